@@ -1,4 +1,4 @@
-"""A plan with the options that the configuration gives in place of those in SQL."""
+"""A plan in which options of the configuration replace those in SQL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rowtide.sql.grammar.literals import interval_text_ms
 from rowtide_connectors.api import Option
 
 APPEND_TIME_OPTION = "append_time"
-"""The option of a foreign stream that says whether bounds may come from its broker's clock: ON, or OFF."""
+"""The option of a foreign stream that allows bounds from its broker's clock: ON or OFF."""
 FORMAT_OPTION = "format"
 STREAM_OPTIONS = (
     Option(
@@ -48,13 +48,13 @@ STREAM_OPTIONS = (
         default="ON",
     ),
 )
-"""Options of every foreign stream, whatever its connector is: they are Rowtide's own."""
+"""Rowtide's own options of every foreign stream, with any connector."""
 OWN_STREAM_OPTIONS = frozenset(option.name for option in STREAM_OPTIONS)
 """Their names; all other options are the connector's."""
 
 
 def connector_options(stream: ForeignStream) -> dict[str, str]:
-    """Return the options of a foreign stream that its connector is to read."""
+    """Return the options of a foreign stream that are for its connector."""
     return {name: value for name, value in stream.options if name not in OWN_STREAM_OPTIONS}
 
 
@@ -62,7 +62,7 @@ def takes_append_times(stream: ForeignStream) -> bool:
     """Return whether bounds of a foreign stream may come from its broker's clock.
 
     Raises:
-      StatementError: its option says neither ON nor OFF.
+      StatementError: its option is neither ON nor OFF.
     """
     text = dict(stream.options).get(APPEND_TIME_OPTION, "ON")
     if text.upper() not in ("ON", "OFF"):
@@ -73,9 +73,9 @@ def takes_append_times(stream: ForeignStream) -> bool:
 
 
 def configured(plan: Plan, settings: Settings) -> Plan:
-    """Return ``plan`` with the options of its servers, streams and tables as they count.
+    """Return ``plan`` with the effective options of its servers, streams and tables.
 
-    Secrets are in it as they are: it is to be run, not to be shown.
+    The result contains plain secrets: run it, do not show it.
 
     Raises:
       StatementError: the configuration names something that the pipeline does not have.
@@ -103,12 +103,12 @@ def configured(plan: Plan, settings: Settings) -> Plan:
 
 
 def _ahead_as_configured(plan: Plan, written: Mapping[str, Mapping[str, str]]) -> Plan:
-    """Return ``plan`` with promotions that allow what ``max_ahead`` of their streams allows by now.
+    """Return ``plan`` with promotions that use the effective ``max_ahead`` of their streams.
 
-    ``written`` are the streams' options in SQL, by which it was planned.
+    ``written`` are the streams' options in SQL, with which it was planned.
 
     Raises:
-      StatementError: the option is no length of time.
+      StatementError: the option is not a length of time.
     """
     allowed = {}
     for stream in plan.foreign_streams:

@@ -1,4 +1,4 @@
-"""What a pipeline runs on: its plan, its parts outside the process, time, and limits."""
+"""The context of a running pipeline: its plan, its external parts, time, and limits."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Applied:
 def apply(
     older: PipelineContext, newer: PipelineContext, *, empty: frozenset[tuple[str, str]] = frozenset()
 ) -> Applied:
-    """Let the plan of ``newer`` go on where that of ``older`` stands; both are of one pipeline and database.
+    """Let the plan of ``newer`` continue at the positions of ``older``, in the same pipeline and database.
 
     A running service is superseded at its next commit. ``empty`` are relations whose operators may be
     dropped because they keep no rows.

@@ -1,13 +1,13 @@
 """One transaction a commit (law 5): output rows, error rows, positions, bounds, snapshot, fence.
 
-A connection that breaks within the commit leaves open whether it happened: the
-committer then reads the number of commits from the ledger, and repeats the same
-writes only if theirs is not among them.
+If the connection breaks during the commit, its result is unknown. The committer
+then reads the number of commits from the ledger, and repeats the same writes
+only if this commit is not among them.
 
-Each commit first asks for the ids of the topics that its rows are from. An id
-never comes back, so rows that were read before the answer are rows of the topic
-that the pipeline began with, and none of a topic that was created again under
-its name is ever committed, however far that one's log reaches.
+Each commit first requests the ids of the topics that its rows are from. An id
+never comes back, so rows that were read before the answer are rows of the
+original topic. Rows of a topic that was created again under the same name are
+never committed, however far its log reaches.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from rowtide_connectors.errors import UnavailableError
 
 
 class _RefusedError(Exception):
-    """The database refused a row of the cut's writes number ``at``."""
+    """The database refused a row of writes number ``at`` of the cut."""
 
     def __init__(self, at: int, row: RefusedWriteError) -> None:
         super().__init__(row.why)
@@ -47,7 +47,7 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredSnapshot:
-    """How large a snapshot was in the database, and how long it took to write."""
+    """The size of a snapshot in the database, and the time that the write took."""
 
     size_bytes: int
     seconds: float
@@ -58,7 +58,7 @@ class Committer:
 
     Args:
       context: the database, its ledger, and the sources to fetch raw bytes from.
-      record: what claiming the epoch gave.
+      record: the record that the claim of the epoch returned.
       source_of: returns the partition of an origin.
       retry: repeats what fails because the database is down.
       fetching: repeats what fails because a broker is down.
@@ -94,11 +94,11 @@ class Committer:
 
     @property
     def commits(self) -> int:
-        """How many commits the pipeline has, as far as this process knows."""
+        """The number of commits of the pipeline, as far as this process knows."""
         return self._commits
 
     def commit(self, cut: CommitBatch, recent: RecentMessages) -> Sequence[ErrorRow]:
-        """Commit ``cut``, for as long as it takes; give its error rows.
+        """Commit ``cut``, with retries for as long as needed, and return its error rows.
 
         Raises:
           SupersededError: another process took the pipeline; nothing of the cut was committed.
@@ -127,7 +127,7 @@ class Committer:
                 self._retry.call(attempt)
                 break
             except _RefusedError as refused:
-                # The database decides last of a row's fate; the others are tried again without it.
+                # The database may still refuse a row. The others are written again without it.
                 refusals.setdefault(refused.at, []).append(refused.row.index)
                 account = refused.row.writes.account
                 account.done -= 1
@@ -139,7 +139,7 @@ class Committer:
         return errors
 
     def _check_topics(self, cut: CommitBatch) -> None:
-        """Check, after everything in the cut was read, that its topics are those that were known.
+        """Check, after everything in the cut was read, that its topics are still the same.
 
         Raises:
           StatementError: one was deleted and created again.
@@ -163,7 +163,7 @@ class Committer:
         return self._retry.call(lambda: self._ledger.resubmitted(place[1] - RESUBMITTED))
 
     def commit_start(self, standings: Sequence[PartitionPosition]) -> None:
-        """Commit where a new pipeline begins.
+        """Commit the start positions of a new pipeline.
 
         Raises:
           As ``commit``.

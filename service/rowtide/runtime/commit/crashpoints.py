@@ -1,4 +1,4 @@
-"""Crash points: named places around every I/O step, where a test can make the process die.
+"""Crash points: named places around every I/O step, where a test can crash the process.
 
 The runtime calls ``reach`` before and after each step that leaves the process.
 In production nothing is armed and the call returns at once. A simulation arms
@@ -40,7 +40,7 @@ POINTS = (
     "commit.after_settled",
     "stop.before_close",
 )
-"""Every crash point, in the order in which a start, a commit and a stop reach them."""
+"""Every crash point, in the order in which a start, a commit and a stop reach it."""
 
 CRASH_AT = "ROWTIDE_CRASH_AT"
 """Environment variable that arms one point of a child process, as ``name`` or ``name:count``."""
@@ -50,25 +50,25 @@ _KILLED = 137
 
 
 class CrashPoints(Protocol):
-    """What the runtime tells that it is about to do, or has done, a step."""
+    """Receives a call before and after each I/O step of the runtime."""
 
     def reach(self, point: str) -> None:
-        """Pass a point of ``POINTS``; may not return."""
+        """Reach a point of ``POINTS``. Does not return if the point is armed."""
 
 
 class NoCrash:
     """Production: nothing is armed."""
 
     def reach(self, point: str) -> None:
-        """Go on."""
+        """Do nothing."""
 
 
 class SimulatedCrash(BaseException):
-    """The process "died" here; no handler of errors may stop it, so it is no Exception."""
+    """A simulated crash. It is not an Exception, so that no error handler catches it."""
 
 
 class CrashAt:
-    """Dies when ``point`` is reached for the ``count``-th time; ``die`` raises or ends the process."""
+    """Crashes when ``point`` is reached for the ``count``-th time. ``die`` raises or ends the process."""
 
     def __init__(self, point: str, count: int, die: Callable[[str], None]) -> None:
         if point not in POINTS:
@@ -78,7 +78,7 @@ class CrashAt:
         self._die = die
 
     def reach(self, point: str) -> None:
-        """Die here, if it is the armed point and its time has come."""
+        """Crash if this is the armed point, reached for the armed time."""
         if point == self._point:
             self._left -= 1
             if self._left == 0:
@@ -86,7 +86,7 @@ class CrashAt:
 
 
 def crash_points_from_environment() -> CrashPoints:
-    """Return what the environment arms: nothing, in production."""
+    """Return the crash points that the environment arms: none in production."""
     armed = os.environ.get(CRASH_AT)
     if not armed:
         return NoCrash()
@@ -95,5 +95,5 @@ def crash_points_from_environment() -> CrashPoints:
 
 
 def raise_crash(point: str) -> None:
-    """Die as a simulation does it."""
+    """Raise a simulated crash."""
     raise SimulatedCrash(point)

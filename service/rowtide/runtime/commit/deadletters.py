@@ -1,8 +1,8 @@
 """Faults of the flow as rows of the error stream, with raw bytes, topic, partition and offset.
 
-A fault names the row it came from by origin and counter. Where that is still a
-message's row, the message is found again: among those read since the last
-commit, else by fetching its offset from the source.
+A fault names the row it came from by origin and counter. If that is still the
+row of a message, the message is among those read since the last commit, or is
+fetched by its offset from the source.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class RecentMessages:
         self._held.setdefault((relation, messages.partition), []).append(messages)
 
     def find(self, place: PartitionId, offset: int) -> Messages | None:
-        """Return the messages among which ``offset`` is."""
+        """Return the messages that contain ``offset``."""
         for messages in self._held.get(place, ()):
             if len(messages.offsets) and messages.offsets[0] <= offset <= messages.offsets[-1]:
                 return messages
         return None
 
     def forget(self) -> None:
-        """Keep none: they are committed, and what is held of them can be fetched again."""
+        """Drop all messages: they are committed, and can be fetched again if rows of them are still held."""
         self._held.clear()
 
 
@@ -56,12 +56,13 @@ def error_rows(
     """Make the error rows of one commit, in the order of their input rows within each partition.
 
     Args:
-      faults: all faults since the last commit.
-      source_of: gives the partition of an origin.
-      topics: gives the topic of each foreign stream.
+      faults: every fault since the last commit.
+      source_of: returns the partition of an origin.
+      topics: the topic of each foreign stream.
       recent: the messages since the last commit.
-      fetch: gives messages by offset; called once a partition that has older ones.
-      resubmitted: gives the rows of a resubmission: one that fails again is reported by its own message.
+      fetch: returns messages by offset. Called once for each partition with older messages.
+      resubmitted: returns the rows of a resubmission. A row that fails again is reported with its own
+        message.
     """
     ordered = in_input_order(faults)
     places = [_message_place(source_of(fault.origin), topics) for fault in ordered]
@@ -81,7 +82,7 @@ def error_rows(
             topic=None,
             partition=None,
             offset=None,
-            # Rows that are in the pipeline's text have no rowtime.
+            # Rows of INSERT statements in the pipeline's text have no rowtime.
             rowtime=None if fault.rowtime == EARLIEST else fault.rowtime,
             bound=fault.bound,
             raw=None,
@@ -123,7 +124,7 @@ def error_rows(
 
 
 def error_values(stored: StoredError) -> Row:
-    """Return a committed error row as SYS.ERRORS has it (``sql.catalog.system.ERROR_ROWS``)."""
+    """Return a committed error row in the form of SYS.ERRORS (``sql.catalog.system.ERROR_ROWS``)."""
     row = stored.row
     return (
         stored.error_id,
@@ -145,9 +146,9 @@ def error_values(stored: StoredError) -> Row:
 
 
 def as_json(row: Row, names: Sequence[str] | None) -> str:
-    """Return a row in row form as JSON: an object by field, or an array where the names are not known.
+    """Return a row in row form as JSON: an object by field, or an array if the names are not known.
 
-    Numbers that JSON has no form for are text, binary is base64, times are ms.
+    Numbers without a JSON form are text, binary is base64, times are ms.
     """
     return msgspec.json.encode(row if names is None else dict(zip(names, row, strict=True))).decode()
 
@@ -172,14 +173,14 @@ def _message(
 
 
 def headers_as_json(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
-    """Return headers as the error stream keeps them."""
+    """Return headers in the form of the error stream."""
     if not headers:
         return None
     return msgspec.json.encode(list(headers)).decode()
 
 
 def headers_of_json(text: str | None) -> list[tuple[str, bytes]] | None:
-    """Read what ``headers_as_json`` has written."""
+    """Parse the output of ``headers_as_json``."""
     if text is None:
         return None
     return cast("list[tuple[str, bytes]]", msgspec.json.decode(text, type=list[tuple[str, bytes | None]]))

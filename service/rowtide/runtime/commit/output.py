@@ -1,13 +1,14 @@
-"""What one commit writes to a foreign table: rows folded by key, rows that do not fit put aside.
+"""The output of one commit to a foreign table: rows folded by key, without rows that do not fit.
 
-The table of a commit shows what it would show had every rowop been written
-alone: of the rowops on one key only the last matters. A table without PRIMARY
-KEY takes every INSERT and no DELETE. A row that the database itself refuses
-becomes a fault too, and the others are folded again without it.
+After a commit the table is as if every rowop had been written alone: only the
+last rowop on each key has an effect. A table without PRIMARY KEY takes every
+INSERT and no DELETE. A row that the database refuses becomes a fault, too,
+and the others are folded again without it.
 
-Which rows are refused does not depend on what is committed together: values
-that the database cannot hold are found in rows that are folded away too, and
-a table with further constraints or triggers gets every rowop in its order.
+Which rows are refused does not depend on how rows are cut into commits:
+values that the database cannot hold are detected in rows that are folded
+away, too, and a table with further constraints or triggers receives every
+rowop in order.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class Writes:
         self._write(transaction.upsert, indices[~gone], self.target.columns)
 
     def _segments(self) -> Iterator[Indices]:
-        """Cut the rowops where their order may matter: a key comes again, or a DELETE behind an INSERT."""
+        """Cut the rowops where their order may matter: at a repeated key, or at a DELETE after an INSERT."""
         positions = [self.tray.row_type.index(name) for name in self.target.key]
         keys = zip(*(self.tray.columns[index].to_list() for index in positions), strict=True)
         seen: set[tuple[object, ...]] = set()
@@ -136,7 +137,7 @@ class Writes:
 class TableOutput:
     """Gathers the rows of one foreign table between two commits.
 
-    ``account`` says where they went (law 4): rows in are done or rejected.
+    ``account`` counts them (law 4): input rows are done or rejected.
     """
 
     def __init__(self, table: ForeignTable) -> None:
@@ -153,7 +154,7 @@ class TableOutput:
         return self._gathered
 
     def add(self, trays: Sequence[Tray]) -> list[Fault]:
-        """Take rows in order; give the faults of those that the table cannot take."""
+        """Take rows in order; return the faults of those that the table cannot take."""
         faults: list[Fault] = []
         for given in trays:
             tray = given
@@ -173,7 +174,7 @@ class TableOutput:
         return faults
 
     def take(self) -> Writes | None:
-        """Return what has gathered and restart; None where nothing has."""
+        """Return the gathered rows and start again; None if there are none."""
         if not self._trays:
             return None
         tray = Tray.concat(self._trays)
@@ -182,12 +183,12 @@ class TableOutput:
         return Writes(self._table.name, self.target, tray, self.account)
 
     def fold(self) -> Tray | None:
-        """Return what has gathered, of each key the last rowop, and restart; None where nothing has."""
+        """Return the last gathered rowop of each key, and start again; None if there are none."""
         writes = self.take()
         return None if writes is None else writes.folded()
 
     def _misfits(self, tray: Tray) -> dict[int, Mask]:
-        """Return, by field, which rows the table cannot take; a DELETE needs its key only."""
+        """Return, by field, the rows that the table cannot take. A DELETE needs only its key."""
         found: dict[int, Mask] = {}
         for index, (field, column) in enumerate(zip(self._table.row_type, tray.columns, strict=True)):
             wrong: Mask | None = None
@@ -229,7 +230,7 @@ class TableOutput:
 
 
 def target_table(table: ForeignTable) -> TargetTable:
-    """Return a foreign table as connectors see it."""
+    """Return a foreign table in the form of the connectors' interface."""
     return TargetTable(
         name=table.name,
         columns=tuple(

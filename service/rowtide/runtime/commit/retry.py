@@ -1,6 +1,6 @@
-"""Waiting for a dependency that is down: back off, say so once a minute, lose nothing.
+"""Waiting for a dependency that is down: back off, log it once a minute, lose nothing.
 
-Only ``UnavailableError`` of a connector is waited for. Without patience
+Only ``UnavailableError`` of a connector leads to a wait. Without patience
 (``--no-wait``) it becomes a ``TransientError``, which ends the command with
 exit code 3; so does a ``DeniedError`` at a start.
 """
@@ -22,17 +22,17 @@ Result = TypeVar("Result")
 
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 10.0
-"""Long enough not to hammer a server that comes up, short enough to go on soon after it is back."""
+"""Long enough not to overload a starting server, short enough to continue soon after it is back."""
 SAY_AGAIN_S = 60.0
-"""How often a wait is reported: once when it begins, then once a minute."""
+"""Interval between reports of a wait: one when it begins, then one each minute."""
 _NAP_S = 0.2
-"""Longest sleep without looking whether to stop, so that SIGTERM is obeyed well within 10 seconds."""
+"""Longest sleep without a check whether to stop, so that SIGTERM is obeyed well within 10 seconds."""
 
 _log = structlog.get_logger("rowtide")
 
 
 class StoppedError(Exception):
-    """The service was asked to stop while it waited; nothing was lost, the step was not done."""
+    """The service was asked to stop while it waited. The step was not done, and nothing was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Patience:
 
     Args:
       wait: False raises TransientError at the first failure.
-      denied_ends: tells whether a DeniedError raises TransientError, too: at a start nothing has worked
+      denied_ends: returns whether a DeniedError raises TransientError, too. At a start nothing has worked
         yet, so credentials or rights are likely wrong.
     """
 
@@ -50,13 +50,13 @@ class Patience:
 
 
 class Retry:
-    """Repeats steps against one dependency until they go through.
+    """Repeats steps against one dependency until they succeed.
 
     Args:
-      dependency: what is named to the user, such as ``broker of "orders"``.
-      clock: gives time and sleeps; virtual in tests.
-      rng: spreads the delays, so that many services do not come back at one moment.
-      stopping: tells whether the service was asked to stop.
+      dependency: the name shown to the user, for example ``broker of "orders"``.
+      clock: reads the time and sleeps; virtual in tests.
+      rng: spreads the delays, so that many services do not retry at the same moment.
+      stopping: returns whether the service was asked to stop.
       waiting: called with the dependency and True repeatedly while it is down, and with False when it is back.
       failed: called with the dependency once for every failure.
     """
@@ -81,10 +81,10 @@ class Retry:
         self._failed = failed
 
     def call(self, step: Callable[[], Result]) -> Result:
-        """Return what ``step`` gives, as soon as it goes through.
+        """Repeat ``step`` until it succeeds, and return its result.
 
         Raises:
-          TransientError: it did not go through, and waiting is not wanted or would be of no use.
+          TransientError: it failed, and waiting is not wanted or would not help.
           StoppedError: the service was asked to stop meanwhile.
         """
         delay = FIRST_DELAY_S
