@@ -140,6 +140,39 @@ CASES = (
         )
         for group in (0, 1, 2)
     ),
+    binary("gcd($1, $2)", "GCD", INTEGER, INTEGER),
+    Case(
+        "lcm($1 % 1000, $2 % 1000)",
+        call("LCM", *(call("%", each, Literal(1000, INTEGER)) for each in (I1, I2))),
+        (INTEGER, INTEGER),
+    ),
+    Case(
+        "factorial(abs($1 % 20))",
+        call("FACTORIAL", call("ABS", call("%", I1, Literal(20, INTEGER)))),
+        (INTEGER,),
+    ),
+    Case(
+        "make_date(2000 + $1 % 50, $2, 28)",
+        call(
+            "MAKE_DATE",
+            call("+", Literal(2000, INTEGER), call("%", I1, Literal(50, INTEGER))),
+            I2,
+            Literal(28, INTEGER),
+        ),
+        (INTEGER, INTEGER),
+    ),
+    Case(
+        "make_timestamp(2024, 2, $1, $2, 5, 6.25)",
+        call(
+            "MAKE_TIMESTAMP",
+            *(Literal(n, INTEGER) for n in (2024, 2)),
+            I1,
+            I2,
+            Literal(5, INTEGER),
+            Literal(6.25, DOUBLE),
+        ),
+        (INTEGER, INTEGER),
+    ),
     unary("upper($1)", "UPPER", VARCHAR),
     unary("lower($1)", "LOWER", VARCHAR),
     unary("length($1)", "CHAR_LENGTH", VARCHAR),

@@ -13,6 +13,7 @@ from rowtide.expr.functions.function import ScalarFunction
 from rowtide.expr.functions.logic import LOGIC
 from rowtide.expr.functions.numbers.arithmetic import ARITHMETIC
 from rowtide.expr.functions.numbers.bits import BITS
+from rowtide.expr.functions.numbers.divisors import DIVISORS
 from rowtide.expr.functions.numbers.powers import POWERS
 from rowtide.expr.functions.numbers.rounding import ROUNDING
 from rowtide.expr.functions.text.characters import CHARACTERS
@@ -21,6 +22,7 @@ from rowtide.expr.functions.text.patterns import PATTERNS
 from rowtide.expr.functions.text.separated import SEPARATED
 from rowtide.expr.functions.text.text import TEXT
 from rowtide.expr.functions.text.text_parts import TEXT_PARTS
+from rowtide.expr.functions.times.made import MADE
 from rowtide.expr.functions.times.times import TIMES
 from rowtide.expr.functions.times.times_as_text import TIMES_AS_TEXT
 from rowtide.rows.types import Type
@@ -44,6 +46,8 @@ _DECLARED = {
         *ROUNDING,
         *POWERS,
         *BITS,
+        *DIVISORS,
+        *MADE,
     )
 }
 _OTHER_NAMES = {

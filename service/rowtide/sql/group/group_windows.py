@@ -135,6 +135,16 @@ def period_of(expr: Expr) -> Period | None:
             return Period(PeriodEdge(name.removesuffix("_TO")), CalendarUnit(unit))
         case Call(function="STEP", args=(RowtimeRef(), Literal(value=int(length)))):
             return Period(PeriodEdge.FLOOR, step_ms=length)
+        case Call(
+            function="+",
+            args=(
+                Call(function="STEP", args=(moved, Literal(value=int(length)))),
+                Literal(value=int(offset)) as by,
+            ),
+        ):
+            # DATE_BIN(length, ROWTIME, origin).
+            same = moved == Call("-", (RowtimeRef(), by), TIMESTAMP)
+            return Period(PeriodEdge.FLOOR, step_ms=length, offset_ms=offset) if same else None
         case _:
             return None
 

@@ -18,6 +18,7 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.aggregates import OF_GROUPS, ONLY_OVER
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import common_type, resolve
+from rowtide.expr.functions.function import mismatch
 from rowtide.expr.functions.times.times import ROUNDED_TO, UNITS
 from rowtide.expr.tree import Call, Expr, Literal
 from rowtide.rows.types import (
@@ -34,6 +35,7 @@ from rowtide.rows.types import (
     Type,
     decimal,
 )
+from rowtide.sql.grammar.literals import interval_in_words
 from rowtide.sql.grammar.syntax import (
     LENGTH_UNITS,
     Between,
@@ -71,6 +73,8 @@ from rowtide.sql.select.scope import NameScope
 _WINDOW_HINT = (
     "GROUP BY TUMBLE(ROWTIME, ..) makes groups; TUMBLE_START(ROWTIME, ..) and TUMBLE_END(..) are its edges."
 )
+_BIN = "Write DATE_BIN(INTERVAL '15' MINUTE, x, TIMESTAMP '2024-01-01 00:00:00')."
+_CONSTANTS = {"PI": math.pi, "E": math.e}
 _SAME_AS = {"IFNULL": "COALESCE", "NVL": "COALESCE"}
 _PARTS = {
     "DAYOFMONTH": "DAY",
@@ -338,6 +342,8 @@ class ExpressionPlanner:
             raise StatementError(f"{name} is not an aggregate", place=place)
         if name in ("TIMESTAMPADD", "TIMESTAMPDIFF"):
             return self._by_unit(syntax)
+        if name == "DATE_BIN":
+            return self._date_bin(syntax)
         if name in CLOCKS and not self._scope.has_rowtime:
             raise StatementError(
                 f"{name} is the ROWTIME of a row, and there is none here",
@@ -359,8 +365,10 @@ class ExpressionPlanner:
                 hint="LN(x) is the natural logarithm, LOG10(x) the one to base 10.",
             )
         check_constants(syntax, name, args)
-        if name == "PI" and not args:
-            return Literal(math.pi, DOUBLE)
+        if name in _CONSTANTS and not args:
+            return Literal(_CONSTANTS[name], DOUBLE)
+        if name == "TO_TIMESTAMP" and len(args) == 1:
+            return self._from_epoch(args[0], place)
         if name == "CONCAT" and len(args) > 1:
             joined = args[0]
             for arg in args[1:]:
@@ -370,6 +378,39 @@ class ExpressionPlanner:
             values = self._alike(args, [each.place for each in syntax.args], place)
             return Call("COALESCE", tuple(values), values[0].type)
         return self._call(name, args, place)
+
+    def _from_epoch(self, operand: Expr, place: SourceSpan) -> Expr:
+        """Plan TO_TIMESTAMP(x): text is read, a number is seconds since 1970."""
+        if operand.type.is_numeric:
+            milliseconds = self._call("*", [operand, _whole(1_000)], place)
+            operand = self._cast(milliseconds, BIGINT, place)
+        elif not operand.type.is_text:
+            error = mismatch("TO_TIMESTAMP", (operand.type,), hint="It takes text, or seconds since 1970.")
+            error.place = place
+            raise error
+        return self._cast(operand, TIMESTAMP, place)
+
+    def _date_bin(self, syntax: FunctionCall) -> Expr:
+        """Plan DATE_BIN(length, x, origin) as a STEP whose edges are moved to the origin."""
+        place = syntax.place
+        if len(syntax.args) not in (2, 3):
+            raise StatementError("DATE_BIN has two or three arguments", place=place, hint=_BIN)
+        stride = syntax.args[0]
+        if isinstance(stride, StringLiteral):
+            stride = _interval_of(stride)
+        length = step_ms(self, Stepped(syntax.args[1], stride, place), "DATE_BIN")
+        moment = self._cast(self.plan_as(syntax.args[1], TIMESTAMP), TIMESTAMP, place)
+        offset = 0
+        if len(syntax.args) == 3:
+            origin = self._cast(self.plan_as(syntax.args[2], TIMESTAMP), TIMESTAMP, place)
+            if not isinstance(origin, Literal) or not isinstance(origin.value, int):
+                raise StatementError("the origin of DATE_BIN must be a constant", place=syntax.args[2].place)
+            offset = origin.value % int(str(length.value))
+        moved = Literal(offset, INTERVAL_DAY)
+        step = self._call(
+            "STEP", [self._call("-", [moment, moved], place) if offset else moment, length], place
+        )
+        return self._call("+", [step, moved], place) if offset else step
 
     def as_one(self, parts: Sequence[Expression], place: SourceSpan) -> Expr:
         """Return one value that is the same for two rows if, and only if, all ``parts`` are; NULL if one is."""
@@ -454,6 +495,15 @@ class ExpressionPlanner:
         return Call(name, whole, of)
 
 
+def _interval_of(text: StringLiteral) -> Expression:
+    """Return the interval that a text says in words; any other text as it is."""
+    try:
+        value, family, unit = interval_in_words(text.text)
+    except ValueError:
+        return text
+    return TypedLiteral(value, INTERVAL_DAY if family == "DAY" else INTERVAL_MONTH, text.place, unit)
+
+
 def _unit_of(syntax: Expression) -> int | None:
     """Return the one unit of an interval, in ms or months, where the text says it."""
     match syntax:
@@ -488,8 +538,8 @@ def unit_literal(unit: str) -> Literal:
     return Literal(unit, replace(VARCHAR, precision=len(unit)))
 
 
-def step_ms(planner: ExpressionPlanner, syntax: Stepped) -> Literal:
-    """Return the length of a STEP.
+def step_ms(planner: ExpressionPlanner, syntax: Stepped, function: str = "STEP") -> Literal:
+    """Return the length of a STEP, or of what another function calls so.
 
     Raises:
       StatementError: it is no constant interval of days to seconds above zero.
@@ -498,9 +548,9 @@ def step_ms(planner: ExpressionPlanner, syntax: Stepped) -> Literal:
     fits = isinstance(length, Literal) and length.type.kind is Kind.INTERVAL_DAY
     if not (fits and isinstance(length, Literal) and isinstance(length.value, int) and length.value > 0):
         raise StatementError(
-            "STEP takes an interval of days to seconds above zero",
+            f"{function} takes an interval of days to seconds above zero",
             place=syntax.interval.place,
-            hint="Write STEP(ROWTIME BY INTERVAL '5' MINUTE).",
+            hint="Write STEP(ROWTIME BY INTERVAL '5' MINUTE)." if function == "STEP" else _BIN,
         )
     return length
 

@@ -42,7 +42,8 @@ CLOCKS = frozenset(
 )
 """What other systems read from a clock is the ROWTIME of the row: docs/sql/semantics.md#the-current-time."""
 
-_Write = Callable[[Sequence[Expression], SourceSpan], Expression]
+_Write = Callable[[Sequence[Expression], SourceSpan], Expression | None]
+"""Returns what a call is; None for one that is a function of its own."""
 
 
 def _if(args: Sequence[Expression], place: SourceSpan) -> Expression:
@@ -85,15 +86,16 @@ def _now_as(of: Type) -> _Write:
     return lambda args, place: Cast(_now(args, place), of, place)
 
 
-def _unit_named(unit: Expression, function: str, units: Sequence[str]) -> str:
-    """Return the unit that is named in quotes, also in the plural."""
+def _unit_named(unit: Expression, function: str, units: Sequence[str], *, quoted: bool = True) -> str:
+    """Return the unit that is named in quotes, or as a word, also in the plural."""
+    if not quoted and isinstance(unit, ColumnRef) and len(unit.parts) == 1:
+        unit = StringLiteral(unit.parts[0].text, unit.place)
     word = unit.text.upper() if isinstance(unit, StringLiteral) else ""
     for each in (word, word.removesuffix("S")):
         if each in units:
             return each
-    raise StatementError(
-        f"{function} takes the name of a unit in quotes", place=unit.place, hint=f"Units: {', '.join(units)}."
-    )
+    wanted = "the name of a unit in quotes" if quoted else "a unit"
+    raise StatementError(f"{function} takes {wanted}", place=unit.place, hint=f"Units: {', '.join(units)}.")
 
 
 def _date_trunc(args: Sequence[Expression], place: SourceSpan) -> Expression:
@@ -158,6 +160,52 @@ def _encode(args: Sequence[Expression], place: SourceSpan) -> Expression:
     return FunctionCall("LOWER", (found,), place) if found.name == "HEX" else found
 
 
+def _unit_word(unit: Expression, function: str) -> str:
+    return _unit_named(unit, function, [each.value for each in CalendarUnit], quoted=False)
+
+
+def _datediff(args: Sequence[Expression], place: SourceSpan) -> Expression:
+    """Write DATEDIFF(unit, x, y): edges of the calendar between them; DATEDIFF(x, y): days from y to x."""
+    if len(args) == 2:
+        word, start, end = "DAY", args[1], args[0]
+    else:
+        word, start, end = _unit_word(args[0], "DATEDIFF"), args[1], args[2]
+    unit = ColumnRef((Name(word, place),), place)
+    edges = (Rounded("FLOOR", each, CalendarUnit(word), place) for each in (start, end))
+    return FunctionCall("TIMESTAMPDIFF", (unit, *edges), place)
+
+
+def _dateadd(args: Sequence[Expression], place: SourceSpan) -> Expression:
+    unit = ColumnRef((Name(_unit_word(args[0], "DATEADD"), place),), place)
+    return FunctionCall("TIMESTAMPADD", (unit, *args[1:]), place)
+
+
+def _add_months(args: Sequence[Expression], place: SourceSpan) -> Expression:
+    return FunctionCall("TIMESTAMPADD", (ColumnRef((Name("MONTH", place),), place), args[1], args[0]), place)
+
+
+def _unix_timestamp(args: Sequence[Expression], place: SourceSpan) -> Expression:
+    if len(args) == 2:
+        moment: Expression = FunctionCall("CHAR_TO_TIMESTAMP", (args[1], args[0]), place)
+    else:
+        moment = Cast(args[0], TIMESTAMP, place) if args else _now(args, place)
+    return Extract("EPOCH", moment, place)
+
+
+def _from_unixtime(args: Sequence[Expression], place: SourceSpan) -> Expression:
+    form = args[1] if len(args) == 2 else StringLiteral("yyyy-MM-dd HH:mm:ss", place)
+    return FunctionCall("TIMESTAMP_TO_CHAR", (form, FunctionCall("TO_TIMESTAMP", (args[0],), place)), place)
+
+
+def _to_date(args: Sequence[Expression], place: SourceSpan) -> Expression | None:
+    return Cast(args[0], DATE, place) if len(args) == 1 else None
+
+
+def _turned(function: str) -> _Write:
+    """Return what writes ``f(x, pattern)`` as ``function(pattern, x)``."""
+    return lambda args, place: FunctionCall(function, (args[1], args[0]), place)
+
+
 _FORMS: dict[str, tuple[int, int | None, str, _Write]] = {
     "IF": (3, 3, "condition, x, y", _if),
     "IIF": (3, 3, "condition, x, y", _if),
@@ -171,6 +219,18 @@ _FORMS: dict[str, tuple[int, int | None, str, _Write]] = {
     "CHARINDEX": (2, 2, "part, x", _found),
     "SPACE": (1, 1, "n", _space),
     "DATE_TRUNC": (2, 2, "'unit', x", _date_trunc),
+    "DATEDIFF": (2, 3, "unit, x, y", _datediff),
+    "DATE_DIFF": (3, 3, "'unit', x, y", _datediff),
+    "DATEADD": (3, 3, "unit, n, x", _dateadd),
+    "ADD_MONTHS": (2, 2, "x, n", _add_months),
+    "UNIX_TIMESTAMP": (0, 2, "x", _unix_timestamp),
+    "FROM_UNIXTIME": (1, 2, "seconds", _from_unixtime),
+    "TO_DATE": (1, 2, "text, format", _to_date),
+    "DATE_FORMAT": (2, 2, "x, pattern", _turned("TIMESTAMP_TO_CHAR")),
+    "FORMAT_TIMESTAMP": (2, 2, "x, pattern", _turned("TIMESTAMP_TO_CHAR")),
+    "FORMAT_DATE": (2, 2, "x, pattern", _turned("DATE_TO_CHAR")),
+    "PARSE_TIMESTAMP": (2, 2, "text, pattern", _turned("CHAR_TO_TIMESTAMP")),
+    "PARSE_DATE": (2, 2, "text, pattern", _turned("CHAR_TO_DATE")),
     "DATE_PART": (2, 2, "'unit', x", _date_part),
     **dict.fromkeys(
         ("CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "NOW", "CURRENT_ROW_TIMESTAMP"), (0, 0, "", _now)
