@@ -212,8 +212,8 @@ class Transaction(Protocol):
         Values are in row form (rows/types.py of the service), under the columns' SQL names.
 
         Raises:
-          RefusedRowError: one row violates a constraint, or has a value that the database cannot
-            hold; the transaction is rolled back.
+          RefusedRowsError: rows violate a constraint, or have values that the database cannot
+            hold; the transaction is rolled back, if it is not one of ``Database.sift``.
         """
 
     def delete(self, table: TargetTable, keys: Mapping[str, Sequence[object]]) -> None:
@@ -241,6 +241,16 @@ class Database(Protocol):
         Raises:
           UnavailableError: the database is down or the connection broke. Raised by the commit
             itself, it may have happened: the caller must look at its epoch and cut to know.
+        """
+
+    def sift(self) -> AbstractContextManager[Transaction]:
+        """Open a transaction that finds the rows that the database refuses; it is never committed.
+
+        A write that meets such rows raises ``RefusedRowsError`` with all of them. It has written the others,
+        and the transaction goes on. The cost is in proportion to the refused rows.
+
+        Raises:
+          UnavailableError: as ``begin``.
         """
 
     def begin_read_only(self) -> AbstractContextManager[Transaction]:
@@ -285,7 +295,7 @@ class StagingTable(Protocol):
         """Put rows aside as part of what ``part`` names; values are as of ``Transaction.upsert``.
 
         Raises:
-          RefusedRowError: a row has a value that the database cannot hold.
+          RefusedRowsError: a row has a value that the database cannot hold.
           UnavailableError.
         """
 

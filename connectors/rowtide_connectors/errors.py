@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class ConnectorError(Exception):
     """Base: a message in lower case that names the thing, and a hint of whole sentences."""
@@ -43,16 +45,17 @@ class MismatchError(ConnectorError):
     """What exists does not fit what was declared, such as a table with other columns."""
 
 
-class RefusedRowError(ConnectorError):
-    """The database does not take one row, because of its values; the transaction is rolled back.
+class RefusedRowsError(ConnectorError):
+    """The database does not take some rows of a call, because of their values.
 
-    ``index`` is the row's place among those of the call: without it the others can be tried again.
+    ``rows`` are the reasons by the row's place among those of the call, if the transaction is one that finds
+    them (``api.Database.sift``). Else they are unknown, and the transaction is rolled back.
     """
 
-    def __init__(self, message: str, *, table: str, index: int) -> None:
+    def __init__(self, message: str, *, table: str, rows: Mapping[int, str] | None = None) -> None:
         super().__init__(message)
         self.table = table
-        self.index = index
+        self.rows = rows or {}
 
 
 class RefusedStageError(ConnectorError):

@@ -11,9 +11,15 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from rowtide_connectors.api import TargetTable
-from rowtide_connectors.errors import GoneError, MismatchError, OptionError, RefusedRowError, UnavailableError
+from rowtide_connectors.errors import (
+    GoneError,
+    MismatchError,
+    OptionError,
+    RefusedRowsError,
+    UnavailableError,
+)
 from rowtide_connectors.rdbms.dialect import CHUNK_ROWS, Dialect, PhysicalColumns, quoted, table_sql
-from rowtide_connectors.rdbms.failures import RowDataError, database_errors, label_of
+from rowtide_connectors.rdbms.failures import RowDataError, database_errors, label_of, refusal
 from rowtide_connectors.rdbms.fit import fitted
 from rowtide_connectors.rdbms.postgres import Postgres
 from rowtide_connectors.rdbms.sqlite import Sqlite
@@ -73,16 +79,29 @@ class SqlDatabase:
     @contextmanager
     def begin(self) -> Iterator[SqlTransaction]:
         """Open a transaction; see ``api.Database``."""
+        with self._transaction() as transaction:
+            yield transaction
+
+    @contextmanager
+    def sift(self) -> Iterator[SqlTransaction]:
+        """Open a transaction that finds refused rows; see ``api.Database``."""
+        with self._transaction(sifts=True) as transaction:
+            yield transaction
+
+    @contextmanager
+    def _transaction(self, *, sifts: bool = False) -> Iterator[SqlTransaction]:
         try:
             with self._turn, database_errors(self.label), self._engine.connect() as connection:
                 transaction = connection.begin()
                 try:
-                    yield SqlTransaction(self, connection)
+                    yield SqlTransaction(self, connection, sifts=sifts)
                 except BaseException:
-                    # Not the transaction's own method: a refused row has ended it already.
                     connection.rollback()
                     raise
-                transaction.commit()
+                if sifts:
+                    transaction.rollback()
+                else:
+                    transaction.commit()
         except UnavailableError:
             self._renew()
             raise
@@ -156,70 +175,62 @@ class SqlDatabase:
             self._tables[table.name] = self._fitted(connection, table)
         return self._tables[table.name]
 
-    def write(
-        self,
-        connection: sa.Connection,
-        label: str,
-        columns: PhysicalColumns,
-        write: Write,
-        *,
-        judges: bool,
-    ) -> None:
-        """Write rows in chunks. Where the table ``judges`` rows, what was written before them counts.
+    def write(self, connection: sa.Connection, label: str, columns: PhysicalColumns, write: Write) -> None:
+        """Write rows in chunks.
 
         Raises:
-          RefusedRowError: the database does not take one of them; the transaction is rolled back.
+          RefusedRowsError: the database does not take some of them; which ones is not known.
         """
-        count = len(columns[0][1]) if columns else 0
-        for start in range(0, count, CHUNK_ROWS):
-            chunk = _cut(columns, start, start + CHUNK_ROWS)
-            savepoint = connection.begin_nested() if judges else None
+        for start in range(0, row_count(columns), CHUNK_ROWS):
             try:
                 with database_errors(self.label):
-                    write(connection, chunk)
-                if savepoint is not None:
-                    savepoint.commit()
+                    write(connection, _cut(columns, start, start + CHUNK_ROWS))
             except RowDataError as error:
-                # Only now is it worth finding out which.
-                if savepoint is None:
-                    # In a transaction of its own, undone after.
-                    connection.rollback()
-                    with self._engine.connect() as probing, probing.begin() as probe:
-                        index, why = self._find_refused(probing, chunk, write, str(error))
-                        probe.rollback()
-                else:
-                    savepoint.rollback()
-                    index, why = self._find_refused(connection, chunk, write, str(error))
-                    connection.rollback()
-                raise RefusedRowError(
-                    f'table "{label}" refuses a row: {why}', table=label, index=start + index
-                ) from error
+                raise RefusedRowsError(refusal(label, str(error)), table=label) from error
 
-    def _find_refused(
-        self, connection: sa.Connection, columns: PhysicalColumns, write: Write, why: str
-    ) -> tuple[int, str]:
-        """Return the first row that is refused, and why; by halving, so in few statements.
+    def write_taken(
+        self, connection: sa.Connection, label: str, columns: PhysicalColumns, write: Write
+    ) -> None:
+        """Write the rows that the database takes, in their order, and find the others by halving.
 
-        The caller rolls the connection's transaction back.
+        What the database takes may depend on the rows before: halves are written from left to right.
+
+        Raises:
+          RefusedRowsError: names the rows that were left out; the transaction goes on.
         """
-        low, high = 0, len(columns[0][1])
-        while high - low > 1:
-            middle = (low + high) // 2
-            savepoint = connection.begin_nested()
-            try:
-                with database_errors(self.label):
-                    write(connection, _cut(columns, low, middle))
-                savepoint.commit()
-                low = middle
-            except RowDataError:
-                savepoint.rollback()
-                high = middle
+        refused: dict[int, str] = {}
+        for start in range(0, row_count(columns), CHUNK_ROWS):
+            end = min(start + CHUNK_ROWS, row_count(columns))
+            self._sift(connection, columns, write, (start, end), refused)
+        if refused:
+            rows = {index: refusal(label, why) for index, why in refused.items()}
+            raise RefusedRowsError(next(iter(rows.values())), table=label, rows=rows)
+
+    def _sift(
+        self,
+        connection: sa.Connection,
+        columns: PhysicalColumns,
+        write: Write,
+        part: tuple[int, int],
+        refused: dict[int, str],
+    ) -> None:
+        """Write the rows of a part that the database takes; note the others in ``refused``."""
+        low, high = part
+        savepoint = connection.begin_nested()
         try:
             with database_errors(self.label):
                 write(connection, _cut(columns, low, high))
         except RowDataError as error:
-            return low, str(error)
-        raise UnavailableError(f"{self.label} refused rows that it takes now: {why}")
+            savepoint.rollback()
+            if high - low == 1:
+                refused[low] = str(error)
+                return
+        else:
+            savepoint.commit()
+            return
+        middle = (low + high) // 2
+        self._sift(connection, columns, write, (low, middle), refused)
+        self._sift(connection, columns, write, (middle, high), refused)
 
     def _renew(self) -> None:
         """Replace pooled connections at their next use: a session keeps the settings that it began with."""
@@ -260,6 +271,11 @@ class SqlDatabase:
         if existing is None:
             raise GoneError(f'table "{located.label}" does not exist')
         return fitted(self.dialect, located, existing)
+
+
+def row_count(columns: PhysicalColumns) -> int:
+    """Return how many rows the columns have."""
+    return len(columns[0][1]) if columns else 0
 
 
 def _cut(columns: PhysicalColumns, start: int, stop: int) -> PhysicalColumns:

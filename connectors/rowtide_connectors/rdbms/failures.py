@@ -113,3 +113,8 @@ def _text(error: exc.SQLAlchemyError) -> str:
 def label_of(url: sa.URL) -> str:
     """Name a database without its password, and without the query part, which may hold others."""
     return f'database "{url.set(query={}).render_as_string(hide_password=True)}"'
+
+
+def refusal(label: str, why: str) -> str:
+    """Return the reason of a refused row, with its table."""
+    return f'table "{label}" refuses a row: {why}'

@@ -111,7 +111,6 @@ class SqlStage:
                 target.label,
                 values,
                 lambda connection, chunk: dialect.insert(connection, stage, chunk, replace=False),
-                judges=False,
             )
 
     def _stage(self, target: PhysicalTable) -> PhysicalTable:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from rowtide_connectors.api import TargetTable, Transaction
-from rowtide_connectors.errors import OptionError, RefusedRowError
+from rowtide_connectors.errors import OptionError, RefusedRowsError
 from rowtide_connectors.rdbms.dialect import PhysicalColumns
+from rowtide_connectors.rdbms.failures import refusal
 from rowtide_connectors.rdbms.table import PhysicalTable
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 class SqlTransaction:
     """One open transaction; see ``api.Transaction``."""
 
-    def __init__(self, database: SqlDatabase, connection: sa.Connection) -> None:
+    def __init__(self, database: SqlDatabase, connection: sa.Connection, *, sifts: bool = False) -> None:
         self._database = database
+        self._write = database.write_taken if sifts else database.write
         self.connection = connection
         """Within this connector; others ask ``sql_connection`` for it."""
 
@@ -35,24 +37,22 @@ class SqlTransaction:
     def _insert(self, table: TargetTable, columns: Mapping[str, Sequence[object]], *, replace: bool) -> None:
         found = self._database.table(self.connection, table)
         dialect = self._database.dialect
-        self._database.write(
+        self._write(
             self.connection,
             found.label,
             _matched(found, columns),
             lambda connection, chunk: dialect.insert(connection, found, chunk, replace=replace),
-            judges=found.judges,
         )
 
     def delete(self, table: TargetTable, keys: Mapping[str, Sequence[object]]) -> None:
         """Delete the rows of these keys."""
         found = self._database.table(self.connection, table)
         dialect = self._database.dialect
-        self._database.write(
+        self._write(
             self.connection,
             found.label,
             _matched(found, keys),
             lambda connection, chunk: dialect.delete(connection, found, chunk),
-            judges=found.judges,
         )
 
     def judges_rows(self, table: TargetTable) -> bool:
@@ -62,10 +62,10 @@ class SqlTransaction:
     def check(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
         """Check values without writing them; see ``api.Transaction``."""
         found = self._database.table(self.connection, table)
-        for index, why in self._database.dialect.unstorable(_matched(found, columns)):
-            raise RefusedRowError(
-                f'table "{found.label}" refuses a row: {why}', table=found.label, index=index
-            )
+        reasons = self._database.dialect.unstorable(_matched(found, columns))
+        rows = {index: refusal(found.label, why) for index, why in reasons}
+        if rows:
+            raise RefusedRowsError(next(iter(rows.values())), table=found.label, rows=rows)
 
     def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:
         """Return the table's rows in row form, columns as declared, in no order."""

@@ -11,7 +11,7 @@ from rowtide.checkpoint.ledger import Decision, ErrorRow, KeptAccount, Record, S
 from rowtide.checkpoint.snapshot import Chunk
 from rowtide.errors import FaultError
 from rowtide_connectors.api import TargetTable
-from rowtide_connectors.errors import RefusedRowError
+from rowtide_connectors.errors import RefusedRowsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +77,19 @@ class InMemoryTransaction:
         self,
         contents: DatabaseContents,
         refuses: Callable[[str, tuple[object, ...]], bool] = lambda *_: False,
+        *,
+        sifts: bool = False,
     ) -> None:
         self.contents = contents
+        self._sifts = sifts
         self._refuses = refuses
 
     def _rows(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> list[tuple[object, ...]]:
         rows = list(zip(*columns.values(), strict=True))
-        for index, row in enumerate(rows):
-            if self._refuses(table.name, row):
-                raise RefusedRowError("it is refused", table=table.name, index=index)
+        refused = {index: "it is refused" for index, row in enumerate(rows) if self._refuses(table.name, row)}
+        if refused:
+            # Rows do not depend on one another here, so it need not write those that it takes.
+            raise RefusedRowsError("it is refused", table=table.name, rows=refused if self._sifts else None)
         return rows
 
     def upsert(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
@@ -144,6 +148,13 @@ class InMemoryDatabase:
             self.before("commit")
             self.contents = staged
         self.before("committed")
+
+    @contextmanager
+    def sift(self) -> Iterator[InMemoryTransaction]:
+        """Open a transaction on a copy, which finds refused rows and is dropped."""
+        self.before("sift")
+        with self._lock:
+            yield InMemoryTransaction(self.contents.copied(), self.refuses, sifts=True)
 
     @contextmanager
     def begin_read_only(self) -> Iterator[InMemoryTransaction]:

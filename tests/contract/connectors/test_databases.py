@@ -24,7 +24,7 @@ from rowtide_connectors.errors import (
     GoneError,
     MismatchError,
     OptionError,
-    RefusedRowError,
+    RefusedRowsError,
     UnavailableError,
 )
 from rowtide_connectors.rdbms import CONNECTOR
@@ -294,25 +294,91 @@ def test_a_row_that_a_constraint_refuses_is_named(database: Database) -> None:
         " primary key (ticker, day))",
     )
     database.prepare([PRICES, LOG])
-    rows = [("IBM", day, Decimal(200 if day == 13 else day)) for day in range(20)]
-    with pytest.raises(RefusedRowError) as caught, database.begin() as transaction:
+    rows = [("IBM", day, Decimal(200 if day in (13, 17) else day)) for day in range(20)]
+    with pytest.raises(RefusedRowsError) as caught, database.begin() as transaction:
         transaction.append(LOG, {"LINE": ["goes as well"], "AT": [0]})
         transaction.upsert(PRICES, columns_of(PRICES, rows))
-    assert caught.value.index == 13
     assert caught.value.table == "prices"
     assert not rows_of(database, PRICES)
     assert not rows_of(database, LOG)
+    with database.sift() as transaction:
+        with pytest.raises(RefusedRowsError) as caught:
+            transaction.upsert(PRICES, columns_of(PRICES, rows))
+        # It goes on, and has the other rows.
+        transaction.append(LOG, {"LINE": ["goes as well"], "AT": [0]})
+        assert len(list(transaction.rows(PRICES))) == 18
+    assert sorted(caught.value.rows) == [13, 17]
+    assert not rows_of(database, PRICES)
+    assert not rows_of(database, LOG)
     with database.begin() as transaction:
-        transaction.upsert(PRICES, columns_of(PRICES, rows[:13] + rows[14:]))
-    assert len(rows_of(database, PRICES)) == 19
+        transaction.upsert(PRICES, columns_of(PRICES, rows[:13] + rows[14:17] + rows[18:]))
+    assert len(rows_of(database, PRICES)) == 18
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(refused=st.sets(st.integers(0, 255), max_size=12))
+def test_refused_rows_are_found_in_statements_in_proportion_to_their_number(
+    database: Database, refused: set[int]
+) -> None:
+    execute(
+        database,
+        "drop table if exists prices",
+        "create table prices (ticker varchar(8), day date, price decimal(10, 2) check (price < 100),"
+        " primary key (ticker, day))",
+    )
+    database.prepare([PRICES])
+    statements = 0
+
+    def count(*_: object) -> None:
+        nonlocal statements
+        statements += 1
+
+    found: Mapping[int, str] = {}
+    with database.sift() as transaction:
+        engine = sql_connection(transaction).engine
+        sa.event.listen(engine, "before_cursor_execute", count)
+        try:
+            transaction.upsert(
+                PRICES,
+                columns_of(
+                    PRICES, [("IBM", day, Decimal(100 if day in refused else 1)) for day in range(256)]
+                ),
+            )
+        except RefusedRowsError as error:
+            found = error.rows
+        finally:
+            sa.event.remove(engine, "before_cursor_execute", count)
+    assert set(found) == refused
+    # Each of them is in a part at nine levels, with another part beside it. A part takes at most seven
+    # statements: two savepoints, their ends, and a row with and without ON CONFLICT.
+    assert statements <= 7 * (1 + 18 * len(refused))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(labels=st.lists(st.sampled_from("abcdef"), max_size=20))
+def test_a_row_is_judged_after_the_rows_before_it(database: Database, labels: list[str]) -> None:
+    execute(database, "drop table if exists log", "create table log (line varchar(8) unique, at bigint)")
+    target = table({"LINE": "VARCHAR(8)", "AT": "BIGINT"}, name="log")
+    database.prepare([target])
+    found: Mapping[int, str] = {}
+    with database.sift() as transaction:
+        try:
+            transaction.append(target, {"LINE": labels, "AT": list(range(len(labels)))})
+        except RefusedRowsError as error:
+            found = error.rows
+        held = {row[0] for row in transaction.rows(target)}
+    assert set(found) == {at for at, label in enumerate(labels) if label in labels[:at]}
+    assert held == set(labels)
 
 
 def test_a_value_that_the_database_cannot_hold_is_named(database: Database) -> None:
     target = table({"AT": "TIMESTAMP"})
     database.prepare([target])
-    with pytest.raises(RefusedRowError) as caught, database.begin() as transaction:
+    with pytest.raises(RefusedRowsError), database.begin() as transaction:
         transaction.append(target, {"AT": [0, 1, 2**62, 3]})
-    assert caught.value.index == 2
+    with pytest.raises(RefusedRowsError) as caught, database.sift() as transaction:
+        transaction.append(target, {"AT": [0, 1, 2**62, 3, 2**62]})
+    assert sorted(caught.value.rows) == [2, 4]
 
 
 def test_tables_that_are_gone_are_told(database: Database) -> None:

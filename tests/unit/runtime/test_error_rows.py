@@ -2,6 +2,8 @@
 
 import random
 
+from structlog.testing import capture_logs
+
 from rowtide.checkpoint.ledger import ErrorRow
 from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.service import Service
@@ -140,3 +142,21 @@ def test_a_row_that_the_database_refuses_becomes_an_error_row_and_the_others_are
     refused = {("LOG", 1), ("LOG", 2), ("LATEST", 1), ("LATEST", 2), ("LATEST", 3)}
     assert found == {(*each, "CONSTRAINT") for each in refused}
     assert len(world.checkpoint.errors) == len(found)
+
+
+def test_any_number_of_refused_rows_costs_two_transactions_more() -> None:
+    topic = InMemoryTopic("readings", 1)
+    for number in range(500):
+        topic.add(0, 10_000 + number, b'{"sensor":"a","amount":%d}' % number)
+    topic.add(0, 20_000, b'{"sensor":"a","amount":1001}')
+    world = World(topic)
+    world.database.refuses = lambda name, row: name == "LOG" and row[1] % 2 == 0
+    steps: list[str] = []
+    world.database.before = steps.append
+    with capture_logs() as logged:
+        Service(world.context(pace=Pace(10**9, 10**9, None, None))).run(until_end=True)
+    assert len(world.database.contents.appended["LOG"]) == 250
+    assert len(world.checkpoint.errors) == 250
+    assert steps.count("sift") == 1
+    said = [each for each in logged if each["event"] == "rows_refused"]
+    assert [(each["table"], each["rows"]) for each in said] == [("LOG", 250)]

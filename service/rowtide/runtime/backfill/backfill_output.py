@@ -34,7 +34,7 @@ from rowtide.runtime.commit.retry import Retry
 from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.pipeline import open_database
 from rowtide_connectors.api import Messages, StagingDatabase, StagingTable, Transaction
-from rowtide_connectors.errors import GoneError, RefusedRowError, UnavailableError
+from rowtide_connectors.errors import GoneError, RefusedRowsError, UnavailableError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -109,7 +109,7 @@ class StagedFold:
                 else:
                     rows += len(each)
                     self._put(part, each)
-        except RefusedRowError as error:
+        except RefusedRowsError as error:
             yield FoldNote(StagedPart(part, 0, refused=error.message))
         except (UnavailableError, GoneError) as error:
             # The table is gone because another backfill of this pipeline has started. The commit will fail.

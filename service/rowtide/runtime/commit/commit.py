@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import structlog
+
 from rowtide.checkpoint.ledger import (
     ErrorRow,
     PartitionId,
@@ -27,22 +29,15 @@ from rowtide.checkpoint.ledger import (
 from rowtide.errors import FaultError, SupersededError
 from rowtide.operators.contract import RESUBMITTED, Fault
 from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
-from rowtide.runtime.commit.output import RefusedWriteError
+from rowtide.runtime.commit.output import Writes
 from rowtide.runtime.commit.retry import Retry
 from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.intake import check_identity
 from rowtide.runtime.live.work import CommitBatch
 from rowtide_connectors.api import Fetched
-from rowtide_connectors.errors import UnavailableError
+from rowtide_connectors.errors import RefusedRowsError, UnavailableError
 
-
-class _RefusedError(Exception):
-    """The database refused a row of writes number ``at`` of the cut."""
-
-    def __init__(self, at: int, row: RefusedWriteError) -> None:
-        super().__init__(row.why)
-        self.at = at
-        self.row = row
+_log = structlog.get_logger("rowtide")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +101,7 @@ class Committer:
           StoppedError: the service was asked to stop while the database or a broker was down.
           StatementError: a topic is another one than it was; nothing of the cut was committed.
         """
-        faults = list(cut.faults)
-        refusals: dict[int, list[int]] = {}
+        faults, writes = list(cut.faults), list(cut.writes)
         errors = self._error_rows(faults, recent)
         uncertain = False
 
@@ -116,7 +110,7 @@ class Committer:
             if uncertain and self._has_happened():
                 return
             try:
-                self._write(cut, refusals, errors)
+                self._write(cut, writes, errors)
             except UnavailableError:
                 uncertain = True
                 raise
@@ -126,17 +120,37 @@ class Committer:
             try:
                 self._retry.call(attempt)
                 break
-            except _RefusedError as refused:
-                # The database may still refuse a row. The others are written again without it.
-                refusals.setdefault(refused.at, []).append(refused.row.index)
-                account = refused.row.writes.account
-                account.done -= 1
-                account.rejected += 1
-                faults.append(refused.row.fault())
+            except RefusedRowsError as refused:
+                # The database decides last about a row. The others are committed without those that it refuses.
+                faults += self._retry.call(partial(self._sift, writes, refused))
                 errors = self._error_rows(faults, recent)
         self._commits += 1
         self._crash_points.reach("commit.after_settled")
         return errors
+
+    def _sift(self, writes: list[Writes], met: RefusedRowsError) -> list[Fault]:
+        """Take the rows that the database refuses out of ``writes``, and return their faults.
+
+        Raises:
+          UnavailableError: it refuses none now.
+        """
+        refused: dict[int, dict[int, str]] = {}
+        with self._database.sift() as transaction:
+            for at, each in enumerate(writes):
+                rows = each.refused(transaction)
+                if rows:
+                    refused[at] = rows
+        if not refused:
+            raise UnavailableError(f"the database refused rows that it takes now: {met.message}")
+        faults: list[Fault] = []
+        for at, rows in refused.items():
+            each = writes[at]
+            faults += [each.fault(index, why) for index, why in sorted(rows.items())]
+            writes[at] = each.without(rows)
+            each.account.done -= len(rows)
+            each.account.rejected += len(rows)
+            _log.warning("rows_refused", table=each.name, rows=len(rows), reason=next(iter(rows.values())))
+        return faults
 
     def _check_topics(self, cut: CommitBatch) -> None:
         """Check, after everything in the cut was read, that its topics are still the same.
@@ -170,23 +184,15 @@ class Committer:
         """
         self.commit(CommitBatch((), (), tuple(standings), None, 0), RecentMessages())
 
-    def _write(
-        self, cut: CommitBatch, refusals: Mapping[int, Sequence[int]], errors: Sequence[ErrorRow]
-    ) -> None:
+    def _write(self, cut: CommitBatch, writes: Sequence[Writes], errors: Sequence[ErrorRow]) -> None:
         reach = self._crash_points.reach
         reach("commit.before_begin")
         with self._database.begin() as transaction:
             reach("commit.after_begin")
             self._ledger.fence(transaction, epoch=self._epoch, commits=self._commits)
             reach("commit.after_fence")
-            for at, given in enumerate(cut.writes):
-                writes = given
-                for index in refusals.get(at, ()):
-                    writes = writes.without(index)
-                try:
-                    writes.apply(transaction)
-                except RefusedWriteError as error:
-                    raise _RefusedError(at, error) from error
+            for each in writes:
+                each.apply(transaction)
             for move in cut.moves:
                 move(transaction)
             reach("commit.after_tables")

@@ -13,7 +13,7 @@ rowop in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,33 +27,9 @@ from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Kind
 from rowtide_connectors.api import TableColumn, TargetTable, Transaction
-from rowtide_connectors.errors import RefusedRowError
+from rowtide_connectors.errors import RefusedRowsError
 
 _Write = Callable[[TargetTable, Mapping[str, Sequence[object]]], None]
-
-
-class RefusedWriteError(Exception):
-    """The database refused the row at ``index`` of ``writes``; the transaction is rolled back."""
-
-    def __init__(self, writes: Writes, index: int, why: str) -> None:
-        super().__init__(why)
-        self.writes = writes
-        self.index = index
-        self.why = why
-
-    def fault(self) -> Fault:
-        """Return the row's fault."""
-        (row,) = self.writes.tray.slice(self.index, self.index + 1).rows()
-        return Fault(
-            self.writes.name,
-            Reason.CONSTRAINT,
-            self.why,
-            row.rowtime,
-            row.origin,
-            row.counter,
-            row.row,
-            names=self.writes.tray.row_type.names,
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,11 +42,25 @@ class Writes:
     account: Account
     """The table's account, which a refused row changes."""
 
-    def without(self, index: int) -> Writes:
-        """Return the writes without the row at ``index``."""
+    def without(self, indices: Iterable[int]) -> Writes:
+        """Return the writes without the rows at ``indices``."""
         others = np.ones(len(self.tray), dtype=np.bool_)
-        others[index] = False
+        others[list(indices)] = False
         return replace(self, tray=self.tray.where(others))
+
+    def fault(self, index: int, why: str) -> Fault:
+        """Return the fault of a row that the database refuses."""
+        (row,) = self.tray.slice(index, index + 1).rows()
+        return Fault(
+            self.name,
+            Reason.CONSTRAINT,
+            why,
+            row.rowtime,
+            row.origin,
+            row.counter,
+            row.row,
+            names=self.tray.row_type.names,
+        )
 
     def folded(self) -> Tray:
         """Return the last rowop of each key; of a table without key, all."""
@@ -80,27 +70,45 @@ class Writes:
         """Do the writes; the transaction commits them or not.
 
         Raises:
-          RefusedWriteError: the database does not take a row.
+          RefusedRowsError: the database does not take a row; ``refused`` finds out which.
         """
-        if not self.target.key:
-            self._write(transaction.append, np.arange(len(self.tray), dtype=np.int64), self.target.columns)
-            return
-        if transaction.judges_rows(self.target):
-            for segment in self._segments():
-                self._change(transaction, segment)
-            return
-        last = self._last()
-        if len(last) < len(self.tray):
-            superseded = np.setdiff1d(np.flatnonzero(self.tray.opcode != Opcode.DELETE), last)
-            self._write(transaction.check, superseded, self.target.columns)
-        self._change(transaction, last)
+        for write, indices, columns in self._steps(transaction):
+            write(self.target, self._values(indices, columns))
 
-    def _change(self, transaction: Transaction, indices: Indices) -> None:
-        """Write rowops of distinct keys, the DELETEs first."""
+    def refused(self, transaction: Transaction) -> dict[int, str]:
+        """Return the rows that the database refuses, and why, from a transaction that finds them."""
+        found: dict[int, str] = {}
+        for write, indices, columns in self._steps(transaction):
+            try:
+                write(self.target, self._values(indices, columns))
+            except RefusedRowsError as error:
+                found |= {int(indices[index]): why for index, why in error.rows.items()}
+        return found
+
+    def _steps(self, transaction: Transaction) -> Iterator[tuple[_Write, Indices, Sequence[TableColumn]]]:
+        """Yield what to write, in order: a call of the transaction, the rows, and their columns."""
+        if not self.target.key:
+            yield transaction.append, np.arange(len(self.tray), dtype=np.int64), self.target.columns
+        elif transaction.judges_rows(self.target):
+            for segment in self._segments():
+                yield from self._changes(transaction, segment)
+        else:
+            last = self._last()
+            superseded = np.setdiff1d(np.flatnonzero(self.tray.opcode != Opcode.DELETE), last)
+            if len(superseded):
+                yield transaction.check, superseded, self.target.columns
+            yield from self._changes(transaction, last)
+
+    def _changes(
+        self, transaction: Transaction, indices: Indices
+    ) -> Iterator[tuple[_Write, Indices, Sequence[TableColumn]]]:
+        """Yield the writes of rowops of distinct keys, the DELETEs first."""
         gone = self.tray.opcode[indices] == Opcode.DELETE
-        key = [column for column in self.target.columns if column.name in self.target.key]
-        self._write(transaction.delete, indices[gone], key)
-        self._write(transaction.upsert, indices[~gone], self.target.columns)
+        if gone.any():
+            key = [column for column in self.target.columns if column.name in self.target.key]
+            yield transaction.delete, indices[gone], key
+        if not gone.all():
+            yield transaction.upsert, indices[~gone], self.target.columns
 
     def _segments(self) -> Iterator[Indices]:
         """Cut the rowops where their order may matter: at a repeated key, or at a DELETE after an INSERT."""
@@ -121,17 +129,11 @@ class Writes:
         key = [self.tray.row_type.index(name) for name in self.target.key]
         return _last_of_each([self.tray.columns[index] for index in key])
 
-    def _write(self, write: _Write, indices: Indices, columns: Sequence[TableColumn]) -> None:
-        if not len(indices):
-            return
+    def _values(self, indices: Indices, columns: Sequence[TableColumn]) -> Mapping[str, Sequence[object]]:
         chosen = self.tray if len(indices) == len(self.tray) else self.tray.take(indices)
-        values = {
+        return {
             column.name: chosen.columns[self.tray.row_type.index(column.name)].to_list() for column in columns
         }
-        try:
-            write(self.target, values)
-        except RefusedRowError as error:
-            raise RefusedWriteError(self, int(indices[error.index]), error.message) from error
 
 
 class TableOutput:
