@@ -1,14 +1,14 @@
 """Bounds from what the broker's clock has shown (docs/sql/semantics.md#broker-time).
 
 On a topic with ``message.timestamp.type=LogAppendTime`` a message is stamped
-when it is appended. So a partition that was read to its end, at a moment when
-some partition of the topic had shown append time T, can bring nothing before T,
-and a quiet one need not be waited for. That holds where rows have the message
-timestamp as rowtime: a promotion begins another clock. A stream whose brokers'
-clocks do not agree says ``append_time 'OFF'``, and waits.
+when it is appended. So if a partition is read to its end after some partition
+of the topic has shown append time T, no earlier message can follow in it, and
+rows need not wait for it. This holds if rows have the message timestamp as
+rowtime: a promotion starts another clock. If the clocks of the brokers differ,
+set ``append_time 'OFF'``, and rows wait.
 
-What is decided is an explicit bound, logged with the commit like those of idle
-partitions; recovery and replay obey the log and do not ask the broker.
+The decision is an explicit bound, logged with the commit like those of idle
+partitions. Recovery and replay obey the log and do not ask the broker.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ APPEND_TIME = "APPEND_TIME"
 """The kind of these decisions."""
 
 LOOK_UP_S = 1.0
-"""How often ends of such topics are looked up: a quiet partition holds rows back for about twice as long."""
+"""Interval of look-ups of such topics. A quiet partition holds rows back for about twice as long."""
 
 
 class AppendTimes:
-    """Tells which partitions of append-time topics take which bounds now; asked by the main thread.
+    """Decides the bounds of quiet partitions of append-time topics. Called by the main thread.
 
-    A look-up may run while messages come. So what it proves is judged by the greatest append time that had
-    been seen before the look-up began, which is taken to be when the one before it ended.
+    Messages may arrive during a look-up. So it proves only a bound of the greatest append time that was
+    known before it began. The end of the previous look-up counts as its beginning.
     """
 
     def __init__(self, relations: Collection[str]) -> None:
@@ -47,7 +47,7 @@ class AppendTimes:
         return relation in self._seen
 
     def hear(self, relation: str, timestamps: NDArray[np.int64]) -> None:
-        """Note the timestamps of messages that have come, one or more."""
+        """Note the timestamps of one or more messages that have arrived."""
         if relation in self._seen:
             self._seen[relation] = max(self._seen[relation], int(timestamps.max()))
 
@@ -61,7 +61,7 @@ class AppendTimes:
     def decide(
         self, positions: Mapping[PartitionId, int], bounds: Mapping[PartitionId, int]
     ) -> list[Decision]:
-        """Return the bounds that partitions take now, those that say more than before, in order."""
+        """Return the bounds that partitions take now and that are greater than before, in order."""
         decided = []
         for place, (end, shown) in sorted(self._proved.items()):
             if place not in positions or is_resubmission(place):
@@ -72,7 +72,7 @@ class AppendTimes:
 
 
 def by_message_time(plan: Plan) -> frozenset[str]:
-    """Return the foreign streams whose rows have the message timestamp as rowtime, for the caller that reads them."""
+    """Return the foreign streams whose rows have the message timestamp as rowtime for a reader."""
     read: set[str] = set()
     promoted: set[str] = set()
 

@@ -1,10 +1,11 @@
-"""Partitions that run ahead wait for those that lag; what holds the pipeline back is named.
+"""Backpressure: partitions that are ahead wait for those that lag, and the log names the slowest.
 
-Rows of a partition that is ahead in rowtime are held until the others have
-caught up. When too many are held, the partitions ahead of the slowest are
-paused: their rows stay in the log instead of in memory. The slowest of each
-group of streams that meet in a pump is never paused, so the pipeline goes on,
-and a group is paused only for what it holds itself.
+Rows of a partition that is ahead in rowtime are held until the others catch
+up. If too many rows are held, the partitions ahead of the slowest one are
+paused, so that their rows stay in the log and not in memory. The slowest
+partition of each group of streams that meet in a pump is never paused, so the
+pipeline makes progress. A group is paused only for the rows that it holds
+itself.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from rowtide.runtime.ingest.inbox import Pausable
 from rowtide.runtime.live.work import PipelineState
 
 MAX_HELD_ROWS = 2_000_000
-"""Rows that wait for other partitions from which on those ahead are paused: about half a gigabyte."""
+"""Number of waiting rows above which the partitions ahead are paused: about half a gigabyte."""
 MAX_HELD_BYTES = 512 * 1024 * 1024
-"""The same in bytes of the messages that the rows came from, where messages are large."""
+"""The same limit in bytes of the rows' messages, for large messages."""
 SAY_AGAIN_S = 60.0
-"""How often the partition that holds the pipeline back is named."""
+"""Interval of log lines that name the partition that holds the pipeline back."""
 
 _log = structlog.get_logger("rowtide")
 
 
 class Backpressure:
-    """Balances the partitions of one pipeline, looking once a turn."""
+    """Balances the partitions of one pipeline, once a turn."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class Backpressure:
     def balance(self, work: PipelineState, inbox: Pausable, done: Collection[PartitionId] = ()) -> None:
         """Pause or resume partitions by what is held, and name those that hold the pipeline back.
 
-        ``done`` are partitions from which nothing more is wanted: no one waits for them.
+        ``done`` are partitions that are read as far as wanted: no row waits for them.
         """
         bounds = {place: bound for place, bound in work.flow.bounds().items() if not is_resubmission(place)}
         self._choose(work)
@@ -72,8 +73,8 @@ class Backpressure:
     def _choose(self, work: PipelineState) -> None:
         """Choose the groups whose partitions are paused: those that hold more than their share of a limit.
 
-        What counts are rows that wait because another input is behind. Rows of open windows are there
-        however evenly the partitions are read. A group goes on when it is down to half its share.
+        Only rows that wait for a slower input count, because rows of open windows are held however
+        evenly the partitions are read. A group resumes when it is down to half its share.
         """
         ahead = work.flow.ahead()
         rows = [sum(held for sources, held in ahead.items() if sources & group) for group in self._groups]

@@ -1,4 +1,4 @@
-"""Bound records that an operator writes to a topic: a promise for partitions that are quiet.
+"""Bound records that a user writes to a topic, as a promise for quiet partitions.
 
 The format is that of ``runtime.ingest.intake``, which reads them (docs/howto/kafka-topics.md).
 """
@@ -18,7 +18,7 @@ def stream_of(plan: Plan, name: str) -> ForeignStream:
     """Return the foreign stream that reads topic ``name``, or that has this name.
 
     Raises:
-      StatementError: there is none.
+      StatementError: the pipeline reads no such topic.
     """
     streams = plan.foreign_streams
     by_topic = {connector_options(stream).get("topic", ""): stream for stream in reversed(streams)}
@@ -39,8 +39,8 @@ def write_bounds(
 
     Raises:
       StatementError: a partition does not exist, or the connector cannot write; nothing is written.
-      UnavailableError: the broker is down; partitions before it may have their record, and another one
-        of the same bound changes nothing.
+      UnavailableError: the broker is down. Some partitions may already have the record. Writing the
+        same bound again has no effect.
     """
     if not isinstance(source, WritableSource):
         raise StatementError(f'messages cannot be written to topic "{source.topic}" by its connector')

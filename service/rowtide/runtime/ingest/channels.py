@@ -1,4 +1,4 @@
-"""How messages of a foreign stream become rows of a flow: its format, and the origins of its partitions."""
+"""Channels: the format of a foreign stream, and the origins of its partitions in a flow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rowtide_connectors.api import TopicSource
 def channel(
     stream: ForeignStream, source: TopicSource, flow: Flow, skipped: Skipped | None = None
 ) -> Channel:
-    """Return how messages of a foreign stream become rows of a flow.
+    """Return the channel that makes rows of a flow from messages of a foreign stream.
 
     Raises:
       StatementError: the stream's format does not exist or cannot carry its types.

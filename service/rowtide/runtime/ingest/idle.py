@@ -1,16 +1,15 @@
-"""Partitions that have fallen silent, under a declared idle time-out (docs/sql/semantics.md#idle-partitions).
+"""Silent partitions, under a declared idle time-out (docs/sql/semantics.md#idle-partitions).
 
-A partition counts as silent only on evidence: its end, looked up a short while
-ago, is where it stands. One that is paused, lags, or whose broker is down says
-nothing and is waited for, whatever the clock shows; otherwise an outage would
-make good rows late.
+A partition counts as silent only on evidence: a recent look-up shows that its
+end is at its position. A partition that is paused, lags, or has a broker that
+is down is waited for, whatever the clock shows; otherwise an outage would make
+good rows late.
 
 A stream all of whose partitions are silent follows the streams that it meets in
 the plan (``flow.meetings``; docs/sql/streams.md).
 
-What is decided is a bound. It goes into the log of decisions with the commit,
-with the offset before which it took effect; recovery and replay obey the log
-and do not ask.
+The decision is a bound. It is logged with the commit, with the offset before
+which it took effect. Recovery and replay obey the log and do not decide.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ IDLE = "IDLE"
 """The kind of these decisions."""
 
 LOOK_UPS_A_TIMEOUT = 4
-"""How often ends are looked up within a time-out, so that there is fresh evidence when it is over."""
+"""Number of look-ups of ends within a time-out, so that there is fresh evidence when it is over."""
 
 
 def idle_timeouts(streams: Iterable[ForeignStream]) -> dict[str, int]:
@@ -54,7 +53,7 @@ def idle_timeouts(streams: Iterable[ForeignStream]) -> dict[str, int]:
 
 
 class IdleWatch:
-    """Tells which partitions take which bounds now; asked by the main thread."""
+    """Decides the bounds of silent partitions. Called by the main thread."""
 
     def __init__(self, timeouts: Mapping[str, int], places: Iterable[PartitionId], clock: Clock) -> None:
         self._timeouts = timeouts
@@ -89,8 +88,8 @@ class IdleWatch:
     ) -> list[Decision]:
         """Return the bounds that silent partitions take now, by relation and partition.
 
-        ``positions`` and ``bounds`` are those of all partitions, as far as they are read. ``met`` returns
-        the bounds that partitions of idle streams take from the streams that they meet.
+        ``positions`` and ``bounds`` are those of all partitions. ``met`` returns the bounds that
+        partitions of idle streams take from the streams that they meet.
         """
         taken: dict[PartitionId, int] = {}
         idle = []
@@ -119,13 +118,13 @@ class IdleWatch:
         return self._timeouts.get(relation)
 
     def silent_ms(self, place: PartitionId) -> int | None:
-        """Return since when nothing has come from a partition; None where no time-out is declared."""
+        """Return the time since which a partition is silent; None if no time-out is declared."""
         relation, partition = place
         stream = self._streams.get(relation)
         return None if stream is None else stream.silent_ms(partition, self._now())
 
     def _is_silent(self, place: PartitionId, positions: Mapping[PartitionId, int], now: int) -> bool:
-        """Return whether a fresh look-up found nothing beyond where a partition stands."""
+        """Return whether a fresh look-up found no message after a partition's position."""
         if place not in self._looked_up:
             return False
         end, at = self._looked_up[place]
@@ -136,7 +135,7 @@ class IdleWatch:
 
 
 class DecisionLog:
-    """The committed decisions, for a replay to obey: by partition, in the order of the offsets."""
+    """The committed decisions that a replay obeys: by partition, in the order of the offsets."""
 
     def __init__(self, decisions: Sequence[Decision]) -> None:
         self._held: dict[PartitionId, list[Decision]] = {}
@@ -146,15 +145,15 @@ class DecisionLog:
             if decision.kind == RESET:
                 self.jumps.append(jump_of(decision))
             elif decision.kind != SKIP:
-                # What is skipped is so from the start: the caller that reads the messages knows it (``Channel``).
+                # Skipped messages are known from the start: ``Channel`` has their offsets.
                 self._held.setdefault((decision.relation, decision.partition), []).append(decision)
 
     def at(self, place: PartitionId, offset: int) -> list[Decision]:
-        """Return what was decided before the message at ``offset`` of a partition, in order."""
+        """Return the decisions before the message at ``offset`` of a partition, in order."""
         return [each for each in self._held.get(place, ()) if each.next_offset == offset]
 
     def next_after(self, place: PartitionId, offset: int) -> int | None:
-        """Return the next offset above ``offset`` at which something was decided."""
+        """Return the next offset above ``offset`` with a decision."""
         offsets = [each.next_offset for each in self._held.get(place, ())]
         found = bisect.bisect_right(offsets, offset)
         return offsets[found] if found < len(offsets) else None

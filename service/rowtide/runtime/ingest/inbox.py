@@ -1,9 +1,9 @@
-"""Where deliveries of all foreign streams wait for the one thread that owns the flow.
+"""The inbox, in which deliveries of all foreign streams wait for the thread that owns the flow.
 
-``ThreadedInbox`` reads each stream in a thread of its own, so that reading and
-decoding go on while the database commits; what it holds is limited, and a
-thread that finds its share full stops polling. ``DirectInbox`` polls in the
-caller's thread. Either retries a broker that is down (``runtime.commit.retry``).
+``ThreadedInbox`` reads each stream in its own thread, so that reading and
+decoding continue while the database commits. Its size is limited: a thread whose
+share is full stops polling. ``DirectInbox`` polls in the caller's thread. Either
+retries a broker that is down (``runtime.commit.retry``).
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ Paused = Mapping[str, frozenset[int]]
 """The partitions of each relation that are not to be read for now."""
 
 QUEUE_MESSAGES = 100_000
-"""Messages of one stream that may wait: about a second of work, so that a commit does not stall reading."""
+"""Maximum waiting messages of one stream: about a second of work, so that a commit does not stall reading."""
 QUEUE_BYTES = 64 * 1024 * 1024
-"""Bytes of one stream that may wait: bounds memory where messages are large."""
+"""Maximum waiting bytes of one stream: bounds memory if messages are large."""
 _POLL_S = 0.1
-"""Longest wait inside one poll, so that a thread looks often enough whether to stop."""
+"""Longest wait inside one poll, so that a thread checks often enough whether to stop."""
 _JOIN_S = 5.0
-"""How long closing waits for a thread that is inside a poll."""
+"""Longest time that closing waits for a thread inside a poll."""
 
 
 class Pausable(Protocol):
-    """Something that can be asked to read less."""
+    """A reader that can pause partitions."""
 
     def pause(self, partitions: Paused) -> None:
-        """Read all partitions but these from now on."""
+        """Read all partitions except these from now on."""
 
 
 class Inbox(Pausable, Protocol):
-    """Gives the deliveries of all streams; within one partition in log order."""
+    """Returns the deliveries of all streams; within one partition in log order."""
 
     def take(self, timeout_s: float) -> list[Delivery]:
-        """Return what is there, waiting up to ``timeout_s`` for something.
+        """Return the waiting deliveries; wait up to ``timeout_s`` if there are none.
 
         Raises:
           TransientError: a broker is down and waiting is not wanted.
@@ -145,7 +145,7 @@ class ThreadedInbox:
                 paused = self._paused.get(intake.channel.relation, frozenset())
                 for delivery in retry.call(_polling(intake, _POLL_S, paused)):
                     self._put(delivery)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised again by take()
+        except BaseException as error:  # noqa: BLE001 - take() raises it again
             with self._changed:
                 if not (self._closing and isinstance(error, StoppedError)):
                     self._failure = error
@@ -154,7 +154,7 @@ class ThreadedInbox:
             intake.close()
 
     def _has_room(self, relation: str) -> bool:
-        """Wait until more of a stream may be read; False once the inbox closes."""
+        """Wait until more of a stream may be read. Return False once the inbox closes."""
         with self._changed:
             self._changed.wait_for(lambda: self._closing or self._is_below_limits(relation))
             return not self._closing

@@ -1,7 +1,7 @@
-"""From a topic to the flow: messages are read, decoded and handed over, partition by partition.
+"""From a topic to the flow: messages are read, decoded and delivered, partition by partition.
 
-An ``StreamReader`` belongs to one foreign stream and to one thread, and gives what a
-poll brought as deliveries. ``DirectInbox`` polls in the caller's thread, for
+A ``StreamReader`` belongs to one foreign stream and one thread, and returns the
+result of a poll as deliveries. ``DirectInbox`` polls in the caller's thread, for
 tests and simulations; ``runtime.ingest.inbox`` has one thread a stream.
 
 A message becomes a row of its partition (rowtime: the message's timestamp;
@@ -38,24 +38,24 @@ See docs/sql/semantics.md#explicit-bounds.
 """
 
 POLL_MESSAGES = 10_000
-"""Messages of one poll at most: trays of about this size are best under load."""
+"""Maximum messages of one poll. Trays of about this size are fastest under load."""
 POLL_BYTES = 4 * 1024 * 1024
-"""About what one poll may bring, in bytes of values: they are copied several times while they are decoded."""
+"""Approximate maximum bytes of values of one poll. They are copied several times during decoding."""
 PRESUMED_BYTES = 1024
-"""What a message is taken to have before the first one has come."""
+"""Assumed size of a message before the first one arrives."""
 LOOK_UP_S = 5.0
-"""How often the ends of partitions are looked up: a new partition's rows are late where the others have
-gone meanwhile, and lag that is older is no lag to act on."""
+"""Interval of look-ups of the ends of partitions. Rows of a new partition are late if the others
+advance meanwhile, and an older lag is useless."""
 
 _NOTHING: frozenset[int] = frozenset()
 
 LookedUp = Callable[[str, Mapping[int, OffsetRange]], None]
-"""Is notified of what the partitions of a relation hold; called by reading threads."""
+"""Receives the ends of the partitions of a relation. Called by reading threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplicitBound:
-    """A bound record: what it promises, and where it is in the log."""
+    """A bound record: its bound, and its place in the log."""
 
     bound: Bound
     offset: int
@@ -64,10 +64,10 @@ class ExplicitBound:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Delivery:
-    """What one poll brought from one partition, ready for the flow.
+    """The result of one poll of one partition, ready for the flow.
 
-    ``parts`` are trays and explicit bounds in log order. ``messages`` is what they were made from,
-    for the raw bytes of error rows. After it the partition is at ``next_offset``.
+    ``parts`` are trays and explicit bounds in log order. ``messages`` are their messages, for the
+    raw bytes of error rows. After it the partition is at ``next_offset``.
     """
 
     relation: str
@@ -94,9 +94,9 @@ class Channel:
     source: TopicSource
     decoder: Decoder
     origins: Mapping[int, int]
-    """What rows of each partition carry as origin."""
+    """The origin of the rows of each partition."""
     skipped: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    """The offsets of each partition that a committed decision skips."""
+    """The offsets of each partition that committed decisions skip."""
 
     @property
     def relation(self) -> str:
@@ -116,9 +116,9 @@ def deliver(
     messages: Messages,
     skipped: frozenset[int] = _NOTHING,
 ) -> Delivery:
-    """Make rows, bounds and faults of messages of one partition, whose rows carry ``origin``.
+    """Make rows, bounds and faults of messages of one partition. The rows have origin ``origin``.
 
-    Those at the offsets ``skipped`` are not decoded: they are faults.
+    Messages at the offsets ``skipped`` are not decoded: they are faults.
     """
     relation = stream.name
     marks = _bound_records(relation, origin, messages)
@@ -168,7 +168,7 @@ def deliver(
 
 
 def _untimed(relation: str, origin: int, messages: Messages, marks: Collection[int]) -> dict[int, Fault]:
-    """Return the faults, by position, of messages whose timestamp is not a time: it would become a bound."""
+    """Return the faults, by position, of messages with an invalid timestamp, which would become a bound."""
     times = messages.timestamps
     return {
         index: not_a_time(relation, int(times[index]), origin, int(messages.offsets[index]))
@@ -184,7 +184,7 @@ def not_a_time(relation: str, timestamp_ms: int, origin: int, offset: int) -> Fa
 
 
 def _pseudo(stream: ForeignStream, messages: Messages, accepted: Indices) -> tuple[Column, ...]:
-    """Return the pseudo-columns that the pipeline reads, of the messages at ``accepted``."""
+    """Return the pseudo-columns that the pipeline reads, for the messages at ``accepted``."""
     if not stream.pseudo:
         return ()
     places = accepted.tolist()
@@ -218,11 +218,11 @@ class StreamReader:
     crash_points: CrashPoints
     clock: Clock
     looked_up: LookedUp
-    """Told what the partitions hold, now and then; also of partitions that are not read yet."""
+    """Receives the ends of the partitions from time to time, including those that are not read yet."""
     poll_messages: int = POLL_MESSAGES
     look_up_s: float = LOOK_UP_S
     identity: str | None = None
-    """What the topic was known by; None: it is not asked."""
+    """The known id of the topic; None: it is not checked."""
     _look_again: float = float("-inf")
     _reader: PartitionReader | None = None
     _paused: frozenset[int] = field(default_factory=frozenset)
@@ -231,14 +231,14 @@ class StreamReader:
     _message_bytes: float = PRESUMED_BYTES
 
     def join(self, channel: Channel, positions: Mapping[int, int]) -> None:
-        """Read these partitions too from the next poll on, through ``channel``; called by any thread."""
+        """Also read these partitions from the next poll on, through ``channel``. Called by any thread."""
         self._joining.append((channel, positions))
 
     def poll(self, timeout_s: float, paused: frozenset[int] = frozenset()) -> list[Delivery]:
-        """Return what has arrived, waiting up to ``timeout_s`` for the first message.
+        """Return what has arrived; wait up to ``timeout_s`` for the first message.
 
-        ``paused`` are the partitions not to be read for now. After an error the next call begins
-        where the last delivery ended.
+        Partitions in ``paused`` are not read for now. After an error the next call begins at the
+        end of the last delivery.
 
         Raises:
           UnavailableError, GoneError: as ``PartitionReader.poll``.
@@ -273,7 +273,7 @@ class StreamReader:
         return deliveries
 
     def _wanted(self) -> int:
-        """Return how many messages to ask for: fewer where those that came last were large."""
+        """Return the number of messages to request: fewer if the last ones were large."""
         return max(1, min(self.poll_messages, int(POLL_BYTES / self._message_bytes)))
 
     def _weigh(self, deliveries: Sequence[Delivery]) -> None:
@@ -282,14 +282,14 @@ class StreamReader:
             self._message_bytes = max(1.0, sum(each.raw_bytes for each in deliveries) / messages)
 
     def _look_up(self) -> None:
-        """Look up, now and then, how far the partitions reach and whether they are still the same."""
+        """Look up, from time to time, the ends of the partitions and whether the topic is still the same."""
         if self.clock.monotonic() < self._look_again:
             return
         self._look_again = self.clock.monotonic() + self.look_up_s
         check_identity(self.channel.source, self.identity)
         ranges = self.channel.source.ranges()
         wrong = another_topic(self.channel.source.topic, self.positions, ranges)
-        # Twice in a row: a broker that has just taken partitions over may not know all of it yet.
+        # Twice in a row, because a broker that has just taken over partitions may not know all of them yet.
         if wrong is not None and self._suspected is not None:
             raise wrong
         self._suspected = None if wrong is None else wrong.message
@@ -303,7 +303,7 @@ class StreamReader:
 
 
 def check_identity(source: TopicSource, known: str | None) -> None:
-    """Check that a topic is the one that was known.
+    """Check that a topic is still the same.
 
     Raises:
       StatementError: it is another one of the same name.
@@ -322,7 +322,7 @@ def check_identity(source: TopicSource, known: str | None) -> None:
 def another_topic(
     topic: str, positions: Mapping[int, int], ranges: Mapping[int, OffsetRange]
 ) -> StatementError | None:
-    """Return whether a topic cannot be the one that was read up to ``positions``; None: it may be."""
+    """Return why a topic cannot be the one that was read up to ``positions``; None: it can be."""
     for partition, position in sorted(positions.items()):
         if partition not in ranges:
             continue
@@ -345,7 +345,7 @@ def another_topic(
 
 
 def cut(delivery: Delivery, channel: Channel, offset: int) -> tuple[Delivery | None, Delivery | None]:
-    """Return the parts of a delivery before ``offset`` and from it on; None where there is none."""
+    """Return the parts of a delivery before ``offset`` and from it on; None for an empty part."""
     messages = delivery.messages
     if messages.next_offset <= offset:
         return delivery, None
@@ -369,14 +369,14 @@ def _slice(messages: Messages, start: int, stop: int, next_offset: int) -> Messa
 
 
 def _places_of(offsets: frozenset[int], messages: Messages) -> list[int]:
-    """Return where among messages those at ``offsets`` are."""
+    """Return the indexes of the messages at ``offsets``."""
     if not offsets or not len(messages.offsets):
         return []
     return np.flatnonzero(np.isin(messages.offsets, list(offsets))).tolist()
 
 
 def _bound_records(relation: str, origin: int, messages: Messages) -> dict[int, ExplicitBound | Fault]:
-    """Find the bound records by position: explicit bounds, or faults where they are malformed."""
+    """Find the bound records by position: explicit bounds, or faults if they are malformed."""
     if messages.headers is None:
         return {}
     found: dict[int, ExplicitBound | Fault] = {}
@@ -396,7 +396,7 @@ def _bound_records(relation: str, origin: int, messages: Messages) -> dict[int, 
 
 
 def _bound_of(headers: Mapping[str, bytes]) -> Bound:
-    """Read the bound of a bound record's headers; a ValueError says what is wrong with them."""
+    """Parse the bound in a bound record's headers. A ValueError describes invalid headers."""
     text = headers[BOUND_HEADER]
     digits = text[1:] if text[:1] == b"-" else text
     if not digits.isdigit() or len(digits) > 18:
@@ -410,7 +410,7 @@ def _bound_of(headers: Mapping[str, bytes]) -> Bound:
 def _in_log_order(
     tray: Tray, accepted: np.ndarray[tuple[int], np.dtype[np.int64]], bounds: Mapping[int, ExplicitBound]
 ) -> tuple[Tray | ExplicitBound, ...]:
-    """Cut a tray where bound records stand between its rows."""
+    """Cut a tray at the bound records between its rows."""
     parts: list[Tray | ExplicitBound] = []
     start = 0
     for index in sorted(bounds):

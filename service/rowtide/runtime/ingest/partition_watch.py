@@ -1,4 +1,4 @@
-"""What is known of the ends of partitions: which are new, silent, or shown by the broker's clock."""
+"""The known ends of partitions: detects new and silent ones, and bounds from the broker's clock."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from rowtide_connectors.api import OffsetRange
 
 
 class PartitionWatch:
-    """Takes the look-ups of reading threads, and passes them on to what decides by them.
+    """Receives the look-ups of reading threads, and passes them to the parts that decide.
 
     Raises:
-      StatementError: an idle time-out is no length of time.
+      StatementError: an idle time-out is not a length of time.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class PartitionWatch:
     ) -> None:
         self.newcomers = Newcomers()
         self.append_times = AppendTimes(())
-        """Set by a start, which asks the brokers which topics have append times."""
+        """Set at the start, which reads from the brokers which topics have append times."""
         self.idle = IdleWatch({}, (), clock)
         self._idle_timeouts = idle_timeouts(streams.values())
         self._topics = topics
@@ -46,12 +46,12 @@ class PartitionWatch:
         self._observer = observer
 
     def decisions(self, work: PipelineState) -> ClockDecisions:
-        """Return what decides on silent partitions of ``work``, from now on."""
+        """Return the part that decides on silent partitions of ``work`` from now on."""
         self.idle = IdleWatch(self._idle_timeouts, topic_places(work.positions), self._clock)
         return ClockDecisions(self.idle, self.append_times)
 
     def look_up_s(self, relation: str) -> float:
-        """Return how often the ends of a stream are looked up: more often where silence is to be noticed."""
+        """Return the interval of look-ups of a stream's ends: shorter if silence must be detected."""
         if self.append_times.watches(relation):
             return APPEND_LOOK_UP_S
         timeout_ms = self._idle_timeouts.get(relation)
@@ -60,7 +60,7 @@ class PartitionWatch:
         return min(LOOK_UP_S, timeout_ms / 1000 / LOOK_UPS_A_TIMEOUT)
 
     def looked_up(self, relation: str, ranges: Mapping[int, OffsetRange]) -> None:
-        """Note how far partitions reach: for lag, to know silence and new ones; called by reading threads."""
+        """Note the ends of partitions: for lag, silence and new partitions. Called by reading threads."""
         self.newcomers.look_up(relation, ranges)
         ends = ends_of({relation: ranges})
         self._board.looked_up(ends)

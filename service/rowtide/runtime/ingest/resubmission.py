@@ -1,11 +1,10 @@
 """Resubmitted error rows: each resubmission is read like a partition that joins its stream.
 
-It joins behind the stream's bound (``PipelineState.join``), brings all its messages at
-once, and then promises that none will follow. Rows that are behind the bound
-take the least rowtime that is accepted, so none is late again; their own
-columns stay as they are. They go to the relation that had refused them and
-not to those that had accepted them (``flow.gates``). Positions, decisions and
-output are committed like those of any partition: each row enters once.
+It joins at the stream's bound (``PipelineState.join``), delivers all its messages at
+once, and then promises that none follows. Rows below the bound take the least accepted
+rowtime, so none is late again; their columns do not change. They go only to the
+relation that had refused them (``flow.gates``). Positions, decisions and output are
+committed like those of any partition: each row enters once.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from rowtide_connectors.api import Messages
 
 
 def targets_of(resubmissions: Iterable[Resubmission]) -> dict[PartitionId, Target]:
-    """Return where the rows of each resubmission are to go."""
+    """Return the targets of the rows of each resubmission."""
     return {each.place: Target(each.relation, each.entered) for each in resubmissions}
 
 
 def let_in(work: PipelineState, channel: Channel, place: PartitionId, rows: Sequence[StoredError]) -> None:
-    """Let all rows of a resubmission that has joined into the flow; it ends with them."""
+    """Pass all rows of a resubmission that has joined to the flow. It ends with them."""
     work.enter(channel.deliver(messages_of(channel.source.topic, place[1], rows)))
-    # Before the end is promised: a judge takes a promise before rows that are on their way to it.
+    # Drain before the end is promised: a judge takes a promise before rows that are on their way to it.
     work.drain()
     for judge in work.flow.judges(*place):
         work.flow.promise(judge, Bound(LATEST))
@@ -44,7 +43,7 @@ def let_in(work: PipelineState, channel: Channel, place: PartitionId, rows: Sequ
 
 
 def messages_of(topic: str, partition: int, rows: Sequence[StoredError]) -> Messages:
-    """Return error rows as the messages that they were."""
+    """Return the messages of error rows."""
     times = []
     for stored in rows:
         row = stored.row
@@ -71,7 +70,7 @@ def topic_places(places: Iterable[PartitionId]) -> list[PartitionId]:
 
 
 class Resubmittable:
-    """Tells of error rows why they cannot be resubmitted to a plan's relations."""
+    """Returns why error rows cannot be resubmitted to a plan's relations."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan

@@ -1,4 +1,4 @@
-"""What ``why_not`` needs to know of a running pipeline beside its flow; gathered by the main thread."""
+"""Facts about a running pipeline, besides its flow, for ``why_not``. The main thread gathers them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def gathered(
     paused: Paused,
     idle: IdleWatch,
 ) -> Facts:
-    """Return offsets, pauses, dependencies that are down, and what waits for the commit, as they are now."""
+    """Return the current offsets, pauses, dependencies that are down, and rows that wait for the commit."""
     ends, down = board.ends(), board.down()
     partitions = {}
     for place, position in work.positions.items():

@@ -1,8 +1,8 @@
 """Statements that declare a topic, proposed from JSON messages that are in it.
 
-A sample proves nothing about the messages that follow: the types are those that
-hold every value seen, with room, and what cannot be a column is left out with a
-comment that says why.
+A sample proves nothing about later messages. The types hold every value seen,
+with room. A field that cannot be a column is left out, with a comment that says
+why.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DATE_TEXT = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """What a field is taken for; ``type`` None: no column can hold it, for the reason ``note``."""
+    """The inferred type of a field. ``type`` None: no column can hold it, for the reason ``note``."""
 
     name: str
     type: str | None
@@ -47,12 +47,12 @@ class Guess:
 
     @property
     def column(self) -> str:
-        """The column's name as SQL writes it."""
+        """The column's name in SQL."""
         return quoted(self.name)
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL writes it: in double quotes where it is not a plain word."""
+    """Return a name in SQL: in double quotes if it is not a plain word."""
     if _PLAIN.fullmatch(name) and name.upper() not in RESERVED and name.upper() != "ROWTIME":
         return name.lower()
     return '"' + name.replace('"', '""') + '"'
@@ -96,7 +96,7 @@ def proposal(sample: Sample, server: str, options: Mapping[str, str]) -> str:
 
 
 def guesses_of(documents: Sequence[Mapping[str, object]]) -> list[Guess]:
-    """Return what each field is taken for, in the order in which the fields first occur."""
+    """Return the inferred type of each field, in the order in which the fields first occur."""
     names: dict[str, str] = {}
     values: dict[str, list[object]] = {}
     for document in documents:
@@ -167,7 +167,7 @@ def _all_are(kind: Type, given: Sequence[object]) -> bool:
 
 
 def _view(stream: str, columns: Sequence[Guess], sample: Sample) -> Iterator[str]:
-    """Propose a promotion of the likeliest time; nothing where no column is a time in every message."""
+    """Propose a promotion of the likeliest time; nothing if no column is a time in every message."""
     times = [each for each in columns if each.always and (each.type == "TIMESTAMP" or each.seconds)]
     times.sort(key=lambda each: _TIME_NAME.search(each.name) is None)
     if not times:
@@ -186,7 +186,7 @@ def _view(stream: str, columns: Sequence[Guess], sample: Sample) -> Iterator[str
 
 
 def _disorder(time: Guess, values: Sequence[bytes]) -> int:
-    """Return by how much (ms) a message of a partition is after one before it, at most."""
+    """Return the greatest disorder (ms) of the messages of a partition."""
     convert = converter(TIMESTAMP)
     assert convert is not None
     highest, late = None, 0

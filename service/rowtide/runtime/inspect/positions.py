@@ -1,4 +1,4 @@
-"""Where a pipeline's partitions are in the ledger and how far their logs reach."""
+"""The positions of a pipeline's partitions in the ledger, and the ends of their logs."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class PartitionProgress:
 
     @property
     def lag(self) -> int | None:
-        """Return the most messages that can be behind: offsets have holes."""
+        """Return the upper limit of unread messages. It is not a count, because offsets have gaps."""
         return None if self.end is None else max(0, self.end - self.next_offset)
 
 
 def standing_of(record: Record, sources: Mapping[str, TopicSource]) -> list[PartitionProgress]:
-    """Return where topics' partitions stand, by stream and partition; a broker that is down leaves ends out."""
+    """Return the positions by stream and partition. If a broker is down, ends are missing."""
     ends: dict[PartitionId, int] = {}
     for relation, source in sources.items():
         try:
             ranges = source.ranges()
         except (UnavailableError, GoneError):
-            # What is committed is the answer; how far the log reaches is an addition to it.
+            # The answer is what is committed. The end of the log is additional.
             continue
         ends.update({(relation, partition): held.end for partition, held in ranges.items()})
     return [

@@ -1,4 +1,4 @@
-"""What other threads ask of a pipeline that runs: why it is silent, a snapshot, rows, a query that looks on."""
+"""Requests of other threads to a running pipeline: why it is silent, a snapshot, rows, a live query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rowtide.runtime.pipeline_io import PipelineIO
 
 
 class Requests:
-    """The requests to one pipeline, made by any thread and answered by the one that runs it."""
+    """The requests to one pipeline. Any thread makes them, and the thread that runs the pipeline answers."""
 
     def __init__(self, io: PipelineIO) -> None:
         self.questions = Questions()
@@ -28,10 +28,10 @@ class Requests:
     def serve(
         self, work: PipelineState, backpressure: Backpressure, snapshot: Callable[[], SnapshotTaken]
     ) -> None:
-        """Answer from now on: ``work`` runs. ``snapshot`` commits with a snapshot."""
+        """Answer requests from now on, about ``work``. ``snapshot`` commits with a snapshot."""
         self._backpressure = backpressure
         self._snapshot = snapshot
-        # A commit waits: everything has been drained, and the caller that asks why need not wait too.
+        # A commit waits for the database. Everything has been drained, so the caller need not wait, too.
         self._io.while_waiting = lambda: self.questions.answer(work)
 
     def why_not(self, relation: str) -> SilenceExplanation:
@@ -78,10 +78,10 @@ class Requests:
         return self.questions.ask(lambda _work: take())
 
     def follow(self, node: Node, *, once: bool = False) -> Follower:
-        """Let a query look on while the pipeline runs, or see once what is there.
+        """Start a query that follows the running pipeline, or reads once what is there.
 
         Raises:
-          StatementError: there are too many, or it cannot begin here.
+          StatementError: too many queries run, or the query cannot begin here.
           TransientError: the pipeline does not run, or did not come round in time.
         """
         return self.questions.ask(
@@ -92,7 +92,7 @@ class Requests:
         """Return rows of an engine table as it is now.
 
         Raises:
-          StatementError: there is no such table.
+          StatementError: the table does not exist.
           TransientError: the main loop did not come round in time.
         """
         return self.questions.ask(lambda work: table_contents(work.flow, relation, limit))

@@ -1,6 +1,6 @@
-"""A few real messages of a topic against what its foreign stream declares.
+"""Compares a sample of real messages of a topic with the declaration of its foreign stream.
 
-Nothing is committed and no position moves: the last messages are read and let go.
+Nothing is committed and no position moves: the last messages are read and dropped.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from rowtide.sql.grammar.suggestions import did_you_mean
 from rowtide_connectors.api import Messages, TopicSource
 
 PATIENCE_S = 10.0
-"""How long a broker may give nothing before what has come is all there is."""
+"""Time without a message after which a sample is complete."""
 
 SECONDS_FROM = int(datetime(2001, 1, 1, tzinfo=UTC).timestamp())
 SECONDS_TO = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp())
-"""Whole numbers that are times of this century, if they are seconds since 1970."""
+"""Whole numbers that are times of this century as seconds since 1970."""
 
 Documents = Sequence[Mapping[str, object]]
 
@@ -51,7 +51,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about the messages of a stream; ``fits`` False: rows or values are lost as it is declared."""
+    """A finding about the messages of a stream. ``fits`` False: the declaration loses rows or values."""
 
     fits: bool
     text: str
@@ -89,7 +89,7 @@ def take_sample(source: TopicSource, count: int, clock: Clock) -> Sample:
 
 
 def documents_of(values: Sequence[bytes]) -> list[Mapping[str, object]]:
-    """Return those values that are JSON objects, numbers with a point as Decimal."""
+    """Return the values that are JSON objects. Numbers with a point are Decimal."""
     decode = msgspec.json.Decoder(float_hook=Decimal).decode
     found: list[Mapping[str, object]] = []
     for value in values:
@@ -103,7 +103,7 @@ def documents_of(values: Sequence[bytes]) -> list[Mapping[str, object]]:
 
 
 def folded(name: str) -> str:
-    """Return a field's name as the decoder of JSON compares it: without the case of ASCII letters."""
+    """Return a field's name as the JSON decoder compares it: without the case of ASCII letters."""
     return name.encode().lower().decode()
 
 
@@ -113,7 +113,7 @@ def looks_like_seconds(value: object) -> bool:
 
 
 def findings(stream: ForeignStream, sample: Sample) -> list[Finding]:
-    """Compare messages with what a foreign stream declares; the first finding says how many decode.
+    """Compare messages with the declaration of a foreign stream. The first finding is the number that decode.
 
     Raises:
       StatementError: the stream's format does not exist or cannot carry its types.
@@ -138,7 +138,7 @@ def findings(stream: ForeignStream, sample: Sample) -> list[Finding]:
 
 
 def _keep(taken: list[bytes], messages: Messages, end: int) -> int:
-    """Keep the values below offset ``end``; return how many messages have none."""
+    """Keep the values below offset ``end``; return the number of messages without a value."""
     before = len(taken)
     inside = [
         value
@@ -160,7 +160,7 @@ def _undeclared(stream: ForeignStream, documents: Documents) -> dict[str, int]:
 
 
 def _refused(decoded: Decoded) -> Iterator[Finding]:
-    """Yield of the messages that do not decode: one finding for each reason and field."""
+    """Yield one finding for each reason and field of messages that do not decode."""
     counts: dict[tuple[str, str], int] = {}
     examples: dict[tuple[str, str], str] = {}
     for fault in decoded.faults:
@@ -175,7 +175,7 @@ def _refused(decoded: Decoded) -> Iterator[Finding]:
 def _never_there(
     stream: ForeignStream, documents: Documents, undeclared: Mapping[str, int]
 ) -> Iterator[Finding]:
-    """Yield of declared columns that no message has."""
+    """Yield the declared columns that no message has."""
     if not documents:
         return
     there: dict[str, bool] = {}
@@ -196,7 +196,7 @@ def _never_there(
 
 
 def _seconds(stream: ForeignStream, documents: Documents) -> Iterator[Finding]:
-    """Yield of numbers that are read as milliseconds and look like seconds."""
+    """Yield the numbers that are read as milliseconds and look like seconds."""
     for field in stream.row_type:
         if field.type.kind is not Kind.TIMESTAMP:
             continue

@@ -1,4 +1,4 @@
-"""What a pipeline keeps: the parts of a snapshot, and the rows of engine tables."""
+"""The state of a pipeline: the parts of a snapshot, and the rows of engine tables."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rowtide.errors import StatementError
 from rowtide.flow.flow import ENTRANCES, Flow
 
 _NO_ROWS = frozenset({"account", "bounds", "clock", "totals"})
-"""Tables of a step's state that are no rows that it keeps."""
+"""Tables of a step's state that are not rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateEntry:
-    """What one operator keeps in a snapshot; ``partition`` None: it comes after the merge."""
+    """The state of one operator in a snapshot. ``partition`` None: it comes after the merge."""
 
     relation: str
     operator: str
@@ -28,7 +28,7 @@ class StateEntry:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTaken:
-    """A snapshot that was stored just now, with commit number ``commits``."""
+    """A new snapshot, stored with commit number ``commits``."""
 
     pipeline: str
     commits: int
@@ -42,7 +42,7 @@ class SnapshotTaken:
 
 @dataclass(frozen=True, slots=True)
 class TableContents:
-    """Rows of an engine table, in row form; ``total`` counts those that were not asked for too."""
+    """Rows of an engine table, in row form. ``total`` counts all rows of the table."""
 
     relation: str
     columns: tuple[str, ...]
@@ -51,12 +51,12 @@ class TableContents:
     total: int
 
     def to_json(self) -> Mapping[str, object]:
-        """Return it as plain values: what JSON has no form for as text, times in ms, binary in base64."""
+        """Return it as plain values: values without a JSON form as text, times in ms, binary in base64."""
         return asdict(self) | {"rows": [[plain(value) for value in row] for row in self.rows]}
 
 
 def state_entries(snapshot: KeptSnapshot) -> list[StateEntry]:
-    """Return what the operators keep, by relation; those that keep nothing are left out."""
+    """Return the state of the operators by relation, without operators that keep nothing."""
     found = []
     for key, tables in snapshot.state.items():
         if key == ENTRANCES:
@@ -67,7 +67,7 @@ def state_entries(snapshot: KeptSnapshot) -> list[StateEntry]:
             name = key.split(" ", 1)[1]
         relation, _, operator = name.rpartition(" ")
         counts = {part: table.num_rows for part, table in tables.items() if part not in _NO_ROWS}
-        # A merge has a queue an input; other operators have several tables of the same rows.
+        # A merge has a queue for each input. Other operators have several tables of the same rows.
         queued = sum(count for part, count in counts.items() if part.startswith("queue "))
         rows = max([queued, *(count for part, count in counts.items() if not part.startswith("queue "))])
         size = sum(table.nbytes for table in tables.values())
@@ -94,7 +94,7 @@ def table_contents(flow: Flow, relation: str, limit: int) -> TableContents:
 
 
 def plain(value: object) -> object:
-    """Return a value in row form as JSON knows it."""
+    """Return a value in row form as a JSON value."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, bytes):

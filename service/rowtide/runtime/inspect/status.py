@@ -1,4 +1,4 @@
-"""Where a running pipeline is, for other threads to look at: health pages, ``positions``, metrics."""
+"""The status of a running pipeline for other threads: health pages, ``positions``, metrics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def broker_of(relation: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """Where one partition stands; ``bound`` in ms, ``end_offset`` as last looked up."""
+    """The position of one partition. ``bound`` is in ms, ``end_offset`` as last looked up."""
 
     relation: str
     topic: str
@@ -39,7 +39,7 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A pipeline at one moment; ``beat`` is on the monotonic clock, the rest in ms since the epoch."""
+    """The status at one moment. ``beat`` is on the monotonic clock, other times in ms since the epoch."""
 
     pipeline: str
     phase: Phase
@@ -50,11 +50,11 @@ class Snapshot:
     last_commit_ms: int | None = None
     positions: tuple[PartitionStatus, ...] = ()
     summary: RunSummary | None = None
-    """What this process has committed; None before it runs."""
+    """The commits of this process; None before it runs."""
 
 
 class StatusBoard:
-    """The status of one pipeline: written by the threads that run it, read by any.
+    """The status of one pipeline. The threads that run it write, any thread reads.
 
     ``changed`` is called with every new phase.
     """
@@ -69,16 +69,16 @@ class StatusBoard:
         self._shown = Snapshot(pipeline, "starting", clock.now_ms(), clock.monotonic())
 
     def status(self) -> Snapshot:
-        """Return where the pipeline is now; never waits for its main loop."""
+        """Return the current status. Never waits for the main loop."""
         return self._shown
 
     def beat(self) -> None:
-        """Note that the main loop came round."""
+        """Note a turn of the main loop."""
         with self._lock:
             self._shown = replace(self._shown, beat=self._clock.monotonic())
 
     def enter(self, phase: Phase) -> None:
-        """Note what the pipeline does now; a wait for a dependency comes and goes within a phase."""
+        """Note the current phase. Waits for a dependency may begin and end within a phase."""
         with self._lock:
             self._phase = phase
             self._show()
@@ -98,18 +98,18 @@ class StatusBoard:
             self._shown = replace(self._shown, epoch=epoch)
 
     def stands(self, record: Record) -> None:
-        """Note where partitions stand and when that was committed, by whichever process."""
+        """Note the committed positions and the time of the commit, by any process."""
         with self._lock:
             self._shown = replace(self._shown, last_commit_ms=record.committed_at_ms)
         self._place(record.standings)
 
     def tell(self, summary: RunSummary) -> None:
-        """Note what this process has committed so far."""
+        """Note the commits of this process so far."""
         with self._lock:
             self._shown = replace(self._shown, summary=summary)
 
     def committed(self, standings: Iterable[PartitionPosition]) -> None:
-        """Note where partitions stand now that this process has committed it."""
+        """Note the positions after a commit of this process."""
         with self._lock:
             self._shown = replace(self._shown, last_commit_ms=self._clock.now_ms())
         self._place(standings)

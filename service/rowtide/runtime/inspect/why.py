@@ -1,10 +1,10 @@
 """The answer to "why is this row there?": the messages, operators and decisions that led to it (law 7).
 
 Rows carry no lineage. The log is read again up to the committed positions, once
-for each operator that makes rows of several others, and what the steps give is
-searched for what the row was made of (``flow.lineage``). What comes out is as it
-was at the first time, since nothing depends on when or how rows arrive. Nothing
-is written and no epoch is taken: a service that runs goes on.
+for each operator that makes rows of several others, and the output of the steps
+is searched for the input of the row (``flow.lineage``). The output is the same
+as the first time, because nothing depends on when or how rows arrive. Nothing is
+written and no epoch is taken: a running service continues.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from rowtide.runtime.recovery.recovery import (
 )
 
 MAX_FOLLOWED = 1_000
-"""Rows that are followed further back, of all that a row was made of."""
+"""Maximum number of input rows of a row that are followed further back."""
 MAX_PASSES = 24
-"""Times that the log is read: two for each operator on the longest way, whatever a plan looks like."""
+"""Maximum number of reads of the log: two for each operator on the longest path."""
 
 
 def why(context: PipelineContext, relation: str, wanted: RowQuestion) -> RowExplanation:
-    """Return what led to a row that a relation (its catalog name) has given.
+    """Return the origin of a row of a relation (its catalog name).
 
     Raises:
-      StatementError: there is no such relation or row, or the log no longer holds what is needed.
+      StatementError: the relation or row does not exist, or the log no longer holds what is needed.
       UnavailableError: a dependency is down.
     """
     return _Asked(context, relation, wanted).answer()
@@ -61,12 +61,12 @@ def why(context: PipelineContext, relation: str, wanted: RowQuestion) -> RowExpl
 
 @dataclass(slots=True)
 class _Item:
-    """A row that is followed back: one that step ``at`` gave."""
+    """A row that is followed back: an output row of step ``at``."""
 
     at: int
     row: TimedRow
     leads: bool = False
-    """Its time is the row's own: what it waited for, the row waited for."""
+    """True if its rowtime is that of the result row, so both waited for the same bounds."""
 
 
 class _Asked:
@@ -95,7 +95,7 @@ class _Asked:
         self._notes: dict[str, None] = {}
 
     def answer(self) -> RowExplanation:
-        """Read, search, and put together what was found."""
+        """Read, search, and return what was found."""
         roots = self._roots()
         found = self._read([self._outermost(at) for at in roots])
         rows = [(search.at, search.rows[-1]) for search in found if search.rows]
@@ -141,7 +141,7 @@ class _Asked:
     # ------------------------------------------------------------ where to begin, and what is asked
 
     def _begin(self) -> tuple[Record, KeptSnapshot | None]:
-        """Return what is committed, and the snapshot to begin at where the log does not reach back."""
+        """Return the committed record, and the snapshot to begin at if the log does not reach back."""
         context = self._context
         nodes = dict(context.plan.relations)
         if self._relation not in nodes and self._relation not in self._nodes:
@@ -211,7 +211,7 @@ class _Asked:
     # ----------------------------------------------------------------------------- following back
 
     def _expand(self, item: _Item) -> Iterable[tuple[_Item, Search]]:
-        """Return what to look for next for the sake of a row, and note where it has been."""
+        """Return the next searches for a row, and note its path."""
         found: list[tuple[_Item, Search]] = []
         for back in self._lineage.back(item.at, item.row):
             self._path.update(dict.fromkeys(back.path))
@@ -227,7 +227,7 @@ class _Asked:
         return found
 
     def _tell(self, item: _Item, search: Search) -> None:
-        """Note what an operator made a row of."""
+        """Note the inputs from which an operator made a row."""
         if search.step == search.at:
             return
         step = self._program.steps[search.step]
@@ -245,13 +245,13 @@ class _Asked:
         )
 
     def _is_same(self, search: Search, row: TimedRow, made: TimedRow) -> bool:
-        """Return whether what ``row`` waited for is what the row waited for that was made of it."""
+        """Return whether ``row`` and the row made of it waited for the same bounds."""
         if isinstance(self._program.steps[search.step].node, Model):
             return True
         return (row.origin, row.counter) == (made.origin, made.counter)
 
     def _note_waits(self, back: Back, row: TimedRow) -> None:
-        """Note the bounds that a row waited for on its way from where it entered or was made."""
+        """Note the bounds that a row waited for since it entered or was made."""
         for at in back.path:
             step, feeders = self._program.steps[at], self._lineage.feeders.get(at, {})
             is_made = at == back.step and not step.is_source and row.origin == step.place.origin
@@ -262,7 +262,7 @@ class _Asked:
             elif known is not None:
                 needs = [(feeders[port], bound) for port, bound in known]
             elif is_made:
-                # A window's row comes when nothing of its rowtime can come any more.
+                # The row of a window comes when no more row of its rowtime can come.
                 closes = not isinstance(step.node, Model)
                 needs = self._enquiry.wants(at, row.rowtime + closes)
             for feeder, bound in needs:
@@ -271,7 +271,7 @@ class _Asked:
     # ----------------------------------------------------------------- messages, bounds, decisions
 
     def _inputs_and_releases(self) -> tuple[list[Input], list[Release]]:
-        """Read once more: for the messages' own rows, and for what brought the bounds."""
+        """Read the log again, for the rows of messages and for the origins of the bounds."""
         wanted: dict[int, set[int]] = {}
         for at, counter in self._entered:
             wanted.setdefault(at, set()).add(counter)
@@ -290,7 +290,7 @@ class _Asked:
         return inputs, sorted(known, key=lambda each: (each.relation, each.partition, each.clock))
 
     def _most_needed(self) -> list[Keeper]:
-        """Return of each partition and clock what was needed most."""
+        """Return the greatest bound that was needed of each partition and clock."""
         most: dict[tuple[str, int, str], Keeper] = {}
         loaded = {
             step.node.relation
@@ -309,7 +309,7 @@ class _Asked:
         return list(most.values())
 
     def _moves(self, keeper: Keeper) -> Search | None:
-        """Look for the first row that moved a partition's clock far enough."""
+        """Search for the first row that moved a partition's clock far enough."""
         for at, step in self._program.sorts():
             if step.node.relation == keeper.clock and step.partition in (None, keeper.partition):
                 feeder = self._lineage.feeders[at][0]
@@ -324,7 +324,7 @@ class _Asked:
     def _release(
         self, keeper: Keeper, search: Search | None, bounds: Sequence[tuple[PartitionId, ExplicitBound]]
     ) -> Release | None:
-        """Return what brought a bound: whichever comes first in the partition's log."""
+        """Return the origin of a bound: the first one in the partition's log."""
         place = (keeper.relation, keeper.partition)
         needs = keeper.needs
         assert needs is not None
@@ -349,7 +349,7 @@ class _Asked:
         return Release(*self._topic(place), keeper.clock, needs, by, offset)
 
     def _obeyed(self, inputs: Sequence[Input], releases: Sequence[Release]) -> Iterable[dict[str, object]]:
-        """Yield the logged decisions on the partitions after the row, as far as it needed them."""
+        """Yield the logged decisions that the row needed, after it in its partitions."""
         reached: dict[PartitionId, int] = {}
         for relation, partition, offset in (
             *((each.relation, each.partition, each.offset) for each in inputs),
@@ -433,7 +433,7 @@ class _Asked:
     def _read(
         self, searches: Sequence[Search], bounds: list[tuple[PartitionId, ExplicitBound]] | None = None
     ) -> Sequence[Search]:
-        """Read the log once more, and let the searches look at what the steps give."""
+        """Read the log again, and pass the output of the steps to the searches."""
         looking = _by_step(searches)
 
         def watch(at: int, tray: Tray) -> None:

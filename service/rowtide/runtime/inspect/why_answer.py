@@ -1,4 +1,4 @@
-"""What is asked about a row that came out, and what is answered (``runtime.inspect.why``)."""
+"""Questions about an output row, and their answers (``runtime.inspect.why``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class RowQuestion:
-    """The row that is asked about: values by field, and its rowtime (ms) if that is given."""
+    """The row in question: values by field, and its rowtime (ms) if known."""
 
     values: Mapping[int, object]
     rowtime: int | None = None
@@ -28,9 +28,9 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class MadeOf:
-    """What an operator made a row of: so many rows of its inputs, of which ``inputs`` shows some.
+    """The inputs of a row at an operator: their number, and some of them in ``inputs``.
 
-    ``offsets`` are the first and last message after them, by partition, where they are messages' rows.
+    ``offsets`` are the first and last of their messages, by partition, if they are rows of messages.
     """
 
     relation: str
@@ -44,9 +44,9 @@ class MadeOf:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A bound that the row waited for: of a partition, in the time of ``clock``; and what brought it.
+    """A bound that the row waited for: of a partition, in the time of ``clock``; and its origin.
 
-    ``by`` is ROW, BOUND (a bound record), the kind of a decision, or None where it is not known; it took
+    ``by`` is ROW, BOUND (a bound record), the kind of a decision, or None if it is not known. It took
     effect at ``offset``.
     """
 

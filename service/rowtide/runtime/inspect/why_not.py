@@ -1,8 +1,8 @@
-"""The answer to "why are there no rows?": what the flow knows, with what is known of topics and policy.
+"""The answer to "why are there no rows?", from the flow, the topics and the policy.
 
-``explain --why-not`` shows it. Every cause says what is so, when the rows come
-out under the policy as it is declared, and what can be changed. Times in words
-are UTC.
+``explain --why-not`` shows it. Every cause states the facts, when the rows
+come out under the declared policy, and what can be changed. Times in words are
+UTC.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ class SilenceCause(Enum):
     NOT_FED = "NOT_FED"
     """Nothing inserts into a stream."""
     PAUSED = "PAUSED"
-    """The partition is ahead of the others, and too many rows are held already."""
+    """The partition is ahead of the others, and too many rows are held."""
     LAGGING = "LAGGING"
-    """The topic has messages that are not read yet."""
+    """The topic has unread messages."""
     NO_BOUND = "NO_BOUND"
-    """Neither a row nor a bound has come from the partition."""
+    """The partition has no rows and no bound."""
     IDLE = "IDLE"
-    """The partition is read to its end: its time stands still."""
+    """The partition is read to its end, so its bound does not advance."""
     NEEDS_ROWS = "NEEDS_ROWS"
-    """A frame of n rows FOLLOWING waits for rows, whatever their time."""
+    """A frame of n rows FOLLOWING waits for rows of any time."""
     LATE = "LATE"
     REJECTED = "REJECTED"
     FILTERED = "FILTERED"
     UNMATCHED = "UNMATCHED"
-    """A join has found nothing for the rows that came."""
+    """A join has found no match for the rows."""
     NOT_COMMITTED = "NOT_COMMITTED"
     """Rows wait for the next commit."""
     NOTHING_HELD = "NOTHING_HELD"
-    """All that came has been processed."""
+    """All input has been processed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """What is known of a partition beside its bound; ``topic`` is empty where it is of none.
+    """The known facts of a partition besides its bound. ``topic`` is empty if it has none.
 
-    ``end`` is its end when it was last looked up; ``silent_ms`` since when nothing has come, known where
-    an idle time-out is declared. ``messages`` and ``rejected`` count those of its stream that were read.
+    ``end`` is its last known end; ``silent_ms`` how long it has been silent, known if an idle time-out
+    is declared. ``messages`` and ``rejected`` count the messages of its stream that were read.
     """
 
     topic: str
@@ -73,13 +73,13 @@ class PartitionFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the flow does not know: of topic partitions, and names of the pipeline.
+    """Facts that the flow does not know: about topic partitions, and names of the pipeline.
 
-    ``streams`` are the relations that pumps or INSERT statements fill; a source that is neither there nor
-    among the partitions stands for a pump that is stopped. ``uncommitted`` counts rows of foreign tables
-    that wait for the commit, ``refused`` those that the tables did not take. ``met`` has the bounds that
-    partitions take if their stream is idle, from the streams that it meets and that are not; ``alone`` if no
-    other stream were idle.
+    ``streams`` are the relations that pumps or INSERT statements fill. A source that is neither there nor
+    among the partitions is a stopped pump. ``uncommitted`` counts rows of foreign tables that wait for the
+    commit, ``refused`` those that the tables did not take. ``met`` has the bounds that partitions of an idle
+    stream take from the other streams that it meets; ``alone`` those that they would take if no other stream
+    were idle.
     """
 
     partitions: Mapping[PartitionId, PartitionFacts]
@@ -93,7 +93,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One reason. ``has`` and ``needs`` are rowtime bounds in ms; None: there is none, or it is not known."""
+    """One reason. ``has`` and ``needs`` are rowtime bounds in ms; None: no bound, or not known."""
 
     cause: str
     relation: str
@@ -110,7 +110,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class SilenceExplanation:
-    """Why a relation is silent: the causes, the weightiest first, and the operators that hold rows."""
+    """The reasons of a relation's silence, the most important first, and the operators that hold rows."""
 
     pipeline: str
     relation: str
@@ -145,7 +145,7 @@ class SilenceExplanation:
 def bounds_of_idle(
     flow: Flow, partitions: Mapping[PartitionId, PartitionFacts]
 ) -> tuple[dict[PartitionId, int], dict[PartitionId, int]]:
-    """Return what ``Facts.met`` and ``Facts.alone`` are; everything must have been drained."""
+    """Return ``Facts.met`` and ``Facts.alone``. Everything must have been drained."""
     idle = idle_streams(partitions)
     met: dict[PartitionId, int] = {}
     alone: dict[PartitionId, int] = {}
@@ -157,7 +157,7 @@ def bounds_of_idle(
 
 
 def answer(pipeline: str, relation: str, silence: Silence | None, facts: Facts) -> SilenceExplanation:
-    """Put together why ``relation`` of a running pipeline is silent."""
+    """Return why ``relation`` of a running pipeline is silent."""
     if silence is None:
         return SilenceExplanation(pipeline, relation, "running", (_not_read(relation),))
     causes = list(_causes(silence, facts))
@@ -167,7 +167,7 @@ def answer(pipeline: str, relation: str, silence: Silence | None, facts: Facts) 
 
 
 def not_running(pipeline: str, relation: str, phase: str, waits_for: str | None) -> SilenceExplanation:
-    """Answer for a pipeline that does not run yet, or no more."""
+    """Return the answer for a pipeline that does not run yet, or no longer runs."""
     down = "" if waits_for is None else f" It waits for the {waits_for}."
     cause = Cause(
         SilenceCause.STARTING.value,
@@ -216,7 +216,7 @@ def _causes(silence: Silence, facts: Facts) -> Iterator[Cause]:
 
 
 class _Others:
-    """How far the other partitions of a partition's stream have got, and the streams that it meets."""
+    """The progress of the other partitions of a stream, and of the streams that it meets."""
 
     def __init__(self, silence: Silence, facts: Facts) -> None:
         self._bounds = {(each.relation, each.partition): each.has for each in silence.sources}
@@ -224,7 +224,7 @@ class _Others:
         self.met, self.alone = facts.met, facts.alone
 
     def furthest(self, keeper: Keeper) -> int | None:
-        """Return the greatest bound of the stream's other partitions; None where there is none."""
+        """Return the greatest bound of the stream's other partitions; None if they have none."""
         others = [
             bound
             for (relation, partition), bound in self._bounds.items()
@@ -249,14 +249,14 @@ def idle_streams(partitions: Mapping[PartitionId, PartitionFacts]) -> set[str]:
 
 
 def _is_unread(known: PartitionFacts | None) -> bool:
-    """Return whether a partition has, or may have, messages that are not read yet."""
+    """Return whether a partition has, or may have, unread messages."""
     if known is None:
         return False
     return known.down or known.paused or (known.end is not None and known.end > known.position)
 
 
 def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
-    """Name the reason for which a partition has not promised enough."""
+    """Return the reason why a partition's bound is too low."""
     known = facts.partitions.get((keeper.relation, keeper.partition))
     if known is None:
         return _unfed(keeper, facts)
@@ -327,7 +327,7 @@ def _silent(keeper: Keeper, known: PartitionFacts) -> tuple[SilenceCause, str]:
 
 
 def _policy(keeper: Keeper, known: PartitionFacts, others: _Others, wanted: str) -> tuple[str, str]:
-    """Return when a silent partition lets rows go under the policy, and what to change."""
+    """Return when rows stop waiting for a silent partition under the policy, and what to change."""
     furthest, place = others.furthest(keeper), (keeper.relation, keeper.partition)
     met, alone = others.met.get(place), others.alone.get(place)
     record = (
@@ -383,7 +383,7 @@ def _policy(keeper: Keeper, known: PartitionFacts, others: _Others, wanted: str)
 
 
 def _does(bound: int | None, keeper: Keeper) -> bool:
-    """Return whether a bound is enough for what waits first."""
+    """Return whether a bound releases the first waiting row."""
     return bound is not None and (keeper.needs is None or bound >= keeper.needs)
 
 
@@ -424,7 +424,7 @@ def _needs_rows(holder: Holder) -> Cause:
 
 
 def _lost(silence: Silence, facts: Facts) -> Iterator[Cause]:
-    """Yield where rows went where none is held."""
+    """Yield the outcome of rows if none is held."""
     found = False
     table = (facts.tables or {}).get(silence.relation)
     if table is not None and table.rejected and not table.done:
@@ -507,7 +507,7 @@ def _stands(keeper: Keeper) -> str:
 
 
 def _wanted(keeper: Keeper) -> str:
-    """Return what a partition must bring."""
+    """Return what a partition must deliver."""
     if keeper.needs is None:
         return "a row"
     row = f"a row with rowtime {time_text(keeper.row_needs or keeper.needs)} or later"
