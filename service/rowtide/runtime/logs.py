@@ -37,10 +37,10 @@ def set_up_logs(settings: LogSettings) -> None:
 
 
 class _StandardError:
-    """Writes lines to what is standard error when they are written."""
+    """Writes lines to the current standard error."""
 
     def msg(self, line: str) -> None:
-        """Write one line at once, whole: several threads log."""
+        """Write one whole line at once, because several threads log."""
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 

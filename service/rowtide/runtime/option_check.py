@@ -1,4 +1,4 @@
-"""Whether the options of a plan are such as its connectors take; nothing is opened."""
+"""Checks the options of a plan against its connectors. Nothing is opened."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from rowtide_connectors.registry import find_connector, find_sink, find_source
 
 
 def check_options(plan: Plan, text: str, *, file: str) -> tuple[Notice, ...]:
-    """Read every option of servers, foreign streams and foreign tables as a run would.
+    """Parse every option of servers, foreign streams and foreign tables, as a run does.
 
     Args:
-      plan: with the options that count (``configured``).
+      plan: the plan with its effective options (``configured``).
       text: the pipeline's statements, for the places of errors.
       file: their file's name, for the same.
 
@@ -63,7 +63,7 @@ def check_options(plan: Plan, text: str, *, file: str) -> tuple[Notice, ...]:
 
 
 class _Places:
-    """Where the objects and options of a text stand; those of the configuration stand nowhere."""
+    """The places of objects and options in a text. Those of the configuration have none."""
 
     def __init__(self, text: str, file: str) -> None:
         self._text = text
@@ -78,7 +78,7 @@ class _Places:
         return StatementError(message, place=place, file=self._file, text=self._text, hint=hint)
 
     def _found(self) -> dict[tuple[str, str | None], SourceSpan]:
-        """Read the text once more: only an error asks for it."""
+        """Parse the text again. Only errors need this."""
         found: dict[tuple[str, str | None], SourceSpan] = {}
         for statement in parse(self._text):
             if isinstance(statement, CreateServer | CreateRelation):
@@ -120,7 +120,7 @@ def _checked(
 
 
 def _check_own(places: _Places, stream: ForeignStream) -> None:
-    """Read a foreign stream's options that are Rowtide's own."""
+    """Parse Rowtide's own options of a foreign stream."""
     try:
         decoder_for(dict(stream.options).get("format", DEFAULT_FORMAT), stream.name, stream.row_type)
     except StatementError as error:

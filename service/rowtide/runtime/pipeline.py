@@ -1,6 +1,6 @@
-"""A planned pipeline with what it reads and writes: sources, the one database, the ledger in it.
+"""A planned pipeline with its sources, its database, and the ledger in the database.
 
-Nothing is connected here: sources and databases do that when they are first used.
+Nothing connects here: sources and databases connect on first use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rowtide_connectors.registry import find_sink, find_source
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A plan, its name, and its parts outside the process."""
+    """A plan, its name, and its external parts."""
 
     name: str
     plan: Plan
@@ -41,11 +41,11 @@ class Pipeline:
 
 @contextmanager
 def open_pipeline(plan: Plan, name: str, checkpoint_url: str | None = None) -> Iterator[Pipeline]:
-    """Put a pipeline together, and close it at the end of the block.
+    """Build a pipeline, and close it at the end of the block.
 
     Args:
-      plan: the plan, with the options that count (``configured``).
-      name: under which its positions are kept.
+      plan: the plan with its effective options (``configured``).
+      name: the name under which its positions are stored.
       checkpoint_url: the database of a pipeline without foreign tables.
 
     Raises:
@@ -62,7 +62,7 @@ def open_pipeline(plan: Plan, name: str, checkpoint_url: str | None = None) -> I
 
 
 def streams_read(plan: Plan) -> list[ForeignStream]:
-    """Return the foreign streams that a pump into a foreign table reads; no other one is opened."""
+    """Return the foreign streams that a pump into a foreign table reads. Only these are opened."""
     found: set[str] = set()
     seen: set[int] = set()
 
@@ -88,7 +88,11 @@ def open_source(plan: Plan, stream: ForeignStream) -> TopicSource:
     """Return the source of a foreign stream.
 
     Raises:
+    <<<<<<< HEAD
       OptionError: its server's connector has no source, or an option of its server or its own is wrong.
+    =======
+      OptionError: an option of the stream or its server is invalid.
+    >>>>>>> e1237aa (runtime: comments of the loop, recovery and replay are plain sentences)
     """
     server = next(each for each in plan.servers if each.name == stream.server)
     return find_source(server.wrapper).open(dict(server.options), connector_options(stream))

@@ -1,7 +1,7 @@
-"""How one process reads and commits a pipeline: makes its channels, readers and committer.
+"""Input and output of a pipeline in one process: makes its channels, readers and committer.
 
-A run, ``apply``, ``replay`` and ``explain --why`` each make one of their own. What they share by it is who
-waits for a dependency that is down, and what is known of the topics' partitions.
+A run, ``apply``, ``replay`` and ``explain --why`` each make their own. It defines who waits for a
+dependency that is down, and holds the known partitions of the topics.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PipelineIO:
         topics = {relation: source.topic for relation, source in context.sources.items()}
         self.partitions = PartitionWatch(self.streams, topics, context.clock, self.board, context.observer)
         self.identities: Mapping[str, str] = {}
-        """By foreign stream, what its topic is known by; set by a start."""
+        """The id of each foreign stream's topic. Set by a start."""
         self.while_waiting: Callable[[], None] = lambda: None
         """Called by the main loop whenever it waits for a dependency."""
         self.database = self._retry(DATABASE, beats=True)
@@ -49,7 +49,7 @@ class PipelineIO:
         self._skipped: Skipped = {}
 
     def is_stopping(self) -> bool:
-        """Return whether to stop; that it is asked shows that the main loop comes round."""
+        """Return whether to stop. The call shows that the main loop runs."""
         self.board.beat()
         return self.context.stopping()
 
@@ -58,12 +58,12 @@ class PipelineIO:
         return Committer(self.context, record, source_of, retry=self.database, fetching=self.broker)
 
     def channels(self, flow: Flow) -> dict[str, Channel]:
-        """Return, by foreign stream, how messages become rows of ``flow``."""
+        """Return the channel of each foreign stream to ``flow``."""
         self._skipped = skipped_of(self.database.call(self.context.ledger.decisions))
         return {name: self.channel(name, flow) for name in self.streams}
 
     def channel(self, relation: str, flow: Flow) -> Channel:
-        """Return how messages of one stream become rows of ``flow``: those known to be skipped do not."""
+        """Return the channel of one stream to ``flow``, which leaves out skipped messages."""
         return channel(self.streams[relation], self.context.sources[relation], flow, self._skipped)
 
     def open_inbox(self, positions: Mapping[PartitionId, int], channels: Mapping[str, Channel]) -> Inbox:
@@ -94,7 +94,7 @@ class PipelineIO:
         return DirectInbox(readers, context.clock)
 
     def backpressure(self) -> Backpressure:
-        """Return what balances the partitions by the limits of the context."""
+        """Return the balance of the partitions, with the limits of the context."""
         context = self.context
         return Backpressure(context.plan.pumps, context.clock, context.max_held_rows, context.max_held_bytes)
 
@@ -116,7 +116,7 @@ class PipelineIO:
         )
 
     def _note_waiting(self, dependency: str, is_down: bool) -> None:
-        """Note a wait of the main loop: it comes round while it waits."""
+        """Note a wait of the main loop, which counts as progress."""
         self.board.waiting(dependency, is_down)
         self.board.beat()
         self.while_waiting()

@@ -12,7 +12,7 @@ from rowtide.runtime.recovery.start import claim, recover
 
 
 class Service:
-    """One process's run of a pipeline; ``board`` and ``requests`` are for other threads."""
+    """The run of a pipeline in one process. ``board`` and ``requests`` are for other threads."""
 
     def __init__(self, context: PipelineContext) -> None:
         self._io = PipelineIO(context)
@@ -20,13 +20,13 @@ class Service:
         self.requests = Requests(self._io)
 
     def run(self, begin: Begin = StartEdge.WATERMARK, *, until_end: bool = False) -> None:
-        """Start, then run until a stop is requested or, with ``until_end``, to the ends that there are now.
+        """Start, then run until a stop is requested or, with ``until_end``, to the current ends.
 
         Raises:
           StatementError: the start is refused; nothing has changed.
           SupersededError: another process took the pipeline.
           TransientError: a dependency is down and waiting is not wanted.
-          StoppedError: told to stop while a dependency was down; nothing uncommitted was kept.
+          StoppedError: a stop was requested while a dependency was down; nothing uncommitted was kept.
           FaultError: an invariant broke.
         """
         context = self._io.context

@@ -33,7 +33,7 @@ Documents = Sequence[Mapping[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Messages of a topic: the values of each partition in log order, and how many had none."""
+    """Messages of a topic: values by partition in log order, and the number of messages without one."""
 
     topic: str
     partitions: Mapping[int, Sequence[bytes]]

@@ -61,10 +61,10 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class RowExplanation:
-    """Why a row is there. ``path`` are the operators that it came through, from the row back to its messages.
+    """The explanation of a row. ``path`` are the operators from the row back to its messages.
 
     ``since`` is given where the log no longer reaches back to where the pipeline began: what was read
-    before these positions is in the state, and cannot be distinguished.
+    before these positions are in the state and cannot be distinguished.
     """
 
     pipeline: str

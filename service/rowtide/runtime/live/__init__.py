@@ -1,1 +1,1 @@
-"""The loop of the running service and what listens to it."""
+"""The loop of the running service, and its observers."""

@@ -1,4 +1,4 @@
-"""What joins a pipeline while it runs: partitions that topics have got, and resubmitted error rows."""
+"""Admission to a running pipeline: new partitions of topics, and resubmitted error rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = structlog.get_logger("rowtide")
 
 
 class Admission:
-    """Lets partitions join ``work``; called by its thread."""
+    """Lets partitions join ``work``. Called by its thread."""
 
     def __init__(self, io: PipelineIO, work: PipelineState) -> None:
         self._io = io
@@ -25,12 +25,12 @@ class Admission:
         self._ask_again = 0.0
 
     def begin(self) -> None:
-        """Let in what has appeared before the readers are opened."""
+        """Admit new partitions before the readers are opened."""
         self._join()
         self._resubmit()
 
     def admit(self, inbox: Inbox) -> None:
-        """Let in the partitions that have appeared, and read them too."""
+        """Admit new partitions, and read them, too."""
         for relation, partition in self._join():
             into = self._io.channel(relation, self._work.flow)
             inbox.join(into, {partition: self._work.positions[relation, partition]})
@@ -38,7 +38,7 @@ class Admission:
             self._resubmit()
 
     def _join(self) -> list[PartitionId]:
-        """Let partitions join that topics have got since the pipeline knew them."""
+        """Let the new partitions of known topics join."""
         newcomers = self._io.partitions.newcomers.take(self._work.positions)
         for (relation, partition), offset in newcomers.items():
             topic = self._io.context.sources[relation].topic
@@ -55,7 +55,7 @@ class Admission:
         return list(newcomers)
 
     def _resubmit(self) -> None:
-        """Let in the error rows that have been resubmitted since this was asked last."""
+        """Admit the error rows that were resubmitted since the last call."""
         context, work = self._io.context, self._work
         self._ask_again = context.clock.monotonic() + LOOK_UP_S
         for each in self._io.database.call(context.ledger.resubmissions):

@@ -1,9 +1,9 @@
-"""Queries that look on while a pipeline runs.
+"""Subscribers: queries that follow a running pipeline.
 
-Each has a flow of its own, which goes on from where the pipeline's stands and
-takes in what the pipeline takes in: what a query finds wrong, or how much it
-keeps, is no matter of the pipeline's, and nothing of it is committed. A reader
-that does not keep up, or a change of the pipeline's partitions, ends it.
+Each has its own flow, which starts from the state of the pipeline's flow and
+receives the same input. Its errors and its state do not affect the pipeline,
+and nothing of it is committed. It ends if its reader does not keep up, or if
+the partitions of the pipeline change.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from rowtide.rowtime.bound import Bound
 RESULT = "RESULT"
 """The one output of a query's flow."""
 CONTENTS = "these were all rows"
-"""Why a query ended that was to see what is there."""
+"""The reason why a query ended that reads once what is there."""
 WAITING_TRAYS = 1_000
-"""Trays that may wait for the reader: it has seconds to take them."""
+"""Maximum number of trays that wait for the reader: it has seconds to take them."""
 QUERIES_AT_MOST = 8
-"""Each costs the pipeline about as much as a pump."""
+"""Maximum number of queries. Each costs the pipeline about as much as a pump."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Why a query ended by itself."""
+    """The reason why a query ended."""
 
     why: str
 
@@ -42,7 +42,7 @@ SubscriptionEvent = list[TimedRow] | Fault | Ended
 
 
 class Follower:
-    """One query; fed by the owner of the pipeline's flow, read by any one thread."""
+    """One query. The owner of the pipeline's flow feeds it, and one thread reads it."""
 
     def __init__(self, node: Node, flow: Flow, partitions: Mapping[str, Sequence[int]]) -> None:
         _refuse_unread(node, flow)
@@ -52,16 +52,16 @@ class Follower:
         self._flow = Flow({RESULT: node}, partitions)
         self._flow.accompany(flow)
         if isinstance(node, KeyedTable):
-            # Other readers of a table are given its contents by the flow.
+            # The flow sends the contents of a table to its other readers.
             self._give(list(flow.table(node.relation).rows()))
 
     def insert(self, place: PartitionId, tray: Tray) -> None:
-        """Take in rows of a partition."""
+        """Add rows of a partition."""
         if self._flow.reads(place[0]):
             self._flow.insert(*place, tray)
 
     def bound(self, place: PartitionId, bound: Bound, reader: str | None = None) -> None:
-        """Take in what a partition has promised; what is for one of the pipeline's readers is not for us."""
+        """Add the bound of a partition, unless it is for one reader of the pipeline."""
         if reader is not None or not self._flow.reads(place[0]):
             return
         try:
@@ -75,7 +75,7 @@ class Follower:
             self._flow.follow(*place, bound)
 
     def drain(self) -> None:
-        """Process what has been taken in; what comes out waits for the reader."""
+        """Process the input. The output waits for the reader."""
         emitted = self._flow.drain()
         for tray in emitted.outputs[RESULT]:
             self._give(list(tray.rows()))
@@ -83,14 +83,14 @@ class Follower:
             self._give(fault)
 
     def end(self, why: str) -> None:
-        """Take in nothing more, and tell the reader why."""
+        """Accept no more input, and report the reason to the reader."""
         self.is_open = False
         if self._given.full():
             self._given.get_nowait()
         self._given.put_nowait(Ended(why))
 
     def take(self, patience_s: float) -> Iterator[SubscriptionEvent]:
-        """Yield what has come out, waiting up to ``patience_s`` for the first."""
+        """Yield the output; wait up to ``patience_s`` for the first tray."""
         try:
             yield self._given.get(timeout=patience_s)
             while True:
@@ -106,7 +106,7 @@ class Follower:
 
 
 def _refuse_unread(node: Node, flow: Flow) -> None:
-    """Refuse a query on what does not come by.
+    """Refuse a query on a stream that the pipeline does not read.
 
     Raises:
       StatementError: naming the stream.
@@ -116,7 +116,7 @@ def _refuse_unread(node: Node, flow: Flow) -> None:
             continue
         if not flow.reads(each.relation):
             if isinstance(each, TableSource) and each.loaded_once:
-                # Its rows are in the text.
+                # Its rows are in the query's text.
                 continue
             raise StatementError(
                 f'no pump of the pipeline reads "{each.relation}", so the service does not read its rows',
@@ -133,18 +133,18 @@ def _refuse_unread(node: Node, flow: Flow) -> None:
 
 
 class Followers:
-    """The queries of one pipeline; owned by the thread that owns its flow."""
+    """The queries of one pipeline. Owned by the thread that owns its flow."""
 
     def __init__(self) -> None:
         self._held: list[Follower] = []
 
     def add(self, node: Node, flow: Flow, places: Sequence[PartitionId], *, once: bool = False) -> Follower:
-        """Let a query look on from here; everything must have been drained.
+        """Start a query at the current positions. Everything must have been drained.
 
-        With ``once`` it is given what is there, and ends.
+        With ``once`` it reads what is there, and ends.
 
         Raises:
-          StatementError: there are too many, or it cannot begin here.
+          StatementError: too many queries run, or it cannot begin here.
         """
         self._held = [each for each in self._held if each.is_open]
         if len(self._held) >= QUERIES_AT_MOST:
@@ -164,12 +164,12 @@ class Followers:
         return follower
 
     def insert(self, place: PartitionId, tray: Tray) -> None:
-        """Let all queries take in rows."""
+        """Add rows to all queries."""
         for each in self._open():
             each.insert(place, tray)
 
     def bound(self, place: PartitionId, bound: Bound, reader: str | None = None) -> None:
-        """Let all queries take in a promise."""
+        """Add a bound to all queries."""
         for each in self._open():
             each.bound(place, bound, reader)
 
@@ -179,11 +179,11 @@ class Followers:
             each.follow(place, bound)
 
     def drain(self) -> None:
-        """Let all queries process what they have taken in."""
+        """Let all queries process their input."""
         for each in self._open():
             try:
                 each.drain()
-            except Exception as error:  # noqa: BLE001 - what a query does must not stop the pipeline
+            except Exception as error:  # noqa: BLE001 - a failing query must not stop the pipeline
                 each.end(f"the query failed: {error}")
 
     def end(self, why: str) -> None:

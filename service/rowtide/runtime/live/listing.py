@@ -1,7 +1,7 @@
-"""The contents of a table that a query lists: what its changes leave, in the order of its ORDER BY.
+"""The contents of a table that a query lists: the net effect of its changes, in the order of its ORDER BY.
 
-The last fields of the rows are what they are sorted by; they are not shown. Without an order rows
-come as they came in.
+The last fields of the rows are the sort keys, which are not shown. Without an order, rows are in
+order of arrival.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Column = TypeVar("_Column")
 
 
 class Contents:
-    """What changes leave; ``order`` tells for each key of the order whether it descends."""
+    """The net effect of changes. ``order`` is True for each descending sort key."""
 
     def __init__(self, order: Sequence[bool]) -> None:
         self._order = tuple(order)
@@ -30,7 +30,7 @@ class Contents:
             self._held[timed.row] += -1 if timed.opcode == Opcode.DELETE else 1
 
     def rows(self) -> list[Row]:
-        """Return the rows that are there, sorted, without what they are sorted by."""
+        """Return the sorted rows without their sort keys."""
         rows = list(self._held.elements())
         for key in reversed(range(len(self._order))):
             at = key - len(self._order)
@@ -40,12 +40,12 @@ class Contents:
         return [self.shown(row) for row in rows]
 
     def shown(self, columns: Sequence[_Column]) -> tuple[_Column, ...]:
-        """Return what is shown of a row, or of the names of its columns."""
+        """Return the shown part of a row, or of its column names."""
         return tuple(columns[: len(columns) - len(self._order)])
 
 
 def _rank(at: int, row: Row, *, descending: bool) -> tuple[int, object]:
-    """Return what a row is sorted by: NULL is the greatest value, NaN comes last of the others."""
+    """Return the sort key of a row: NULL is the greatest value, NaN comes after all others."""
     value = row[at]
     if value is None:
         return 2, 0

@@ -1,9 +1,9 @@
 """The running pipeline: deliveries in, commits out, one thread.
 
-Each turn takes what has arrived, works it off, and commits when a commit is
+Each turn takes what has arrived, processes it, and commits when a commit is
 due. A commit is a barrier: everything before its positions has been processed
-as far as its bounds allow. Told to stop, the loop commits what it has worked
-off and returns.
+as far as its bounds allow. When asked to stop, the loop commits what it has
+processed and returns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rowtide.runtime.recovery.seam import Seam
 MAX_GATHERED_ROWS = 500_000
 """Output rows that bring a commit forward: bounds the memory that waits for it."""
 TURN_MESSAGES = 50_000
-"""Messages of one turn at most, so that commits come on time and stop is obeyed soon."""
+"""Maximum messages of one turn, so that commits are on time and a stop is obeyed soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +116,18 @@ class Live(ReadLoop):
             self.commit()
 
     def patience_s(self) -> float:
-        """Return how long to wait for messages: no longer than until the next commit is due."""
+        """Return how long to wait for messages: at most until the next commit is due."""
         if not self.work.has_moved:
             return TAKE_S
         return min(max(self._due_at() - self._clock.monotonic(), 0.0), TAKE_S)
 
     def has_room(self, messages: int) -> bool:
-        """Return whether the turn has room for more, and the commit too."""
+        """Return whether the turn and the commit have room for more."""
         turn = min(TURN_MESSAGES, self._pace.commit_max_rows)
         return messages < turn and self.work.raw_bytes < self._pace.commit_max_bytes
 
     def enter(self, delivery: Delivery) -> None:
-        """Let a delivery in, and notify those who watch."""
+        """Pass a delivery to the flow, and notify the observers."""
         super().enter(delivery)
         self._observer.entered(delivery)
         self._clocks.hear(delivery)
@@ -137,7 +137,7 @@ class Live(ReadLoop):
         self._clocks.obey(self.work)
 
     def drain(self) -> None:
-        """Process what has entered; then history may be over."""
+        """Process what has entered, and detect the end of history."""
         if self.work.has_moved:
             self._crash_points.reach("flow.before_drain")
             super().drain()
@@ -147,11 +147,11 @@ class Live(ReadLoop):
                 self.work.obey(decision)
 
     def reached(self) -> Collection[PartitionId]:
-        """Return the partitions that are read as far as wanted."""
+        """Return the partitions that have reached their last wanted offset."""
         return [place for place, offset in self._until.items() if self.work.positions[place] >= offset]
 
     def commit(self, *, with_snapshot: bool = False) -> None:
-        """Commit everything processed so far; with a snapshot where one is due, or wanted."""
+        """Commit everything processed so far, with a snapshot if one is due or requested."""
         began = self._clock.monotonic()
         if self.work.gathered:
             self._is_awaited = False

@@ -1,4 +1,4 @@
-"""What a start loads while it waits for brokers and the database: it would wait for it later."""
+"""Modules that a start loads while it waits for brokers and the database."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rowtide_connectors.api import LoadingSource, TopicSource
 
 
 def load_ahead(sources: Sequence[TopicSource]) -> None:
-    """Let the sources load what they read with, in a thread of its own.
+    """Let the sources load their decoders in a separate thread.
 
-    No one waits for it but the end of the process, which must not come while machine code is loaded: who
-    needs what is not there yet loads it, or waits for just that.
+    Only the end of the process waits for this thread, because it must not end while machine code is
+    loaded. Code that needs a module earlier loads it, or waits for that module.
     """
     loading = [source for source in sources if isinstance(source, LoadingSource)]
 

@@ -1,4 +1,4 @@
-"""Metrics of a running pipeline, moved as its deliveries and commits go by."""
+"""Metrics of a running pipeline, updated by its deliveries and commits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rowtide.runtime.live.work import CommitBatch, PipelineState
 
 
 class MetricsObserver:
-    """Follows one pipeline; called by its main thread."""
+    """Updates the metrics of one pipeline. Called by its main thread."""
 
     def __init__(self, metrics: Metrics, clock: Clock, version: str) -> None:
         self._metrics = metrics
@@ -57,7 +57,7 @@ class MetricsObserver:
         self._metrics.snapshot_seconds.observe(seconds)
 
     def recovered(self, work: PipelineState, seconds: float) -> None:
-        """Take what has been counted so far as the base line, and show where everything is."""
+        """Take the counts so far as the base line, and show all positions."""
         self._metrics.recovery_seconds.set(seconds)
         for relation, view in work.flow.accounts().items():
             self._accounts.start_at(relation, asdict(view.account), view.held)
@@ -101,7 +101,7 @@ class MetricsObserver:
         self._show_bounds(work)
 
     def _stand(self, standings: Iterable[PartitionPosition]) -> None:
-        """Show where partitions are; each has all its samples from then on."""
+        """Show the positions of partitions. Each has all its samples from then on."""
         metrics = self._metrics
         shown = [each for each in standings if not is_resubmission(each.place)]
         self._positions = {**self._positions, **{each.place: each.next_offset for each in shown}}

@@ -1,4 +1,4 @@
-"""Questions of other threads to the one that owns the flow: asked here, answered between two turns."""
+"""Questions of other threads to the thread that owns the flow, which answers between two turns."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rowtide.runtime.live.work import PipelineState
 Given = TypeVar("Given")
 
 WAITING_AT_MOST = 16
-"""Questions that may wait: people ask them, and one is answered in a turn of the loop."""
+"""Maximum number of waiting questions. People ask them, and a turn of the loop answers one."""
 PATIENCE_S = 10.0
-"""How long an answer is waited for: longer than a turn with a commit commonly takes."""
+"""Time limit of an answer: longer than a usual turn with a commit."""
 
 
 class Questions:
-    """Asked by any thread, answered by the owner of the flow."""
+    """Any thread asks, the owner of the flow answers."""
 
     def __init__(self) -> None:
         self._waiting: queue.Queue[tuple[Callable[[PipelineState], Any], Future[Any]]] = queue.Queue(
@@ -28,7 +28,7 @@ class Questions:
         )
 
     def ask(self, question: Callable[[PipelineState], Given], patience_s: float = PATIENCE_S) -> Given:
-        """Return the answer; whatever ``question`` raises is raised here.
+        """Return the answer. An exception of ``question`` is raised here.
 
         Raises:
           TransientError: the main loop did not come round in time, or too many ask.
@@ -44,7 +44,7 @@ class Questions:
             ) from error
 
     def answer(self, work: PipelineState) -> None:
-        """Answer all that wait; everything that has entered must have been drained."""
+        """Answer all waiting questions. Everything that has entered must have been drained."""
         while True:
             try:
                 question, future = self._waiting.get_nowait()
@@ -54,5 +54,5 @@ class Questions:
                 continue
             try:
                 future.set_result(question(work))
-            except Exception as error:  # noqa: BLE001 - it is raised again where it was asked
+            except Exception as error:  # noqa: BLE001 - raised again in the thread that asked
                 future.set_exception(error)

@@ -1,7 +1,7 @@
-"""One turn of reading: take deliveries, let them enter, obey what is decided, drain, balance.
+"""One turn of reading: take deliveries, let them enter, apply decisions, drain, balance.
 
-A running pipeline, a recovery and a switch between two plans read in the same way. What differs is how a
-delivery enters, who decides, and what becomes of the output.
+A running pipeline, a recovery and a switch between two plans read in the same way. They differ in how a
+delivery enters, who decides, and how the output is used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rowtide.runtime.ingest.intake import Delivery
 from rowtide.runtime.live.work import PipelineState
 
 TAKE_S = 0.1
-"""Longest wait for messages, so that a loop looks often enough at the clock and whether to stop."""
+"""Longest wait for messages, so that a loop checks the clock and whether to stop often enough."""
 
 
 class ReadLoop:
@@ -29,7 +29,7 @@ class ReadLoop:
         self.inbox = inbox
         self.backpressure = backpressure
         self.waiting: deque[Delivery] = deque()
-        """What was taken and has not entered: there was no room for it in the turn."""
+        """Deliveries that were taken but have not entered, because the turn had no room."""
 
     def turn(self) -> None:
         """Take and process what has arrived."""
@@ -49,7 +49,7 @@ class ReadLoop:
         return TAKE_S
 
     def has_room(self, messages: int) -> bool:
-        """Return whether more may enter in this turn, after so many messages."""
+        """Return whether more may enter in this turn, after this number of messages."""
         return True
 
     def enter(self, delivery: Delivery) -> None:
@@ -57,25 +57,25 @@ class ReadLoop:
         self.work.enter(delivery)
 
     def decide(self) -> None:
-        """Let decisions take effect that are due after what has entered."""
+        """Apply the decisions that are due after what has entered."""
 
     def drain(self) -> None:
         """Process what has entered."""
         self.work.drain()
 
     def pausable(self) -> Pausable:
-        """Return what pauses partitions."""
+        """Return the part that pauses partitions."""
         return self.inbox
 
     def reached(self) -> Collection[PartitionId]:
-        """Return the partitions of which nothing more is wanted."""
+        """Return the partitions that are read as far as wanted."""
         return ()
 
 
 class ClockDecisions:
-    """The decisions of the wall clock and the broker's: silent partitions and append times.
+    """The decisions of the wall clock and the broker's clock: silent partitions and append times.
 
-    A replay does not ask them: it obeys the log.
+    A replay does not use them: it obeys the log.
     """
 
     def __init__(self, idle: IdleWatch, append_times: AppendTimes) -> None:
@@ -89,7 +89,7 @@ class ClockDecisions:
             self._append_times.hear(delivery.relation, delivery.messages.timestamps)
 
     def obey(self, work: PipelineState) -> None:
-        """Let what is decided now take effect in ``work``."""
+        """Apply the current decisions to ``work``."""
         positions, flow = work.positions, work.flow
         for decision in self._append_times.decide(positions, flow.bounds()):
             work.obey(decision)

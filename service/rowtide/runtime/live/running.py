@@ -21,7 +21,7 @@ _log = structlog.get_logger("rowtide")
 def run_live(
     io: PipelineIO, claimed: Claimed, work: PipelineState, requests: Requests, *, until_end: bool
 ) -> None:
-    """Go on from the committed positions until asked to stop, or to the ends that there were at the start.
+    """Continue from the committed positions until asked to stop, or to the ends at the start.
 
     Raises:
       SupersededError, FaultError, TransientError, StoppedError, GoneError.

@@ -1,8 +1,9 @@
-"""SIGTERM and SIGINT: finish the commit and go, within ten seconds.
+"""SIGTERM and SIGINT: finish the commit and exit within ten seconds.
 
 The first signal asks the main loop to stop. A commit that hangs in a database
-that does not answer must not keep the process: after ``LIMIT_S`` it ends
-anyhow, as it may at any moment, since what is not committed is read again.
+that does not answer must not keep the process: after ``LIMIT_S`` the process
+ends anyway. This is safe at any moment, because messages that are not
+committed are read again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import structlog
 
 LIMIT_S = 9.0
-"""The promise is ten seconds; one is left for the process to end."""
+"""Ten seconds are promised. One of them is for the end of the process."""
 _GIVEN_UP = 3
 
 _log = structlog.get_logger("rowtide")
@@ -47,7 +48,7 @@ class StopSignals:
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         if self._asked:
-            # Asked twice: the user does not want to wait.
+            # After the second signal, do not wait.
             os._exit(_GIVEN_UP)
         self._asked = True
         _log.info("stopping", signal=signal.Signals(number).name)

@@ -1,7 +1,7 @@
-"""What a run has done so far, for its last words, its log and the status page.
+"""The summary of a run, for its final output, its log and the status page.
 
-Counted are commits of this process: messages whose positions it committed, rows
-that it wrote, and the error rows beside them. A recovery counts nothing.
+It counts commits of this process: messages whose positions it committed, rows
+that it wrote, and error rows. A recovery counts nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RunSummary:
         }
 
     def lines(self, file: str) -> list[str]:
-        """Return it for people: what was done, and where to look further; ``file`` is the pipeline's."""
+        """Return it as text: the counts, and the commands for details. ``file`` is the pipeline's."""
         parts = [f"read {_counted(self.read, 'message')}"]
         parts += [f"wrote {_counted(rows, 'row')} to {table}" for table, rows in self.written.items()]
         parts.append(f"held {_counted(self.held, 'row')}")
@@ -61,7 +61,7 @@ class RunSummary:
 
 
 class Tally:
-    """Counts the commits of one run; owned by its main thread. ``work`` is the run's, recovered."""
+    """Counts the commits of one run. Owned by its main thread. ``work`` is the recovered state of the run."""
 
     def __init__(self, work: PipelineState, created: Sequence[str]) -> None:
         self._done = {name: output.account.done for name, output in work.outputs.items()}
@@ -75,7 +75,7 @@ class Tally:
         self._errors.update((row.kind, row.relation) for row in errors)
 
     def summary(self, work: PipelineState) -> RunSummary:
-        """Return what was done up to the last commit."""
+        """Return the counts up to the last commit."""
         return RunSummary(
             self._read,
             work.held(),

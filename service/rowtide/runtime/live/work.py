@@ -1,8 +1,8 @@
-"""What has been processed since the last commit: the flow with everything that hangs on it.
+"""The state of a pipeline in a process: the flow, and what it has processed since the last commit.
 
 Owned by one thread. Deliveries enter, the flow drains, output rows and faults
-gather; ``cut`` takes all of it as one commit. During recovery and ``--compare``
-the same rows go the same way and what comes out is treated otherwise.
+gather. ``cut`` takes all of it as one commit. During recovery and ``--compare``
+the same rows take the same path, and the output is used otherwise.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from rowtide.runtime.live.following import Followers
 from rowtide_connectors.api import Transaction
 
 SOURCE_PART, OPERATORS_PART, TABLE_PART = "SOURCE", "OPERATORS", "TABLE"
-"""The parts of accounts that are kept."""
+"""The parts of the accounts."""
 JOIN = "JOIN"
 """The kind of the decisions by which a partition joins."""
 
 
 @dataclass(slots=True)
 class IntakeAccount:
-    """Where the messages of one foreign stream went, before the flow (law 4)."""
+    """The account of the messages of one foreign stream, before the flow (law 4)."""
 
     messages: int = 0
     rows: int = 0
@@ -65,10 +65,10 @@ class IntakeAccount:
 
 @dataclass(frozen=True, slots=True)
 class CommitBatch:
-    """One commit's worth: what became final since the last one, and the positions it came from.
+    """The content of one commit: the rows that became final since the last one, and their positions.
 
-    Of a backfill: ``moves`` bring rows to their tables that lie aside in the database, ``error_rows``
-    are those that are made already, in chunks.
+    For a backfill: ``moves`` move staged rows of the database to their tables, ``error_rows`` are
+    prepared error rows, in chunks.
     """
 
     writes: Iterable[Writes]
@@ -80,7 +80,7 @@ class CommitBatch:
     moves: Sequence[Callable[[Transaction], None]] = ()
     error_rows: Iterable[Sequence[ErrorRow]] = ()
     accounts: Callable[[], Sequence[KeptAccount]] = tuple
-    """Those that have changed; asked at the commit itself, since the database may still refuse rows."""
+    """Returns the changed accounts. Called during the commit, because the database may still refuse rows."""
 
 
 class PipelineState:
@@ -89,7 +89,7 @@ class PipelineState:
     Args:
       flow: the flow of ``plan.outputs.table_nodes``: its outputs are foreign tables by name.
       tables: the foreign tables.
-      standings: where each partition stands as recorded; recovery moves the flow there.
+      standings: the recorded position of each partition. Recovery moves the flow there.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class PipelineState:
         self.accounts: dict[str, IntakeAccount] = {}
         self.messages = self.raw_bytes = 0
         self.span: tuple[int, int] | None = None
-        """Rowtimes from (included) and to (excluded) which rows are for the tables; None: all are."""
+        """Range of rowtimes, from (included) and to (excluded), of rows for the tables; None: all rows."""
         self._sizes: dict[str, tuple[int, int]] = {}
         self._standings = {standing.place: standing for standing in standings}
         self._positions = {standing.place: standing.next_offset for standing in standings}
@@ -117,7 +117,7 @@ class PipelineState:
 
     @property
     def positions(self) -> Mapping[PartitionId, int]:
-        """The next offset of each partition, behind everything that has entered."""
+        """The next offset of each partition, after everything that has entered."""
         return self._positions
 
     @property
@@ -131,7 +131,7 @@ class PipelineState:
         return sum(map(len, self.outputs.values())) + len(self._faults)
 
     def mean_bytes(self, relation: str) -> float:
-        """Return the mean size of a foreign stream's messages so far, in bytes of values; 0: none came."""
+        """Return the mean size of a foreign stream's messages so far, in bytes of values; 0: no messages."""
         messages, size = self._sizes.get(relation, (0, 0))
         return size / messages if messages else 0.0
 
@@ -144,11 +144,11 @@ class PipelineState:
         return self.flow.source_of(origin)
 
     def place_at(self, positions: Mapping[PartitionId, int]) -> None:
-        """Report where the partitions come before anything has entered: where recovery begins."""
+        """Set the positions of the partitions before anything has entered, where recovery begins."""
         self._positions = dict(positions)
 
     def enter(self, delivery: Delivery) -> None:
-        """Let a delivery into the flow; ``drain`` works it off.
+        """Let a delivery enter the flow. ``drain`` processes it.
 
         Raises:
           FaultError: the delivery is not the partition's next.
@@ -185,7 +185,7 @@ class PipelineState:
         self._moved.add(place)
 
     def obey(self, decision: Decision) -> None:
-        """Let a decision take effect, here and now in its partition; ``drain`` works it off."""
+        """Apply a decision at the current position of its partition. ``drain`` processes it."""
         place = (decision.relation, decision.partition)
         if decision.kind == RESET:
             self.flow.jump(*jump_of(decision))
@@ -194,7 +194,7 @@ class PipelineState:
             self.followers.follow(place, Bound(decision.bound))
         elif decision.bound is not None:
             self.followers.bound(place, Bound(decision.bound), decision.reader)
-            # Of a decision that the state knows already, nothing is left to do.
+            # The state already contains this decision.
             with suppress(BoundRegressionError):
                 if decision.reader is None:
                     self.flow.bound(*place, Bound(decision.bound))
@@ -205,12 +205,11 @@ class PipelineState:
     def join(
         self, place: PartitionId, topic: str, start_offset: int, target: Target | None = None
     ) -> int | None:
-        """Let a partition in that was not known before, from ``start_offset`` on; give its bound (ms).
+        """Add a new partition, from ``start_offset`` on; return its bound (ms).
 
-        It may not go behind the bound that the others have given the stream
-        (docs/sql/semantics.md#new-partitions): that is a decision, one for each judge of its lateness. What
-        is read of it comes by ``enter``. ``target`` is where its rows are to go, if they are resubmitted
-        ones.
+        Its rows may not be below the bound that the others have given the stream
+        (docs/sql/semantics.md#new-partitions): this is a decision, one for each judge of its lateness. Its
+        messages come by ``enter``. ``target`` is the target of its rows, if they are resubmitted.
         """
         self.drain()
         self.followers.end("the pipeline has got another partition: ask again")
@@ -250,7 +249,7 @@ class PipelineState:
         return tray.where((tray.rowtime >= begin) & (tray.rowtime < end))
 
     def drop(self) -> None:
-        """Drop what has gathered: it was committed before (recovery), or is not wanted."""
+        """Drop what has gathered: it was committed before (recovery), or is not needed."""
         for output in self.outputs.values():
             output.take()
         self._faults = []
@@ -272,7 +271,7 @@ class PipelineState:
             output.account.check(name, 0)
 
     def standings(self) -> tuple[PartitionPosition, ...]:
-        """Return where every partition stands, with its bound as known now."""
+        """Return the position and current bound of every partition."""
         bounds = self.flow.bounds()
         return tuple(
             PartitionPosition(
@@ -288,7 +287,7 @@ class PipelineState:
         )
 
     def cut(self, *, with_snapshot: bool) -> CommitBatch:
-        """Take everything since the last cut as one commit; everything must have been drained.
+        """Take everything since the last cut as one commit. Everything must have been drained.
 
         Raises:
           FaultError: law 4 does not hold.
@@ -308,7 +307,7 @@ class PipelineState:
             decisions=tuple(self._decisions.values()),
             accounts=self._changed_accounts,
         )
-        # What was reported before this cut is committed by now.
+        # Decisions before this cut are committed by now.
         self._kept_accounts = self._told_accounts
         self._standings.update((standing.place, standing) for standing in moved)
         self._faults = []
@@ -318,7 +317,7 @@ class PipelineState:
         return result
 
     def go_on_from(self, accounts: Sequence[KeptAccount]) -> None:
-        """Count on from the accounts as of the last commit: a replay has not read everything again."""
+        """Continue the accounts of the last commit, because a replay has not read everything again."""
         for each in accounts:
             if each.part == SOURCE_PART:
                 self.accounts[each.relation] = IntakeAccount(
@@ -330,7 +329,7 @@ class PipelineState:
         self._told_accounts = {(each.part, each.relation): each for each in accounts}
 
     def _changed_accounts(self) -> Sequence[KeptAccount]:
-        """Return the accounts that are not as they were at the last commit."""
+        """Return the accounts that have changed since the last commit."""
         now = [
             KeptAccount(
                 SOURCE_PART, relation, each.messages, each.rows, each.bounds, 0, each.rejected, 0, each.rows

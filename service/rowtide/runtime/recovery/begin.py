@@ -1,4 +1,4 @@
-"""Where a pipeline begins that has committed nothing yet (``run --from``), and what a start refuses."""
+"""The start positions of a pipeline without a commit (``run --from``), and what a start refuses."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from rowtide_connectors.api import Database, TopicSource
 
 
 class StartEdge(Enum):
-    """Beginnings that are no time."""
+    """Values of ``--from`` that are not a time."""
 
     WATERMARK = "watermark"
-    """Where the last commit stands; nothing committed: earliest."""
+    """The positions of the last commit; without one, the earliest messages."""
     EARLIEST = "earliest"
 
 
 @dataclass(frozen=True, slots=True)
 class StartTimestamp:
-    """The first message stamped ``timestamp_ms`` or later, in each partition."""
+    """The first message of each partition with timestamp ``timestamp_ms`` or later."""
 
     timestamp_ms: int
 
@@ -35,10 +35,10 @@ Begin = StartEdge | StartTimestamp
 
 
 def parse_begin(text: str) -> Begin:
-    """Read ``watermark``, ``earliest`` or a time.
+    """Parse ``watermark``, ``earliest`` or a time.
 
     Raises:
-      StatementError: it is none of these.
+      StatementError: the text is none of these.
     """
     for edge in StartEdge:
         if text.lower() == edge.value:
@@ -47,10 +47,10 @@ def parse_begin(text: str) -> Begin:
 
 
 def parse_time(text: str) -> int:
-    """Read an ISO 8601 time (without zone: UTC) or whole milliseconds since the epoch; give ms.
+    """Parse an ISO 8601 time (without zone: UTC) or whole milliseconds since the epoch; return ms.
 
     Raises:
-      StatementError: it is neither.
+      StatementError: the text is neither.
     """
     digits = text[1:] if text[:1] == "-" else text
     if digits.isascii() and digits.isdigit() and len(digits) > 8:
@@ -72,7 +72,7 @@ def parse_time(text: str) -> int:
 
 
 def first_offsets(source: TopicSource, begin: Begin) -> Mapping[int, int]:
-    """Return, for each partition of a topic, the offset to begin at.
+    """Return the first offset to read of each partition of a topic.
 
     Raises:
       UnavailableError, GoneError.
@@ -100,10 +100,10 @@ def refuse_another_plan(name: str, record: Record, digests: Mapping[str, str]) -
 
 
 def refuse_begin(name: str, begin: Begin) -> None:
-    """Refuse ``--from`` where positions are committed.
+    """Refuse ``--from`` if positions are committed.
 
     Raises:
-      StatementError: it is anything but ``watermark``.
+      StatementError: it is not ``watermark``.
     """
     if begin is not StartEdge.WATERMARK:
         raise StatementError(
@@ -113,7 +113,7 @@ def refuse_begin(name: str, begin: Begin) -> None:
 
 
 def refuse_start(name: str, record: Record, digests: Mapping[str, str], begin: Begin) -> None:
-    """Refuse another plan, and ``--from``, where positions are committed.
+    """Refuse another plan, and ``--from``, if positions are committed.
 
     Raises:
       StatementError: naming what changed.
@@ -123,10 +123,10 @@ def refuse_start(name: str, record: Record, digests: Mapping[str, str], begin: B
 
 
 def prepare_tables(name: str, database: Database, plan: Plan, *, kept: bool) -> Sequence[str]:
-    """Create the output tables that are missing, and return their names; if rows are ``kept``, none may be.
+    """Create the missing output tables, and return their names. If rows are ``kept``, none may be missing.
 
     Raises:
-      StatementError: naming those that are missing; and as ``Database.prepare``.
+      StatementError: naming the missing tables; and as ``Database.prepare``.
     """
     tables = [target_table(table) for table in plan.foreign_tables]
     missing = database.missing(tables)
@@ -137,7 +137,7 @@ def prepare_tables(name: str, database: Database, plan: Plan, *, kept: bool) -> 
 
 
 def refuse_missing_tables(name: str, missing: Sequence[str]) -> None:
-    """Refuse to create output tables again where positions are committed: their former rows would be missing.
+    """Refuse to create output tables again if positions are committed: their former rows would be missing.
 
     Raises:
       StatementError: naming the tables.

@@ -1,9 +1,9 @@
-"""Digests of a plan: what a checkpoint belongs to (docs/sql/semantics.md#checkpoint-and-plan-digest).
+"""Digests of the plan that a checkpoint belongs to (docs/sql/semantics.md#checkpoint-and-plan-digest).
 
 One digest for each pump, model, foreign stream and foreign table, over everything that
 decides which rows come out: the nodes with their expressions, the topic and
-format of a stream, the columns and key of a table, the text of a model. Where a server is reached
-(its address, user, password) decides nothing and is left out.
+format of a stream, the columns and key of a table, the text of a model. The address, user and
+password of a server do not affect rows and are left out.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from rowtide.plan.nodes import Model, Node
 from rowtide.plan.plan import Plan
 
 DIGEST_VERSION = 1
-"""Changes when operators are changed so that old state no longer fits."""
+"""Changes when operators change so that old state no longer fits."""
 
 
 def plan_digests(plan: Plan) -> dict[str, str]:
-    """Return the digests of a plan by name, such as ``pump "P"``."""
+    """Return the digests of a plan by name, for example ``pump "P"``."""
     memo: dict[int, str] = {}
-    # Node identity is enough as a memo's key while ``plan`` holds the nodes.
+    # Node identity is sufficient as a memo's key while ``plan`` holds the nodes.
     digests = {f'pump "{pump.name}"': _digest((pump.target, _node(pump.node, memo))) for pump in plan.pumps}
     for model in sorted(_models(plan), key=lambda each: each.relation):
         own = (model.path, model.options, model.code, _canonical(model.accepts), _canonical(model.gives))
@@ -38,12 +38,12 @@ def plan_digests(plan: Plan) -> dict[str, str]:
 
 
 def dumped(digests: Mapping[str, str]) -> str:
-    """Return digests as the one text that a checkpoint keeps."""
+    """Return digests as one text, for the checkpoint."""
     return json.dumps({"version": DIGEST_VERSION, "digests": dict(digests)}, sort_keys=True)
 
 
 def differences(kept: str, digests: Mapping[str, str]) -> list[str]:
-    """Return what differs between the digests that a checkpoint keeps and those of a plan; empty: nothing."""
+    """Return the differences between the digests of a checkpoint and those of a plan; empty: none."""
     held = json.loads(kept)
     if held["version"] != DIGEST_VERSION:
         return [f"the checkpoint was written by another version ({held['version']}, not {DIGEST_VERSION})"]
@@ -55,7 +55,7 @@ def differences(kept: str, digests: Mapping[str, str]) -> list[str]:
 
 
 def _models(plan: Plan) -> set[Model]:
-    """Return the models that pumps lead out of: named by themselves, a change of one says where it was made."""
+    """Return the models that pumps read. Each has its own digest, so that its change is reported by name."""
     found: set[Model] = set()
     seen: set[int] = set()
     ahead: list[Node] = [pump.node for pump in plan.pumps]
@@ -70,7 +70,7 @@ def _models(plan: Plan) -> set[Model]:
 
 
 def _node(node: Node, memo: dict[int, str]) -> str:
-    """Digest a node over its inputs' digests: a view that is read twice is digested once."""
+    """Digest a node over its inputs' digests. A view that is read twice is digested once."""
     if id(node) not in memo:
         inputs = {id(each) for each in node.inputs}
         own = [
@@ -79,7 +79,7 @@ def _node(node: Node, memo: dict[int, str]) -> str:
             if id(value := getattr(node, field.name)) not in inputs
             and field.name != "sources"
             and field.compare
-            # Plans without it have the digests that they had before there was such a field.
+            # Plans without this field keep the digests that they had before it existed.
             and not (field.name == "shown" and value is None)
         ]
         memo[id(node)] = _digest((type(node).__name__, own, [_node(each, memo) for each in node.inputs]))
@@ -87,7 +87,7 @@ def _node(node: Node, memo: dict[int, str]) -> str:
 
 
 def _canonical(value: object) -> object:
-    """Return a value of the plan as nested lists whose repr is the same in every process."""
+    """Return a value of the plan as nested lists, whose repr is the same in every process."""
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value.name}"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -1,4 +1,4 @@
-"""The newest snapshot, read once for a start that looks at it before and after it takes the epoch."""
+"""The newest snapshot, read once for a start that needs it before and after it takes the epoch."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from rowtide.checkpoint.ledger import KeptSnapshot, Ledger, SnapshotEntry
 
 
 class NewestSnapshot:
-    """Gives the newest snapshot; a snapshot may be large, so it is read again only if there is another.
+    """Returns the newest snapshot. A snapshot may be large, so it is read again only if there is a newer one.
 
-    Which snapshots are stored is asked every time: until the epoch is taken another process may store
-    one, and a person may drop them at any time.
+    The list of stored snapshots is read every time: until the epoch is taken another process may
+    store one, and a person may drop them at any time.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -23,9 +23,9 @@ class NewestSnapshot:
         """Return the newest snapshot that this version can read, and keep it for ``take``.
 
         Raises:
-          UnavailableError and others: as the ledger; the next call asks again.
+          UnavailableError and others: as the ledger. The next call reads again.
         """
-        # Asked before it is read: one that is stored in between shows as a change at the next look.
+        # Read before the snapshot: one that is stored in between shows as a change in the next call.
         stored = self._ledger.snapshots()
         if self._stored is None or list(stored) != list(self._stored):
             self._stored = None
@@ -34,7 +34,7 @@ class NewestSnapshot:
         return self._read
 
     def take(self) -> KeptSnapshot | None:
-        """Return the same, and keep nothing."""
+        """Return the newest snapshot, and keep nothing."""
         found = self.look()
         self._stored = self._read = None
         return found

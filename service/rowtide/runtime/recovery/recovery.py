@@ -1,9 +1,9 @@
-"""Bringing a flow to the committed positions: a snapshot, then exactly the offsets after it.
+"""Recovery: brings a flow to the committed positions, by a snapshot and exactly the offsets after it.
 
-What comes out while the log is replayed was committed before, or was refused
-before, and is dropped. What is left is the state in which the last commit was
-made: t-sort buffers, high-water marks, open windows, tables (exactly-once,
-points 4 to 8). Kafka group offsets play no part.
+Output during the replay was committed or refused before, and is dropped. The
+result is the state of the last commit: t-sort buffers, high-water marks, open
+windows, tables (exactly-once, points 4 to 8). Kafka group offsets play no
+part.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide_connectors.api import OffsetRange
 
 SAY_PROGRESS_S = 10.0
-"""How often a recovery says how far it is."""
+"""Interval of log lines about the progress of a recovery."""
 _TAKE_S = 0.5
 _log = structlog.get_logger("rowtide")
 
@@ -47,10 +47,10 @@ AGED_OUT_HINT = (
 
 
 def begin_of_replay(record: Record, snapshot: KeptSnapshot | None) -> dict[PartitionId, int]:
-    """Return where the replay begins: at the snapshot, or where the pipeline began with a partition.
+    """Return the start of the replay: the snapshot, or the first offset of each partition.
 
     Raises:
-      StatementError: there is no snapshot, and what was read before the plan changed cannot be replayed.
+      StatementError: there is no snapshot, and messages from before a plan change cannot be replayed.
     """
     if snapshot is None and record.changed_at is not None:
         raise StatementError(
@@ -68,17 +68,18 @@ def flow_at(
     snapshot: KeptSnapshot | None,
     resubmissions: Sequence[Resubmission] = (),
 ) -> Flow:
-    """Return a flow of the committed partitions as it was at the snapshot; None: as it began.
+    """Return a flow of the committed partitions in the state of the snapshot; None: in its first state.
 
-    Partitions that have joined since the snapshot are there with nothing promised: the replay obeys the
-    decisions by which they joined before anything else.
+    Partitions that have joined since the snapshot have no bound yet: the replay first obeys the
+    decisions by which they joined.
     """
     committed = partitions_of(record.positions())
     targets = {
         place: target for place, target in targets_of(resubmissions).items() if place in record.positions()
     }
     if record.changed_at is not None:
-        # Of those that were read under another plan no row is on its way, and the relation may be gone.
+        # Partitions that were read under another plan have no rows on their way, and the relation may be
+        # gone.
         program = Program(nodes, committed)
         targets = {place: target for place, target in targets.items() if _is_open(program, place, target)}
     if snapshot is None:
@@ -107,11 +108,11 @@ def partitions_of(places: Iterable[PartitionId]) -> dict[str, list[int]]:
 
 
 def usable(snapshot: KeptSnapshot | None, record: Record) -> KeptSnapshot | None:
-    """Return the snapshot if it is one of committed partitions and not ahead of their positions."""
+    """Return the snapshot if its partitions are committed and it is not ahead of their positions."""
     if snapshot is None:
         return None
     committed = record.positions()
-    # Partitions may have joined since: they are read from where they began.
+    # Partitions may have joined since. They are read from their first offsets.
     if not snapshot.positions.keys() <= committed.keys():
         return None
     if any(offset > committed[place] for place, offset in snapshot.positions.items()):
@@ -120,14 +121,14 @@ def usable(snapshot: KeptSnapshot | None, record: Record) -> KeptSnapshot | None
 
 
 def identities_of(record: Record) -> dict[str, str]:
-    """Return, by foreign stream, what its topic was known by when the pipeline began with it."""
+    """Return the id that the topic of each foreign stream had when the pipeline began to read it."""
     return {each.relation: each.topic_id for each in record.standings if each.topic_id is not None}
 
 
 def check_ranges(
     record: Record, begin: Mapping[PartitionId, int], ranges: Mapping[str, Mapping[int, OffsetRange]]
 ) -> None:
-    """Check that the log still holds what is needed, and is the log that the positions are of.
+    """Check that the log still holds what is needed, and belongs to the positions.
 
     Raises:
       StatementError: offsets have aged out, a partition is gone, or the topic is another one.
@@ -153,12 +154,12 @@ def check_ranges(
 
 
 def check_compacted(record: Record, begin: Mapping[PartitionId, int], compacted: Mapping[str, str]) -> None:
-    """Check that nothing of compacted topics has to be read again: the same messages may not be there.
+    """Check that no compacted topic must be read again, because messages may be missing.
 
     ``compacted`` are the topics by foreign stream.
 
     Raises:
-      StatementError: the state at the committed positions is not there.
+      StatementError: the state at the committed positions is missing.
     """
     for standing in record.standings:
         if standing.relation in compacted and begin[standing.place] != standing.next_offset:
@@ -182,8 +183,9 @@ def replay(
 ) -> int:
     """Read from ``begin`` up to exactly ``targets`` into ``work``; return the number of messages.
 
-    ``emit`` is called after each turn, when what came out is in ``work``; by default it is dropped.
-    ``progress`` is called with the number of messages read. Returns early when asked to stop.
+    ``emit`` is called after each turn, when the output is in ``work``; by default the output is
+    dropped. ``progress`` is called with the number of messages read. Returns early when asked to
+    stop.
 
     Raises:
       UnavailableError and others, as ``Inbox.take``.
@@ -249,11 +251,11 @@ class _Replay(ReadLoop):
         self._reading = _Reading(inbox)
 
     def patience_s(self) -> float:
-        """Wait longer than a running pipeline: nothing else is due."""
+        """Return a longer wait than a running pipeline does, because nothing else is due."""
         return _TAKE_S
 
     def enter(self, delivery: Delivery) -> None:
-        """Let in what is before the target, cut wherever a decision took effect."""
+        """Let the part before the target enter, cut at each decision."""
         place = (delivery.relation, delivery.partition)
         if place not in self._goal.left:
             return
@@ -271,12 +273,12 @@ class _Replay(ReadLoop):
             self._reading.stop(place)
 
     def drain(self) -> None:
-        """Process what has entered, and let go of what comes out."""
+        """Process what has entered, and emit or drop the output."""
         super().drain()
         self._emit()
 
     def pausable(self) -> Pausable:
-        """Return what keeps the partitions at their targets paused, whatever else is."""
+        """Return the part that also keeps partitions at their targets paused."""
         return self._reading
 
     def reached(self) -> Collection[PartitionId]:
@@ -287,7 +289,7 @@ class _Replay(ReadLoop):
 def telling_progress(
     pipeline: str, clock: Clock, work: PipelineState, targets: Mapping[PartitionId, int]
 ) -> Callable[[int], None]:
-    """Return what logs now and then how far a recovery is: a long one must not look like one that hangs."""
+    """Return a function that logs progress at intervals: a long recovery must not look like a hang."""
     said = clock.monotonic()
 
     def tell(messages: int) -> None:
@@ -309,7 +311,7 @@ def telling_progress(
 def _pieces(
     delivery: Delivery, channel: Channel, position: int, target: int, decisions: DecisionLog
 ) -> Iterator[tuple[Delivery | None, int]]:
-    """Cut a delivery at its target and wherever a decision took effect; with the offset reached by each."""
+    """Cut a delivery at its target and at each decision; return each part with the offset after it."""
     place = (delivery.relation, delivery.partition)
     rest: Delivery | None = delivery
     while rest is not None and position < target:
@@ -321,7 +323,7 @@ def _pieces(
 
 
 def _obey(work: PipelineState, decisions: DecisionLog, place: PartitionId, offset: int) -> bool:
-    """Let what was decided at an offset take effect; tell whether there was anything."""
+    """Apply the decisions at an offset; return whether there were any."""
     found = decisions.at(place, offset)
     for decision in found:
         work.obey(decision)
@@ -329,7 +331,7 @@ def _obey(work: PipelineState, decisions: DecisionLog, place: PartitionId, offse
 
 
 class _Reading:
-    """Reads no more of partitions that have reached their targets, nor for now of those told to wait."""
+    """Pauses partitions that have reached their targets, and those that backpressure pauses."""
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox

@@ -1,14 +1,13 @@
-"""``replay --compare``: recompute what was committed, and say where it differs.
+"""``replay --compare``: recompute the committed rows, and report differences.
 
 See docs/sql/semantics.md#replay.
 
-The log is read again from where the pipeline began, up to the committed
+The log is read again from the first offsets of the pipeline up to the committed
 positions, and tables are compared as multisets at those positions, on disk
 (``replay_tables``). Rows that the database has refused are in the error stream,
-and are wanted in no table.
-Where the log no longer reaches back so far, the newest snapshot will do for
-rows that came out after it, and ``begin_ms`` must leave out the others. Nothing
-is written and no epoch is taken: a service that runs goes on.
+and are expected in no table. If the log no longer reaches back that far, the
+replay starts from the newest snapshot, and ``begin_ms`` must leave out earlier
+rows. Nothing is written and no epoch is taken: a running service continues.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from rowtide.runtime.recovery.replay_tables import ComparedTable, Refused, scrat
 from rowtide_connectors.api import OffsetRange
 
 MAX_DIFFERENCES = 20
-"""Differences that are reported one by one; the count has all of them."""
+"""Maximum number of differences that are reported one by one. The count includes all."""
 
 OffsetRanges = Mapping[PartitionId, tuple[int, int]]
 """First and last offset by partition."""
@@ -59,22 +58,22 @@ _log = structlog.get_logger("rowtide")
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What is compared: rows whose time lies from ``begin_ms`` (inclusive) to ``end_ms`` (exclusive)."""
+    """Range of the comparison: rows with a time from ``begin_ms`` (inclusive) to ``end_ms`` (exclusive)."""
 
     begin_ms: int | None = None
     end_ms: int | None = None
 
     @property
     def is_everything(self) -> bool:
-        """Return whether nothing is left out."""
+        """Return whether the range contains all rows."""
         return self.begin_ms is None and self.end_ms is None
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayDifference:
-    """One row that is not the same; ``committed`` or ``recomputed`` is None where there is none.
+    """One difference. ``committed`` or ``recomputed`` is None if the row is missing there.
 
-    ``offsets`` are those behind the recomputed row: the message's, or what was read when it came out.
+    ``offsets`` are those of the recomputed row: of its message, or of what was read when it came out.
     """
 
     table: str
@@ -85,7 +84,7 @@ class ReplayDifference:
 
 @dataclass(frozen=True, slots=True)
 class ReplayComparison:
-    """What was found; ``differences`` are the first ones in order of coming out, ``count`` is all."""
+    """The result. ``differences`` are the first ones in order of output, ``count`` counts all."""
 
     rows: Mapping[str, int]
     messages: int
@@ -103,9 +102,9 @@ def compare(
     """Recompute and compare the tables of a pipeline; nothing is written.
 
     With ``told`` nothing is compared: it is called with each recomputed row and the name of its table.
-    ``older`` is given where another plan than the context's has run: what is committed is compared with
-    what this one would have given, had it run all the time. Tables that it would create count as empty,
-    streams that only it reads are read to their present ends.
+    ``older`` is the plan that ran, if it differs from the context's plan: then the committed rows are
+    compared with those that the context's plan would have written from the beginning. Tables that it
+    would create count as empty, streams that only it reads are read to their current ends.
 
     Raises:
       StatementError: nothing is committed, the plan is another one, a table has no column of time to
@@ -183,7 +182,7 @@ def _last_offset(difference: ReplayDifference) -> int:
 
 
 class _Turns:
-    """Takes what comes out, turn by turn, and remembers what had been read in each."""
+    """Collects the output of each turn, and records the offsets that were read in it."""
 
     def __init__(self, work: PipelineState, tables: Mapping[str, ComparedTable]) -> None:
         self._work = work
@@ -191,7 +190,7 @@ class _Turns:
         self._positions: list[dict[PartitionId, int]] = []
 
     def emit(self) -> None:
-        """Take what has come out since the last turn."""
+        """Take the output since the last turn."""
         turn = len(self._positions)
         self._positions.append(dict(self._work.positions))
         for name, output in self._work.outputs.items():
@@ -201,7 +200,7 @@ class _Turns:
         self._work.drop()
 
     def offsets(self, turn: int) -> OffsetRanges:
-        """Return what was read in a turn."""
+        """Return the offsets that were read in a turn."""
         before = self._positions[turn - 1] if turn else {}
         return {
             place: (before.get(place, 0), offset - 1)
@@ -211,7 +210,7 @@ class _Turns:
 
 
 def _time_fields(plan: Plan, compared: Range) -> dict[str, int]:
-    """Return, by table, the field that tells a row's time; all must agree on it, and have one if it is needed.
+    """Return the time field of each table. All pumps must agree on it, and a restricted comparison needs one.
 
     Raises:
       StatementError: a table has none, and the comparison is restricted by time.
@@ -231,7 +230,7 @@ def _time_fields(plan: Plan, compared: Range) -> dict[str, int]:
 
 
 def _committed(context: PipelineContext, tables: Mapping[str, ComparedTable]) -> Record:
-    """Read record and tables as they are at one moment.
+    """Read record and tables in one consistent state.
 
     Raises:
       StatementError: nothing is committed.
@@ -256,7 +255,7 @@ def _begin(
     compared: Range,
     older: Plan | None,
 ) -> tuple[Flow, KeptSnapshot | None]:
-    """Choose where to begin, and give the flow there: None for the log's start, else a snapshot.
+    """Choose the start, and return the flow there: None for the log's start, else a snapshot.
 
     Raises:
       StatementError: neither reaches back far enough.
@@ -275,7 +274,7 @@ def _begin(
             flow = Flow(nodes, partitions_of(record.positions()))
             before = flow_at(table_nodes(older), record, snapshot, resubmissions)
             flow.succeed(before, context.clock.now_ms(), streams_of_both(older, context.plan))
-        # A row is out before this at most: what comes later was not in the tables when it was taken.
+        # No later row was in the tables when the snapshot was taken.
         reached = max((bound for bound in flow.bounds().values() if bound != EARLIEST), default=EARLIEST)
         if compared.begin_ms is None or compared.begin_ms < reached:
             raise StatementError(
@@ -284,13 +283,13 @@ def _begin(
             ) from gone
         return flow, snapshot
     if older is not None:
-        # What resubmitted rows were for may not be there any more.
+        # The targets of resubmitted rows may no longer exist.
         record = replace(record, changed_at=record.commits)
     return flow_at(nodes, record, None, resubmissions), None
 
 
 def _as_read_by(context: PipelineContext, record: Record) -> Record:
-    """Return a record as if the context's plan had run: it has read its new streams to their ends."""
+    """Return a record as if the context's plan had run and read its new streams to their ends."""
     known = {each.relation for each in record.standings}
     kept = [each for each in record.standings if each.relation in context.sources]
     begun = [

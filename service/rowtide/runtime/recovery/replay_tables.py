@@ -1,7 +1,7 @@
-"""What a table holds and what it should hold, kept aside on disk, and the difference of the two.
+"""The actual and expected content of tables, on disk, and their difference.
 
-Tables may be larger than memory. So both sides go into a file of SQLite's that
-is deleted afterwards: rows under digests of their keys and values, and the
+Tables may be larger than memory. So both sides are written to a SQLite file,
+which is deleted afterwards: rows under digests of their keys and values. The
 comparison is a join.
 """
 
@@ -25,12 +25,12 @@ DIGEST_BYTES = 16
 """Two rows of a table of 2**32 have one digest with a probability of 2**-65."""
 
 Refused = Counter[tuple[int | None, str | None]]
-"""Rowtime and JSON of rows that the database has refused: they are in no table."""
+"""Rowtime and JSON of rows that the database has refused, which are in no table."""
 
 
 @contextmanager
 def scratch() -> Iterator[sqlite3.Connection]:
-    """Return an empty database that is gone at the end of the block."""
+    """Return an empty database, which is deleted at the end of the block."""
     with TemporaryDirectory(prefix="rowtide-replay-") as folder:
         connection = sqlite3.connect(Path(folder) / "compared.db", isolation_level=None)
         try:
@@ -42,9 +42,9 @@ def scratch() -> Iterator[sqlite3.Connection]:
 
 
 class ComparedTable:
-    """One foreign table: what it holds, and what it should hold by now.
+    """One foreign table: its actual and its expected content.
 
-    ``field`` is the one that tells a row's time, if any; ``refused`` are rows that are left out, once each.
+    ``field`` is the time field, if any; ``refused`` are rows that are left out, once each.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ComparedTable:
         self._refused.update(refused)
 
     def apply(self, rows: Iterable[TimedRow], turn: int) -> None:
-        """Apply rowops in order to what the table should hold."""
+        """Apply rowops in order to the expected content."""
         names = self.table.row_type.names
         waiting: list[tuple[Row, int]] = []
         for timed in rows:
@@ -94,12 +94,12 @@ class ComparedTable:
         self._add(self._wanted, waiting)
 
     def count(self, begin_ms: int | None, end_ms: int | None) -> int:
-        """Count the rows that it should hold with a time from ``begin_ms`` to before ``end_ms``."""
+        """Count the expected rows with a time from ``begin_ms`` to before ``end_ms``."""
         query = f"select coalesce(sum(n), 0) from {self._wanted} as w where {_within('w', begin_ms, end_ms)}"
         return int(self._connection.execute(query).fetchone()[0])
 
     def rows(self, begin_ms: int | None, end_ms: int | None) -> Iterator[Row]:
-        """Yield the rows that it should hold from ``begin_ms`` to before ``end_ms``, in order."""
+        """Yield the expected rows from ``begin_ms`` to before ``end_ms``, in order."""
         within = _within("w", begin_ms, end_ms)
         query = f"select w.row, w.n from {self._wanted} as w where {within} order by w.turn, w.time"
         for row, n in self._connection.execute(query):
@@ -110,7 +110,7 @@ class ComparedTable:
     def differences(
         self, begin_ms: int | None, end_ms: int | None
     ) -> Iterator[tuple[Row | None, Row | None, int | None]]:
-        """Yield what is held and what should be, of one key, and the turn that gave the latter."""
+        """Yield the actual and the expected row of one key, and the turn of the expected one."""
         held, wanted = self._held, self._wanted
         keyed = bool(self.table.key)
         inside, other = _within("w", begin_ms, end_ms), _within("h", begin_ms, end_ms)
@@ -150,7 +150,7 @@ class ComparedTable:
 
 
 def _within(name: str, begin_ms: int | None, end_ms: int | None) -> str:
-    """Return the condition on a row's time; a row without one is compared only if all are."""
+    """Return the condition on a row's time. A row without a time is compared only if all rows are."""
     terms = [] if begin_ms is None else [f"{name}.time >= {begin_ms:d}"]
     terms += [] if end_ms is None else [f"{name}.time < {end_ms:d}"]
     return " and ".join(terms) or "true"
@@ -161,7 +161,7 @@ def _digest(row: Row) -> bytes:
 
 
 def _same(value: object) -> object:
-    """Return one form of values that are equal: 1.50 and 1.5, 0.0 and -0.0."""
+    """Return the normal form of equal values: of 1.50 and 1.5, of 0.0 and -0.0."""
     if isinstance(value, Decimal):
         text = f"{value:f}"
         text = text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,10 +1,10 @@
-"""The seam between what a topic held and what is live (docs/decisions/0005).
+"""The seam between history and live messages (docs/decisions/0005).
 
-History is over when a live run first stands where the topics ended as it began.
-No row says that; it is where they ended when somebody looked, and how late it
-was by the clock on the wall. So it is a decision: made once in a pipeline's
-life, for each model that asks for it, committed with everything else, and
-obeyed by every replay, which is given it before it begins.
+History is over when a live run first reaches the ends that the topics had at
+its start. This depends on the moment of the look-up and on the wall clock, not
+on rows. So it is a decision: made once in a pipeline's life for each model that
+asks for it, committed with everything else, and obeyed by every replay, which
+receives it before it begins.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _log = structlog.get_logger("rowtide")
 
 
 class Seam:
-    """Says when history is over; asked between turns, when everything that came is processed.
+    """Detects the end of history. Called between turns, when all input is processed.
 
-    ``ends`` are the offsets at which the topics ended when the run began.
+    ``ends`` are the end offsets of the topics at the start of the run.
     """
 
     def __init__(self, ends: Mapping[PartitionId, int], clock: Clock) -> None:
@@ -33,10 +33,10 @@ class Seam:
         self._is_over = False
 
     def decide(self, work: PipelineState) -> list[Decision]:
-        """Return, once, the jumps of the models that have not had theirs.
+        """Return, once, the jumps of the models that have not had one.
 
-        Where the model has seen nothing yet, or is not behind the clock, its jump is none: it is logged all
-        the same, so that no later start makes one.
+        If the model has no rows yet, or is not behind the clock, its jump skips no time. It is logged
+        nevertheless, so that no later start makes one.
         """
         if self._is_over or any(work.positions.get(place, end) < end for place, end in self._ends.items()):
             return []

@@ -1,10 +1,10 @@
-"""Skipping one message, as the last resort where it stops the pipeline at every start.
+"""Skips one message that stops the pipeline at every start, as the last resort.
 
-That a message is skipped is a decision: it is committed under an epoch of its
-own, so that no process which still runs commits the message, and every start,
-recovery and replay obeys it. A skipped message is not decoded; it is an error
-row (SKIPPED) with its bytes, so law 4 holds. Only messages that are not
-committed yet are skipped: nothing that came out is taken back.
+The skip is a decision: it is committed under its own epoch, so that no
+running process commits the message, and every start, recovery and replay
+obeys it. A skipped message is not decoded. It is an error row (SKIPPED) with
+its bytes, so law 4 holds. Only messages that are not committed yet can be
+skipped: no output is taken back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Skipped = Mapping[str, Mapping[int, frozenset[int]]]
 
 
 def skipped_of(decisions: Iterable[Decision]) -> Skipped:
-    """Return what the committed decisions skip."""
+    """Return the offsets that committed decisions skip."""
     found: dict[str, dict[int, frozenset[int]]] = {}
     for each in decisions:
         if each.kind == SKIP:
@@ -39,10 +39,10 @@ def skip(
     offset: int,
     holder: str,
 ) -> int:
-    """Commit that the message at ``offset`` is skipped; return the epoch that was taken for it.
+    """Commit the skip of the message at ``offset``; return the epoch that was taken for it.
 
     Raises:
-      StatementError: there is no such message, or it is committed already; nothing has changed.
+      StatementError: the message does not exist or is already committed; nothing has changed.
       UnavailableError: the database or the broker is down.
     """
     where = f'"{relation}" partition {partition}'

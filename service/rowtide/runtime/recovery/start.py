@@ -1,8 +1,8 @@
-"""The start of a pipeline: look at everything, take the epoch, recover.
+"""The start of a pipeline: check everything, take the epoch, recover.
 
 A start that is refused (another plan, ``--from`` over committed positions, an
-aged-out log) changes nothing and leaves a running process alone: the epoch is
-taken only after everything that can be looked at has been looked at.
+aged-out log) changes nothing and does not disturb a running process: the
+epoch is taken only after all checks.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from rowtide.runtime.recovery.recovery import (
 from rowtide_connectors.api import OffsetRange
 
 START_COMMITS = 1
-"""The commit that records where a pipeline begins; all after it are of rows."""
+"""The number of the commit that records the start positions. Later commits have rows."""
 
 _log = structlog.get_logger("rowtide")
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A pipeline whose epoch this process has taken, and what the start has found out.
+    """A pipeline whose epoch this process has taken, and the findings of the start.
 
-    ``compacted`` are topics by foreign stream, ``created`` the tables that were made.
+    ``compacted`` are topics by foreign stream, ``created`` the tables that were created.
     """
 
     record: Record
@@ -67,7 +67,7 @@ class Claimed:
 
 
 def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
-    """Look at everything, refuse what must be refused, take the epoch.
+    """Check everything, refuse an invalid start, take the epoch.
 
     Raises:
       StatementError: the start is refused; nothing has changed.
@@ -132,7 +132,7 @@ def recover(io: PipelineIO, claimed: Claimed) -> PipelineState:
     context.crash_points.reach("recovery.after_snapshot")
     begin = _begin_of_replay(record, snapshot, claimed.ranges, claimed.compacted)
     if record.commits > START_COMMITS and snapshot is None:
-        # What the pipeline's own INSERT statements gave came out with the first commit of rows.
+        # Rows of the pipeline's own INSERT statements came out with the first commit of rows.
         work.drain()
         work.drop()
     context.crash_points.reach("recovery.before_replay")
@@ -161,7 +161,7 @@ def recover(io: PipelineIO, claimed: Claimed) -> PipelineState:
 
 
 def _append_times(io: PipelineIO) -> AppendTimes:
-    """Return what decides on the partitions of topics whose brokers stamp the messages."""
+    """Return the part that decides on partitions of topics whose brokers stamp the messages."""
     sources = io.context.sources
     return AppendTimes(
         [
@@ -173,7 +173,7 @@ def _append_times(io: PipelineIO) -> AppendTimes:
 
 
 def _record_start(io: PipelineIO, record: Record, begin: Begin) -> Record:
-    """Commit where a pipeline begins that has committed nothing."""
+    """Commit the start positions of a pipeline without a commit."""
     context = io.context
     sources = sorted(context.sources.items())
     identities = {relation: io.broker.call(source.identity) for relation, source in sources}
@@ -203,7 +203,7 @@ def _begin_of_replay(
     ranges: Mapping[str, Mapping[int, OffsetRange]],
     compacted: Mapping[str, str],
 ) -> dict[PartitionId, int]:
-    """Return where the replay begins; refuse where the log no longer holds what is needed.
+    """Return the start of the replay; refuse it if the log no longer holds what is needed.
 
     Raises:
       StatementError: naming the topic.
