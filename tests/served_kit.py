@@ -53,7 +53,8 @@ def served(file: Path) -> Iterator[str]:
         thread = threading.Thread(target=service.run)
         thread.start()
         try:
-            while service.board.status().last_commit_ms is None:
+            # The first commit is that of where it begins: it does not answer yet.
+            while (summary := service.board.status().summary) is None or not summary.fields()["read"]:
                 time.sleep(0.01)
             yield web.url
         finally:

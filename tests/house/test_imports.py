@@ -1,56 +1,112 @@
-"""Other packages are used by their public interface: a private module may be gone in their next release."""
+"""Imports stand at the top of a module; one within a function defers a heavy package."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-
-import pytest
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
 
 from house.machine import ROOT
 
-FOLDERS = ("service", "connectors", "tests", "benchmarks", "docker", "examples")
-OURS = ("rowtide", "rowtide_connectors")
-PRIVATE = {"confluent_kafka": {"cimpl"}}
-"""Modules that are private without a leading underscore: documented names of theirs are in public ones."""
+HEAVY = {
+    "numba": "a second, and compiled kernels; only for operators that run",
+    "pyspark": "an extra that may not be installed",
+    "py4j": "comes with pyspark",
+    "confluent_kafka": "only to read or write a topic",
+    "sqlalchemy": "only to open a database",
+    "alembic": "only to change the tables of a checkpoint",
+    "starlette": "only to serve pages",
+    "uvicorn": "only to serve pages",
+    "structlog": "only where a pipeline runs",
+    "pyarrow": "half of the time of a start, and loads numpy",
+    "numpy": "a tenth of a second; settings do without",
+}
+"""Packages that are imported where they are needed, and why."""
+
+EXCEPTIONS: Mapping[tuple[str, str], str] = {
+    ("rowtide.app", "rowtide.cli.main"): "signals are handled before commands are imported",
+    ("rowtide.cli.sql", "readline"): "some builds of Python lack it, and only a terminal needs it",
+    (
+        "rowtide.cli.test",
+        "rowtide.testing.on_spark",
+    ): "loads datasets and Parquet files; only with --runner spark",
+    ("rowtide.cli.version", "importlib.metadata"): "loads email, csv and zipfile; only for --version",
+    ("rowtide.sql.catalog.definitions", "rowtide.sql.catalog.model_classes"): (
+        "loads the procedural engine; only for CREATE MODEL"
+    ),
+}
+"""Other imports within functions, by module and what is imported, and why."""
 
 
-def private_imports(text: str) -> Iterator[str]:
-    """Yield what a module imports from private modules of other packages."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = [f"{node.module}.{each.name}" for each in node.names]
-        elif isinstance(node, ast.Import):
-            names = [each.name for each in node.names]
-        else:
+def _modules() -> dict[str, Path]:
+    found = {}
+    for folder in ("service", "connectors"):
+        for path in (ROOT / folder).rglob("*.py"):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = _modules()
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def _imports(node: ast.AST, *, within: bool = False) -> Iterator[tuple[bool, str]]:
+    """Yield what is imported when the code runs, and whether within a function."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from ((within, each.name) for each in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.module is not None
+            assert child.level == 0
+            for each in child.names:
+                name = f"{child.module}.{each.name}"
+                yield within, name if name in MODULES else child.module
+        elif not _is_for_types(child):
+            is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+            yield from _imports(child, within=within or is_function)
+
+
+@cache
+def _imported(module: str) -> tuple[tuple[bool, str], ...]:
+    return tuple(_imports(ast.parse(MODULES[module].read_text())))
+
+
+@cache
+def _loads(module: str) -> frozenset[str]:
+    """Return all modules of ours, and packages of others, that importing a module loads."""
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name in found:
             continue
-        for name in names:
-            package, *parts = name.split(".")
-            if package in OURS or package == "__future__":
-                continue
-            if any(part.startswith("_") or part in PRIVATE.get(package, ()) for part in (package, *parts)):
-                yield name
+        found.add(name)
+        if name in MODULES:
+            waiting += [each for within, each in _imported(name) if not within]
+            waiting += [name.rpartition(".")[0]] if "." in name else []
+        else:
+            found.add(name.partition(".")[0])
+    return frozenset(found)
 
 
-def test_no_private_module_of_another_package_is_imported() -> None:
-    files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
-    found = {
-        str(path.relative_to(ROOT)): names
-        for path in files
-        if (names := [*private_imports(path.read_text())])
-    }
-    assert found == {}
+def _deferred() -> list[tuple[str, str]]:
+    """Return each import within a function: the module, and what it imports."""
+    return sorted({(each, name) for each in MODULES for within, name in _imported(each) if within})
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "from confluent_kafka.admin._config import ConfigResource",
-        "from confluent_kafka.cimpl import NewTopic",
-        "from numba.core._x import y",
-        "import _thread",
-        "def f():\n    from ctypes import _SimpleCData",
-    ],
-)
-def test_a_private_import_is_found(line: str) -> None:
-    assert list(private_imports(line))
+def test_an_import_within_a_function_defers_a_heavy_package() -> None:
+    wrong = []
+    for module, name in _deferred():
+        saved = _loads(name) - _loads(module)
+        if not saved & HEAVY.keys() and (module, name) not in EXCEPTIONS:
+            wrong.append(f"{module} imports {name}")
+    assert wrong == []
+
+
+def test_every_exception_is_used() -> None:
+    assert EXCEPTIONS.keys() - set(_deferred()) == set()

@@ -31,6 +31,10 @@ from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import Bound
+from rowtide.runners.spark.frames import SparkRun
+from rowtide.runners.spark.session import open_session
+from rowtide.runners.spark.stage import RunDefinition
+from rowtide.sql.pipeline import plan_pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -84,11 +88,6 @@ def _lake(session: SparkSession, path: Path) -> DataFrame:
 
 def backfill(count: int, cache: Path, clock: Clock) -> Outcome:
     """Run W2 in the stages of a backfill."""
-    from rowtide.runners.spark.frames import SparkRun
-    from rowtide.runners.spark.session import open_session
-    from rowtide.runners.spark.stage import RunDefinition
-    from rowtide.sql.pipeline import plan_pipeline
-
     relations = dict(plan_pipeline(_SERVER_SQL + W2_SQL).relations)
     definition = RunDefinition({"W2": relations["W2"]}, {"EVENTS": range(PARTITIONS)})
     intake = ParquetIntake(relations["EVENTS"].row_type)
@@ -104,8 +103,6 @@ def backfill(count: int, cache: Path, clock: Clock) -> Outcome:
 
 def by_hand(count: int, cache: Path, clock: Clock) -> Outcome:
     """Run W2 as Spark SQL."""
-    from rowtide.runners.spark.session import open_session
-
     session = open_session(MASTER)
     return _timed(count, cache, clock, lambda path, _: session.sql(_BY_HAND.format(path=path)))
 

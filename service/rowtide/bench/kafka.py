@@ -17,6 +17,9 @@ from rowtide.bench.suite import Benchmark, Outcome, close_to
 from rowtide.bench.windows import W2_CHECKSUM, W2_EVENTS, W2_ROWS
 from rowtide.bench.workload import key_name
 from rowtide.clock import Clock
+from rowtide.runtime.live.observer import Unobserved
+from rowtide.runtime.live.pace import Pace
+from rowtide.sql.pipeline import plan_pipeline
 
 PARTITIONS = 8
 COMMIT_MS = 1_000
@@ -49,10 +52,7 @@ def kafka_json(count: int, cache: Path, clock: Clock) -> Outcome:
     """
     import sqlalchemy as sa
 
-    from rowtide.runtime.live.observer import Unobserved
-    from rowtide.runtime.live.pace import Pace
     from rowtide.runtime.pipeline import open_pipeline
-    from rowtide.sql.pipeline import plan_pipeline
 
     broker, database = given(BROKER), given(DATABASE)
     run = uuid.uuid4().hex[:12]

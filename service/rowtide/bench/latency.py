@@ -25,6 +25,7 @@ from rowtide.bench.suite import Benchmark, Outcome
 from rowtide.clock import Clock
 from rowtide.runtime.live.observer import Unobserved
 from rowtide.runtime.live.pace import Pace
+from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.processes import ENDS_WITH_PARENT
 
 if TYPE_CHECKING:
@@ -101,7 +102,6 @@ def latency(sql: str, counted: str, count: int, cache: Path, clock: Clock) -> Ou
     import sqlalchemy as sa
 
     from rowtide.runtime.pipeline import open_pipeline
-    from rowtide.sql.pipeline import plan_pipeline
 
     broker, database = given(BROKER), given(DATABASE)
     run = uuid.uuid4().hex[:12]

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
+from rowtide.cli.errors import FAILED, read_text, shown_to_user
+from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
+from rowtide.cli.plan import show_change
+from rowtide.cli.replay import comparison_as_json, range_of, show_comparison
+from rowtide.composition import context_of
+from rowtide.errors import StatementError
+from rowtide.runtime.change import applying
+from rowtide.runtime.change.planned_change import change_from
+from rowtide.runtime.change.switching import apply_at
+from rowtide.runtime.configured import configured
+from rowtide.runtime.live.stopping import StopSignals
+from rowtide.runtime.pipeline import open_pipeline
+from rowtide.runtime.recovery.begin import parse_time
+from rowtide.runtime.recovery.replay import compare
+from rowtide.sql.pipeline import plan_pipeline
 
 EXAMPLE = "Example: rowtide apply pipeline.sql --was pipeline-as-it-runs.sql --yes"
 
@@ -59,25 +75,6 @@ def apply(
     --shadow: rows differ. 2: the change cannot be applied; nothing has changed. 3: a dependency is down,
     or another process took the pipeline.
     """
-    import sys
-    from dataclasses import asdict, replace
-
-    from rowtide.cli.errors import FAILED, read_text, shown_to_user
-    from rowtide.cli.pipeline_file import opened
-    from rowtide.cli.plan import show_change
-    from rowtide.cli.replay import comparison_as_json, range_of, show_comparison
-    from rowtide.composition import context_of
-    from rowtide.errors import StatementError
-    from rowtide.runtime.change import applying
-    from rowtide.runtime.change.planned_change import change_from
-    from rowtide.runtime.change.switching import apply_at
-    from rowtide.runtime.configured import configured
-    from rowtide.runtime.live.stopping import StopSignals
-    from rowtide.runtime.pipeline import open_pipeline
-    from rowtide.runtime.recovery.begin import parse_time
-    from rowtide.runtime.recovery.replay import compare
-    from rowtide.sql.pipeline import plan_pipeline
-
     with shown_to_user(), opened(pipeline, config) as (found, settings):
         older = configured(plan_pipeline(read_text(was), file=str(was)), settings)
         change = change_from(found, older, str(was))

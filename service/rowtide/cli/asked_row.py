@@ -8,10 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rowtide.cli.pipeline_file import opened
+from rowtide.codec.written_times import ScenarioDay
+from rowtide.codec.written_values import value_of
+from rowtide.composition import context_of
+from rowtide.errors import StatementError, TransientError
+from rowtide.rows.types import Kind
+from rowtide.runtime.inspect.why import why
+from rowtide.runtime.inspect.why_answer import RowQuestion
+from rowtide.runtime.recovery.begin import parse_time
+
 if TYPE_CHECKING:
     from rowtide.plan.plan import Plan
     from rowtide.rows.types import RowType
-    from rowtide.runtime.inspect.why_answer import RowExplanation, RowQuestion
+    from rowtide.runtime.inspect.why_answer import RowExplanation
 
 HOW = (
     'It is a JSON object of columns, such as {"sensor": "a", "period": "2026-01-31 10:00:00"}, '
@@ -26,14 +36,9 @@ def why_of(file: Path, config: Path | None) -> Callable[[str, str], RowExplanati
     The function takes a relation's catalog name and ROW. It raises StatementError where there is no such
     relation or row, and TransientError while another row is being explained.
     """
-    from rowtide.cli.pipeline_file import opened
-    from rowtide.composition import context_of
-    from rowtide.errors import TransientError
-
     busy = threading.Lock()
 
     def answer(relation: str, row: str) -> RowExplanation:
-        from rowtide.runtime.inspect.why import why
 
         if not busy.acquire(blocking=False):
             raise TransientError("another row is being explained", hint="Try again when it is done.")
@@ -53,9 +58,6 @@ def asked_row(plan: Plan, relation: str, text: str) -> RowQuestion:
     Raises:
       StatementError: there is no such relation or column, or a value is none of its column's type.
     """
-    from rowtide.errors import StatementError
-    from rowtide.runtime.inspect.why_answer import RowQuestion
-
     row_type = _row_type(plan, relation)
     values: dict[int, object] = {}
     rowtime: int | None = None
@@ -73,7 +75,6 @@ def asked_row(plan: Plan, relation: str, text: str) -> RowQuestion:
 
 
 def _row_type(plan: Plan, relation: str) -> RowType:
-    from rowtide.errors import StatementError
 
     for table in plan.foreign_tables:
         if table.name == relation:
@@ -86,8 +87,6 @@ def _row_type(plan: Plan, relation: str) -> RowType:
 
 def _named(text: str, row_type: RowType) -> dict[str, str | None]:
     """Read ROW as text by name; a JSON array has all columns in order."""
-    from rowtide.errors import StatementError
-
     stripped = text.strip()
     if not stripped.startswith(("{", "[")):
         pairs = [each.partition("=") for each in stripped.split(",") if each.strip()]
@@ -113,10 +112,6 @@ def _text(value: object) -> str | None:
 
 
 def _value(given: str | None, row_type: RowType, at: int) -> object:
-    from rowtide.codec.written_times import ScenarioDay
-    from rowtide.codec.written_values import value_of
-    from rowtide.errors import StatementError
-    from rowtide.rows.types import Kind
 
     field = row_type[at]
     if given is None:
@@ -131,7 +126,5 @@ def _value(given: str | None, row_type: RowType, at: int) -> object:
 
 def _time(text: str) -> int:
     """Read a time as the command line takes it everywhere, or milliseconds since the epoch."""
-    from rowtide.runtime.recovery.begin import parse_time
-
     # parse_time takes a short number for a year; here it is milliseconds.
     return int(text) if text.lstrip("-").isdigit() else parse_time(text)

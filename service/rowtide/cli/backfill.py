@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
+from rowtide.cli.errors import shown_to_user
+from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
+from rowtide.composition import context_of
+from rowtide.errors import StatementError
+from rowtide.runners.spark.kafka import read_range
+from rowtide.runners.spark.session import KafkaJars, check_conf, is_local, open_session
+from rowtide.runtime.backfill.backfill import backfill as fill
+from rowtide.runtime.backfill.backfill import kafka_frames, refuse_if_begun
+from rowtide.runtime.recovery.begin import parse_time
 
 if TYPE_CHECKING:
     from rowtide.runtime.backfill.backfill import BackfillReport
@@ -84,18 +94,6 @@ def backfill(
 
     Exit code 0: committed. 2: refused. 3: a dependency is down, or another process took the pipeline.
     """
-    import tempfile
-    from dataclasses import replace
-
-    from rowtide.cli.errors import shown_to_user
-    from rowtide.cli.pipeline_file import opened
-    from rowtide.composition import context_of
-    from rowtide.runners.spark.kafka import read_range
-    from rowtide.runners.spark.session import KafkaJars, open_session
-    from rowtide.runtime.backfill.backfill import backfill as fill
-    from rowtide.runtime.backfill.backfill import kafka_frames, refuse_if_begun
-    from rowtide.runtime.recovery.begin import parse_time
-
     with shown_to_user(), opened(pipeline, config) as (found, settings):
         until_ms = parse_time(until)
         _refuse_without_staging(master, staging)
@@ -119,8 +117,6 @@ def backfill(
 
 
 def _refuse_without_staging(master: str, staging: Path | None) -> None:
-    from rowtide.errors import StatementError
-    from rowtide.runners.spark.session import is_local
 
     if staging is None and not is_local(master):
         raise StatementError(
@@ -133,8 +129,6 @@ def _refuse_without_staging(master: str, staging: Path | None) -> None:
 
 
 def _conf(given: Sequence[str]) -> dict[str, str]:
-    from rowtide.errors import StatementError
-    from rowtide.runners.spark.session import check_conf
 
     found: dict[str, str] = {}
     for each in given:
@@ -149,7 +143,6 @@ def _conf(given: Sequence[str]) -> dict[str, str]:
 
 
 def _existing(files: Sequence[str]) -> list[str]:
-    from rowtide.errors import StatementError
 
     for file in files:
         # What has a scheme is read by Spark itself.

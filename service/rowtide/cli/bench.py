@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+from difflib import get_close_matches
 from typing import Annotated
 
 import typer
+
+from rowtide.bench.suite import benchmarks, measure, named
+from rowtide.cli.errors import shown_to_user
+from rowtide.clock import SystemClock
+from rowtide.runners.spark.ivy import cache_directory
 
 EXAMPLE = "Example: rowtide bench W1 W2 --repeat 3"
 
@@ -27,13 +33,6 @@ def bench(
 
     Exit code 0: every output is right. 1: an output differs. 2: the benchmark does not exist.
     """
-    from difflib import get_close_matches
-
-    from rowtide.bench.suite import benchmarks, measure, named
-    from rowtide.cli.errors import shown_to_user
-    from rowtide.clock import SystemClock
-    from rowtide.runners.spark.ivy import cache_directory
-
     known = benchmarks()
     if not names:
         for each in known.values():

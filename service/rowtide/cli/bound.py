@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
+from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
+from rowtide.clock import SystemClock
+from rowtide.config import load_settings
+from rowtide.rowtime.text import time_text
+from rowtide.runtime.configured import configured
+from rowtide.runtime.ingest.bound_records import stream_of, write_bounds
+from rowtide.runtime.pipeline import open_source
+from rowtide.runtime.recovery.begin import parse_time
+from rowtide.sql.pipeline import plan_pipeline
 
 EXAMPLE = "Example: rowtide bound pipeline.sql users '2026-05-05 10:00:00' --partition 0"
 
@@ -42,15 +51,6 @@ def bound(
     Exit code 0: written. 2: the pipeline does not read the topic, or TIME is invalid. 3: the broker is
     down.
     """
-    from rowtide.cli.errors import read_text, shown_to_user
-    from rowtide.clock import SystemClock
-    from rowtide.config import load_settings
-    from rowtide.runtime.configured import configured
-    from rowtide.runtime.ingest.bound_records import stream_of, write_bounds
-    from rowtide.runtime.pipeline import open_source
-    from rowtide.runtime.recovery.begin import parse_time
-    from rowtide.sql.pipeline import plan_pipeline
-
     with shown_to_user():
         bound_ms = parse_time(time)
         plan = configured(plan_pipeline(read_text(pipeline), file=str(pipeline)), load_settings(config))
@@ -71,6 +71,5 @@ def bound(
 
 
 def _shown(bound_ms: int) -> str:
-    from rowtide.rowtime.text import time_text
 
     return time_text(bound_ms)

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rowtide.cli.errors import read_text, shown_to_user
+from rowtide.config import load_settings
+from rowtide.plan.explain import columns_of
+from rowtide.runtime.configured import configured
+from rowtide.runtime.option_check import check_options
+from rowtide.sql.catalog.notices import notices
+from rowtide.sql.pipeline import SqlSession
+from rowtide_connectors.errors import OptionError
+from rowtide_connectors.options import HIDDEN, redacted
+from rowtide_connectors.registry import find_connector
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowtide.plan.plan import Notice, Plan
-    from rowtide.sql.pipeline import SqlSession
 
 EXAMPLE = "Example: rowtide check pipeline.sql --config config.toml"
 FROM_CONFIGURATION = "(from the configuration)"
@@ -31,12 +42,6 @@ def check(
 
     Exit code 0: accepted. 2: refused, with the place and the reason.
     """
-    from rowtide.cli.errors import read_text, shown_to_user
-    from rowtide.config import load_settings
-    from rowtide.runtime.configured import configured
-    from rowtide.runtime.option_check import check_options
-    from rowtide.sql.pipeline import SqlSession
-
     with shown_to_user(as_json=as_json):
         session = SqlSession()
         text = read_text(pipeline)
@@ -57,9 +62,6 @@ def described(session: SqlSession, plan: Plan, missing: Sequence[Notice] = ()) -
 
     ``plan`` is the session's with the options of the configuration, ``missing`` what it lacks to run.
     """
-    from rowtide.plan.explain import columns_of
-    from rowtide.sql.catalog.notices import notices
-
     written = {server.name: dict(server.options) for server in session.plan.servers}
     streams = {stream.name: stream for stream in plan.foreign_streams}
     warned = notices({**dict(plan.relations), **{pump.name: pump.node for pump in plan.pumps}}, streams)
@@ -103,12 +105,6 @@ def _lines(found: dict[str, Any]) -> list[str]:
 
 def _shown(wrapper: str, written: dict[str, str], options: dict[str, str]) -> dict[str, str]:
     """Return options as they may be shown: those of SQL by what the connector declares as secret."""
-    import re
-
-    from rowtide_connectors.errors import OptionError
-    from rowtide_connectors.options import HIDDEN, redacted
-    from rowtide_connectors.registry import find_connector
-
     try:
         declared = find_connector(wrapper).options
     except OptionError:

@@ -10,14 +10,23 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from rowtide.cli.errors import FAILED
+from rowtide.cli.errors import FAILED, exit_code, read_text, shown_to_user
 from rowtide.cli.help_format import App
 from rowtide.cli.lazy_commands import LazyGroup
+from rowtide.clock import SystemClock
+from rowtide.config import load_settings
+from rowtide.runtime.commit.output import target_table
+from rowtide.runtime.configured import STREAM_OPTIONS, configured
+from rowtide.runtime.inspect.sampling import findings, take_sample
+from rowtide.runtime.pipeline import open_database, open_source
+from rowtide.sql.pipeline import plan_pipeline
+from rowtide_connectors.errors import ConnectorError
+from rowtide_connectors.options import KIND_NAMES
+from rowtide_connectors.registry import connector_names, find_connector
 
 if TYPE_CHECKING:
     from rowtide.plan.plan import ForeignStream, Plan
     from rowtide_connectors.api import Connector, Option, TopicSource
-    from rowtide_connectors.errors import ConnectorError
 
 
 class Connectors(LazyGroup):
@@ -41,9 +50,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write the result as JSON."
 @app.command("list", epilog="Example: rowtide connectors list")
 def list_connectors(as_json: AsJson = False) -> None:
     """List the installed connectors: the names that FOREIGN DATA WRAPPER takes, and what each offers."""
-    from rowtide.cli.errors import shown_to_user
-    from rowtide_connectors.registry import connector_names, find_connector
-
     with shown_to_user():
         found = [find_connector(name) for name in connector_names()]
     if as_json:
@@ -62,9 +68,6 @@ def describe(
     as_json: AsJson = False,
 ) -> None:
     """Describe a connector: what it offers, with which guarantee, and each option with type and default."""
-    from rowtide.cli.errors import shown_to_user
-    from rowtide_connectors.registry import find_connector
-
     with shown_to_user():
         connector = find_connector(name)
     options = [_described(option) for option in options_of(connector)]
@@ -118,11 +121,6 @@ def check(
     Exit code 0: everything answers and fits. 1: messages do not fit the declaration. 2: an option is
     wrong, a topic is missing, or a table does not fit. 3: a server is down.
     """
-    from rowtide.cli.errors import read_text, shown_to_user
-    from rowtide.config import load_settings
-    from rowtide.runtime.configured import configured
-    from rowtide.sql.pipeline import plan_pipeline
-
     with shown_to_user():
         plan = plan_pipeline(read_text(pipeline), file=str(pipeline))
         plan = configured(plan, load_settings(config))
@@ -146,11 +144,6 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
 
     ``sample`` messages of each topic are decoded, if it is not 0.
     """
-    from rowtide.runtime.commit.output import target_table
-    from rowtide.runtime.pipeline import open_database, open_source
-    from rowtide_connectors.errors import ConnectorError
-    from rowtide_connectors.registry import find_connector
-
     servers = {server.name: server for server in plan.servers}
     down: dict[str, Tried] = {}
     for server in plan.servers:
@@ -191,8 +184,6 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
 
 
 def _looked_at(stream: ForeignStream, source: TopicSource, count: int) -> Iterator[Tried]:
-    from rowtide.clock import SystemClock
-    from rowtide.runtime.inspect.sampling import findings, take_sample
 
     for each in findings(stream, take_sample(source, count, SystemClock())):
         yield Tried("sample", stream.name, each.fits, each.text, 0 if each.fits else FAILED, each.hint)
@@ -203,7 +194,6 @@ def _not_tried(kind: str, name: str, server: Tried) -> Tried:
 
 
 def _failed(kind: str, name: str, error: ConnectorError) -> Tried:
-    from rowtide.cli.errors import exit_code
 
     return Tried(kind, name, False, error.message, exit_code(error), error.hint)
 
@@ -227,15 +217,12 @@ def guarantees(connector: Connector) -> dict[str, str]:
 
 def options_of(connector: Connector) -> tuple[Option, ...]:
     """Return a connector's options; where it has a source, with those of every foreign stream."""
-    from rowtide.runtime.configured import STREAM_OPTIONS
-
     streams = () if connector.source is None else (*connector.source.options, *STREAM_OPTIONS)
     tables = () if connector.sink is None else connector.sink.options
     return (*connector.options, *streams, *tables)
 
 
 def _described(option: Option) -> dict[str, object]:
-    from rowtide_connectors.options import KIND_NAMES
 
     return {
         "name": option.name,
@@ -249,7 +236,6 @@ def _described(option: Option) -> dict[str, object]:
 
 
 def _option_lines(connector: Connector) -> Iterator[str]:
-    from rowtide_connectors.options import KIND_NAMES
 
     for applies_to in ("server", "stream", "table"):
         options = [option for option in options_of(connector) if option.applies_to == applies_to]

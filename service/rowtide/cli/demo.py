@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from rowtide.cli.errors import shown_to_user
+from rowtide.clock import SystemClock
+from rowtide.demo.run import PIPELINE, Demo
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import TaskID
 
     from rowtide.demo.run import DemoResult, Display
 
@@ -39,13 +49,6 @@ def demo(
 
     Exit code 0: the results are identical. 1: they differ.
     """
-    import shutil
-    import tempfile
-
-    from rowtide.cli.errors import shown_to_user
-    from rowtide.clock import SystemClock
-    from rowtide.demo.run import Demo
-
     folder = keep or Path(tempfile.mkdtemp(prefix="rowtide-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -67,8 +70,6 @@ def demo(
 
 def _serving(address: str, config: Path) -> None:
     """Report where the service is, and what to try."""
-    from rowtide.demo.run import PIPELINE
-
     typer.echo(f"The service is at {address} until Ctrl-C; its pipeline is {PIPELINE}.", err=True)
     typer.echo(f'Try: rowtide sql --service {address} -e "SELECT * FROM HOURLY"', err=True)
     typer.echo(f"     rowtide positions {PIPELINE} --config {config}", err=True)
@@ -77,14 +78,9 @@ def _serving(address: str, config: Path) -> None:
 @contextmanager
 def _display(*, quiet: bool) -> Iterator[Display]:
     """Show the course: a progress bar on a terminal, plain lines elsewhere, nothing if ``quiet``."""
-    import sys
-
     if quiet:
         yield _Quiet()
     elif sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         with Progress(*columns, console=Console(stderr=True)) as progress:
             yield _Bars(progress)
@@ -151,9 +147,6 @@ def _as_json(result: DemoResult) -> dict[str, object]:
 
 def _show(result: DemoResult) -> None:
     """Show the worst hours, and what the kill changed."""
-    from rich.console import Console
-    from rich.table import Table
-
     table = Table(title="The ten worst hours: departures from New York in 2013", title_justify="left")
     for heading in ("hour, UTC", "from", "flights", "departed", "mean delay", "worst", "wind", "sight"):
         table.add_column(heading, justify="left" if heading in ("hour, UTC", "from") else "right")

@@ -7,12 +7,26 @@ for. Only what is needed and missing makes the answer no.
 from __future__ import annotations
 
 import json
+import platform
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from rowtide.cli.connectors import try_everything
+from rowtide.cli.errors import read_text, shown_to_user
+from rowtide.config import load_settings
+from rowtide.errors import StatementError
+from rowtide.runners.spark.ivy import directory_of, java
+from rowtide.runners.spark.session import KAFKA_CONNECTOR
+from rowtide.runtime.configured import configured
+from rowtide.sql.pipeline import plan_pipeline
 
 EXAMPLE = "Example: rowtide doctor pipeline.sql --config config.toml"
 
@@ -79,8 +93,6 @@ def examine() -> Iterator[DoctorFinding]:
 
 
 def _python() -> DoctorFinding:
-    import platform
-    import sys
 
     return DoctorFinding(
         "python",
@@ -94,13 +106,10 @@ def _python() -> DoctorFinding:
 
 def _packages() -> DoctorFinding:
     """Look for every package that the installed distribution says it needs."""
-    import re
-    from importlib.metadata import PackageNotFoundError, requires, version
-
     try:
-        wanted = requires("rowtide") or []
-        installed = f"rowtide {version('rowtide')}"
-    except PackageNotFoundError:
+        wanted = metadata.requires("rowtide") or []
+        installed = f"rowtide {metadata.version('rowtide')}"
+    except metadata.PackageNotFoundError:
         wanted, installed = [], "rowtide from a checkout, not installed"
     missing = []
     for requirement in wanted:
@@ -109,8 +118,8 @@ def _packages() -> DoctorFinding:
             continue
         package = re.split(r"[\s\[<>=!~(]", name.strip(), maxsplit=1)[0]
         try:
-            version(package)
-        except PackageNotFoundError:
+            metadata.version(package)
+        except metadata.PackageNotFoundError:
             missing.append(package)
     return DoctorFinding(
         "packages",
@@ -123,8 +132,6 @@ def _packages() -> DoctorFinding:
 
 
 def _java() -> DoctorFinding:
-    from rowtide.errors import StatementError
-    from rowtide.runners.spark.ivy import java
 
     purpose = "rowtide backfill, and tests on real Kafka"
     try:
@@ -137,14 +144,9 @@ def _java() -> DoctorFinding:
 
 def _spark() -> Iterator[DoctorFinding]:
     """Look for PySpark and, where it is, for the jars of its Kafka connector."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    from rowtide.runners.spark.ivy import directory_of
-    from rowtide.runners.spark.session import KAFKA_CONNECTOR
-
     try:
-        spark = version("pyspark")
-    except PackageNotFoundError:
+        spark = metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
         yield DoctorFinding(
             "pyspark",
             needed=False,
@@ -169,7 +171,6 @@ def _spark() -> Iterator[DoctorFinding]:
 
 
 def _docker() -> DoctorFinding:
-    import subprocess
 
     try:
         asked = subprocess.run(
@@ -197,12 +198,6 @@ def _docker() -> DoctorFinding:
 
 def _pipeline(pipeline: Path, config: Path | None) -> Iterator[DoctorFinding]:
     """Try everything that a pipeline is connected to, as ``rowtide connectors check`` does."""
-    from rowtide.cli.connectors import try_everything
-    from rowtide.cli.errors import read_text, shown_to_user
-    from rowtide.config import load_settings
-    from rowtide.runtime.configured import configured
-    from rowtide.sql.pipeline import plan_pipeline
-
     with shown_to_user():
         plan = plan_pipeline(read_text(pipeline), file=str(pipeline))
         plan = configured(plan, load_settings(config))

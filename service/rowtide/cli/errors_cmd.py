@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowtide.checkpoint.error_stream import ErrorFilter
+from rowtide.cli.cells import bytes_text
+from rowtide.cli.errors import shown_to_user
 from rowtide.cli.help_format import App
-from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst
+from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst, opened
+from rowtide.errors import StatementError
+from rowtide.rowtime.text import length_text, time_text
+from rowtide.runtime.ingest.resubmission import Resubmittable
+from rowtide.runtime.recovery.begin import refuse_another_plan
+from rowtide.runtime.recovery.digest import plan_digests
+from rowtide.sql.catalog.written_names import relation_name
 
 if TYPE_CHECKING:
-    from rowtide.checkpoint.error_stream import ErrorFilter
     from rowtide.checkpoint.ledger import ErrorRow, StoredError
 
 app = App(
@@ -61,9 +70,6 @@ def list_errors(
 
     Exit code 0: listed. 3: the database is down.
     """
-    from rowtide.cli.errors import shown_to_user
-    from rowtide.cli.pipeline_file import opened
-
     with shown_to_user(), opened(pipeline, config) as (found, _):
         rows = found.ledger.errors(_filter(kind, relation, reason, pending=pending, after=after), limit)
         if as_json:
@@ -102,13 +108,6 @@ def resubmit(
     Exit code 0: resubmitted. 2: a row named by its number cannot be resubmitted, or no rows are selected;
     nothing has changed. 3: the database is down.
     """
-    from rowtide.cli.errors import shown_to_user
-    from rowtide.cli.pipeline_file import opened
-    from rowtide.errors import StatementError
-    from rowtide.runtime.ingest.resubmission import Resubmittable
-    from rowtide.runtime.recovery.begin import refuse_another_plan
-    from rowtide.runtime.recovery.digest import plan_digests
-
     with shown_to_user(), opened(pipeline, config) as (found, _):
         if not (numbers or kind or relation or reason or everything):
             raise StatementError(
@@ -160,12 +159,6 @@ def show(
 
     Exit code 0: shown. 2: the row does not exist. 3: the database is down.
     """
-    from rowtide.checkpoint.error_stream import ErrorFilter
-    from rowtide.cli.cells import bytes_text
-    from rowtide.cli.errors import shown_to_user
-    from rowtide.cli.pipeline_file import opened
-    from rowtide.errors import StatementError
-
     with shown_to_user(), opened(pipeline, config) as (found, _):
         rows = found.ledger.errors(ErrorFilter(numbers=(number,)))
         if not rows:
@@ -194,8 +187,6 @@ def _filter(
     pending: bool = False,
     after: int = 0,
 ) -> ErrorFilter:
-    from rowtide.checkpoint.error_stream import ErrorFilter
-    from rowtide.sql.catalog.written_names import relation_name
 
     return ErrorFilter(
         numbers=numbers,
@@ -208,7 +199,6 @@ def _filter(
 
 
 def _line(stored: StoredError) -> str:
-    from rowtide.cli.cells import bytes_text
 
     row = stored.row
     where = "" if row.topic is None else f" {row.topic}[{row.partition}]@{row.offset}"
@@ -219,8 +209,6 @@ def _line(stored: StoredError) -> str:
 
 def _reason(row: ErrorRow) -> str:
     """Return why a row is an error row; of a late one with times that people read."""
-    from rowtide.rowtime.text import length_text, time_text
-
     late_by, rowtime, bound = row.late_by_ms, row.rowtime, row.bound
     if late_by is None or rowtime is None or bound is None:
         return row.reason
@@ -229,7 +217,6 @@ def _reason(row: ErrorRow) -> str:
 
 
 def _as_json(stored: StoredError) -> dict[str, object]:
-    import base64
 
     row = stored.row
     return {
@@ -254,6 +241,5 @@ def _as_json(stored: StoredError) -> dict[str, object]:
 
 
 def _time(millis: int | None) -> str | None:
-    from rowtide.rowtime.text import time_text
 
     return None if millis is None else time_text(millis)

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile
-from rowtide.cli.service_url import ServiceUrl
+from rowtide.cli.service_url import ServiceUrl, ask, service_url
+from rowtide.plan.explain import explain as explained
+from rowtide.rowtime.text import time_text
+from rowtide.sql.pipeline import SqlSession
 
 if TYPE_CHECKING:
     from rowtide.plan.nodes import Node
-    from rowtide.sql.pipeline import PlanStage, SqlSession
+    from rowtide.sql.pipeline import PlanStage
 
 WHY_PATIENCE_S = 3600.0
 """A long log is read several times for an answer about a row."""
@@ -63,10 +67,6 @@ def explain(
     Exit code 0: shown. 2: the pipeline is refused, or the relation or row does not exist. 3: no service
     answers.
     """
-    from rowtide.cli.errors import read_text, shown_to_user
-    from rowtide.plan.explain import explain as explained
-    from rowtide.sql.pipeline import SqlSession
-
     with shown_to_user():
         session = SqlSession()
         session.feed(read_text(pipeline), file=str(pipeline))
@@ -102,16 +102,12 @@ def explain(
 
 def _asked(session: SqlSession, relation: str, service: str | None, config: Path | None) -> Any:
     """Return the service's answer. A pump stands for what it writes to."""
-    from rowtide.cli.service_url import ask, service_url
-
     name = session.relation_name(relation)
     return ask(service_url(service, config), "/why-not", relation=dict(session.pumps).get(name, name))
 
 
 def _asked_why(session: SqlSession, relation: str, row: str, service: str | None, config: Path | None) -> Any:
     """Return the service's answer about a row. A pump stands for what it writes to."""
-    from rowtide.cli.service_url import ask, service_url
-
     name = session.relation_name(relation)
     name = dict(session.pumps).get(name, name)
     return ask(service_url(service, config), "/why", patience_s=WHY_PATIENCE_S, relation=name, row=row)
@@ -202,7 +198,6 @@ def _at(each: Any) -> str:
 
 
 def _time(millis: int | None) -> str:
-    from rowtide.rowtime.text import time_text
 
     return "none" if millis is None else time_text(millis)
 

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile
+from rowtide.clock import SystemClock
+from rowtide.config import load_settings
+from rowtide.errors import StatementError
+from rowtide.runtime.configured import configured
+from rowtide.runtime.inspect.inferring import proposal, quoted
+from rowtide.runtime.inspect.sampling import take_sample
+from rowtide.sql.pipeline import plan_pipeline
+from rowtide_connectors.registry import find_connector, find_source
 
 if TYPE_CHECKING:
     from rowtide.plan.plan import Server
@@ -48,13 +57,6 @@ def infer(
 
     Exit code 0: written. 2: an option is wrong, or the topic has no JSON objects. 3: the broker is down.
     """
-    from rowtide.cli.errors import shown_to_user
-    from rowtide.clock import SystemClock
-    from rowtide.errors import StatementError
-    from rowtide.runtime.inspect.inferring import proposal, quoted
-    from rowtide.runtime.inspect.sampling import take_sample
-    from rowtide_connectors.registry import find_connector, find_source
-
     with shown_to_user():
         if pipeline is None:
             given = dict(_named(each) for each in option or ())
@@ -78,7 +80,6 @@ def infer(
 
 
 def _named(text: str) -> tuple[str, str]:
-    from rowtide.errors import StatementError
 
     name, sign, value = text.partition("=")
     if not sign or not name:
@@ -95,13 +96,6 @@ def _server_of(pipeline: Path, wanted: str | None, config: Path | None) -> Serve
     Raises:
       StatementError: there is none, or several and none of them is named.
     """
-    from rowtide.cli.errors import read_text
-    from rowtide.config import load_settings
-    from rowtide.errors import StatementError
-    from rowtide.runtime.configured import configured
-    from rowtide.sql.pipeline import plan_pipeline
-    from rowtide_connectors.registry import find_connector
-
     plan = configured(plan_pipeline(read_text(pipeline), file=str(pipeline)), load_settings(config))
     having_topics = [each for each in plan.servers if find_connector(each.wrapper).source is not None]
     found = [each for each in having_topics if wanted is None or each.name.upper() == wanted.upper()]

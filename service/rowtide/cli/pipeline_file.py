@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rowtide.cli.errors import read_text
 from rowtide.cli.help_format import Group
+from rowtide.config import load_settings
+from rowtide.runtime.configured import configured
+from rowtide.sql.pipeline import plan_pipeline
 
 if TYPE_CHECKING:
     from rowtide.config import Settings
@@ -29,12 +33,8 @@ def opened(file: Path, config: Path | None) -> Iterator[tuple[Pipeline, Settings
     Raises:
       StatementError, OptionError: the file, the configuration or an option is wrong.
     """
-    from rowtide.cli.errors import read_text
-    from rowtide.config import load_settings
-    from rowtide.runtime.configured import configured
     from rowtide.runtime.logs import set_up_logs
     from rowtide.runtime.pipeline import open_pipeline
-    from rowtide.sql.pipeline import plan_pipeline
 
     settings = load_settings(config)
     set_up_logs(settings.log)
@@ -51,9 +51,6 @@ def pipeline_name(file: Path, config: Path | None) -> str:
     Raises:
       StatementError: the configuration is wrong, or there is no such file.
     """
-    from rowtide.cli.errors import read_text
-    from rowtide.config import load_settings
-
     read_text(file)
     return load_settings(config).pipeline.name or file.stem
 

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
+from rowtide.cli.errors import FAILED, read_text, shown_to_user
+from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
+from rowtide.runtime.change.planned_change import change_from
+from rowtide.runtime.configured import configured
+from rowtide.sql.pipeline import plan_pipeline
 
 if TYPE_CHECKING:
     from rowtide.runtime.change.planned_change import OperatorFate, PlannedChange
@@ -37,12 +41,6 @@ def plan(
     Exit code 0: nothing differs, or nothing is committed. 1: the plan has changed. 2: a file is refused,
     --was is not the file that ran, or a table does not fit. 3: the database is down.
     """
-    from rowtide.cli.errors import FAILED, read_text, shown_to_user
-    from rowtide.cli.pipeline_file import opened
-    from rowtide.runtime.change.planned_change import change_from
-    from rowtide.runtime.configured import configured
-    from rowtide.sql.pipeline import plan_pipeline
-
     with shown_to_user(), opened(pipeline, config) as (found, settings):
         record = found.ledger.read()
         if record is None or not record.standings:

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
+from rowtide.checkpoint.ledger import Record
+from rowtide.cli.errors import FAILED, shown_to_user
 from rowtide.cli.help_format import App
-from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst
+from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst, opened
+from rowtide.errors import StatementError
+from rowtide.runtime.inspect.positions import standing_of
+from rowtide.runtime.recovery import skipping
+from rowtide.sql.catalog.written_names import relation_name
 
 if TYPE_CHECKING:
     from rowtide.runtime.inspect.positions import PartitionProgress
@@ -46,10 +58,6 @@ def show(
     Exit code 0: shown. 1: nothing is committed yet. 3: the database is down (if only the broker is down,
     its column is empty).
     """
-    from rowtide.cli.errors import FAILED, shown_to_user
-    from rowtide.cli.pipeline_file import opened
-    from rowtide.runtime.inspect.positions import standing_of
-
     with shown_to_user(), opened(pipeline, config) as (found, _):
         record = found.ledger.read()
         told = [] if record is None else standing_of(record, found.sources)
@@ -85,16 +93,6 @@ def skip(
     Exit code 0: skipped. 1: not confirmed. 2: the message does not exist or is committed already, or the
     standard input is not a terminal; nothing has changed. 3: the database or the broker is down.
     """
-    import os
-    import socket
-    import sys
-
-    from rowtide.cli.errors import FAILED, shown_to_user
-    from rowtide.cli.pipeline_file import opened
-    from rowtide.errors import StatementError
-    from rowtide.runtime.recovery import skipping
-    from rowtide.sql.catalog.written_names import relation_name
-
     with shown_to_user(), opened(pipeline, config) as (found, _):
         name = relation_name(relation)
         where = f'offset {offset} of "{name}" partition {partition}'
@@ -111,9 +109,6 @@ def skip(
 
 
 def _as_json(name: str, record: object, told: list[PartitionProgress]) -> dict[str, object]:
-    from dataclasses import asdict
-
-    from rowtide.checkpoint.ledger import Record
 
     held = record if isinstance(record, Record) else None
     return {
@@ -127,8 +122,6 @@ def _as_json(name: str, record: object, told: list[PartitionProgress]) -> dict[s
 
 
 def _show(told: list[PartitionProgress]) -> None:
-    from rich.console import Console
-    from rich.table import Table
 
     table = Table(box=None, header_style="")
     for column in ("stream", "topic", "partition", "position", "end", "lag", "bound (UTC)"):

@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
+from rowtide.cli.cells import row_cell
+from rowtide.cli.errors import FAILED, shown_to_user
+from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
+from rowtide.composition import context_of
+from rowtide.errors import StatementError
+from rowtide.runtime.recovery.begin import parse_time
+from rowtide.runtime.recovery.replay import Range
+from rowtide.runtime.recovery.replay import compare as compared
 
 if TYPE_CHECKING:
     from rowtide.plan.plan import ForeignTable
     from rowtide.rows.rowop import Row
-    from rowtide.runtime.recovery.replay import Range, ReplayComparison, ReplayDifference
+    from rowtide.runtime.recovery.replay import ReplayComparison, ReplayDifference
 
 EXAMPLE = "Example: rowtide replay pipeline.sql --from '2026-01-31' --to '2026-02-01' --compare"
 
@@ -38,11 +45,6 @@ def replay(
     Exit code 0: equal. 1: a row differs. 2: the rows cannot be recomputed: the log has aged out, or a
     table has no time column. 3: a dependency is down.
     """
-    from rowtide.cli.errors import FAILED, shown_to_user
-    from rowtide.cli.pipeline_file import opened
-    from rowtide.composition import context_of
-    from rowtide.runtime.recovery.replay import compare as compared
-
     with shown_to_user():
         wanted = range_of(begin, end)
         with opened(pipeline, config) as (found, settings):
@@ -68,10 +70,6 @@ def range_of(begin: str | None, end: str | None) -> Range:
     Raises:
       StatementError: one is no time, or no row lies between them.
     """
-    from rowtide.errors import StatementError
-    from rowtide.runtime.recovery.begin import parse_time
-    from rowtide.runtime.recovery.replay import Range
-
     wanted = Range(None if begin is None else parse_time(begin), None if end is None else parse_time(end))
     if wanted.begin_ms is not None and wanted.end_ms is not None and wanted.end_ms <= wanted.begin_ms:
         raise StatementError(f'--to "{end}" is not after --from "{begin}"', hint="No row lies between.")
@@ -137,7 +135,6 @@ def _named(row: Row | None, table: ForeignTable) -> dict[str, str | None] | None
 
 
 def _text(row: Row | None, table: ForeignTable) -> str:
-    from rowtide.cli.cells import row_cell
 
     if row is None:
         return "no such row"

@@ -8,14 +8,22 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import structlog
 import typer
 
-from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
+from rowtide.cli.asked_row import why_of
+from rowtide.cli.errors import read_text, shown_to_user
+from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
+from rowtide.cli.version import program_version
+from rowtide.composition import RunOptions, build_process
+from rowtide.runtime.commit.retry import StoppedError
+from rowtide.runtime.live.stopping import StopSignals
+from rowtide.runtime.recovery.begin import parse_begin
+from rowtide.sql.pipeline import SqlSession
 
 if TYPE_CHECKING:
     from rowtide.runtime.inspect.requests import Requests
     from rowtide.runtime.live.following import Follower
-    from rowtide.sql.pipeline import SqlSession
     from rowtide.web.query import QueryRunner
 
 EXAMPLE = "Example: rowtide run pipeline.sql --config config.toml --from '2026-01-31 12:00:00'"
@@ -65,17 +73,6 @@ def run(
     Exit code 0: stopped by SIGTERM or SIGINT, or at the end. 1: an invariant broke; nothing wrong was
     committed. 2: the start is refused. 3: a dependency is down, or another process took the pipeline.
     """
-    import structlog
-
-    from rowtide.cli.asked_row import why_of
-    from rowtide.cli.errors import shown_to_user
-    from rowtide.cli.pipeline_file import opened
-    from rowtide.cli.version import program_version
-    from rowtide.composition import RunOptions, build_process
-    from rowtide.runtime.commit.retry import StoppedError
-    from rowtide.runtime.live.stopping import StopSignals
-    from rowtide.runtime.recovery.begin import parse_begin
-
     with shown_to_user(), opened(pipeline, config) as (found, settings):
         where, signals = parse_begin(begin), StopSignals()
         process = build_process(
@@ -102,13 +99,10 @@ def run(
 
 def query_of(file: Path, requests: Requests) -> QueryRunner:
     """Return what plans a query over the pipeline's relations, as they are now, and lets it look on."""
-    from rowtide.cli.errors import read_text
-
     statements = read_text(file)
 
     @cache
     def session() -> SqlSession:
-        from rowtide.sql.pipeline import SqlSession
 
         made = SqlSession()
         made.feed(statements, file=str(file))

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from rowtide.cli.errors import shown_to_user
+from rowtide.engine import TextDriver
+from rowtide.engine.errors import ModelError
+from rowtide.engine.loading import load, look_in
+from rowtide.errors import StatementError
+from rowtide.model_server.model_session import ModelSession
+from rowtide.model_server.text_server import TextServer
 
 if TYPE_CHECKING:
     from rowtide.model_server.text_server import LineHandler
@@ -43,10 +52,6 @@ def serve_model(
 
     Exit code 0: stopped. 2: the model does not exist, or the port is taken.
     """
-    from rowtide.cli.errors import shown_to_user
-    from rowtide.errors import StatementError
-    from rowtide.model_server.text_server import TextServer
-
     with shown_to_user():
         given = {}
         for option in options or []:
@@ -69,12 +74,6 @@ def serve_model(
 
 
 def _answers(model: str, options: dict[str, str]) -> LineHandler:
-    import inspect
-
-    from rowtide.engine import TextDriver
-    from rowtide.engine.errors import ModelError
-    from rowtide.engine.loading import load, look_in
-    from rowtide.model_server.model_session import ModelSession
 
     module, colon, name = model.rpartition(":")
     if colon and module.endswith(".py"):

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
 
 import typer
+
+from rowtide.config import load_settings
+from rowtide.errors import StatementError, TransientError
 
 ServiceUrl = Annotated[
     str | None,
@@ -26,9 +33,6 @@ def service_url(given: str | None, config: Path | None) -> str:
     Raises:
       StatementError: it is no URL of a web server, or the configuration is wrong.
     """
-    from rowtide.config import load_settings
-    from rowtide.errors import StatementError
-
     if given is None:
         listen = load_settings(config).service.listen
         host, _, port = listen.rpartition(":")
@@ -46,13 +50,6 @@ def ask(url: str, path: str, *, post: bool = False, patience_s: float = PATIENCE
       StatementError: it refuses the question.
       TransientError: it is not there, is busy, or is no Rowtide service.
     """
-    import json
-    from urllib.error import HTTPError, URLError
-    from urllib.parse import urlencode
-    from urllib.request import Request, urlopen
-
-    from rowtide.errors import StatementError, TransientError
-
     query = f"?{urlencode(parameters)}" if parameters else ""
     try:
         request = Request(f"{url}{path}{query}", method="POST" if post else "GET")
@@ -78,8 +75,6 @@ IS_IT_OURS = "`rowtide run` starts one; --service or service.listen says where i
 
 def _said(body: bytes) -> tuple[str, str | None] | None:
     """Return message and hint of a refusal; None if the body is not one of ours."""
-    import json
-
     try:
         found = json.loads(body)
     except ValueError:

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
-from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
-from rowtide.cli.service_url import ServiceUrl
+from rowtide.cli.errors import shown_to_user
+from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, pipeline_name
+from rowtide.cli.service_url import ServiceUrl, ask, service_url
+from rowtide.errors import StatementError
 
 EXAMPLE = "Example: rowtide snapshot pipeline.sql --service http://127.0.0.1:8080"
 
@@ -26,11 +28,6 @@ def snapshot(
     Exit code 0: stored. 2: another pipeline answers at this address. 3: no service answers, or it is
     busy.
     """
-    from rowtide.cli.errors import shown_to_user
-    from rowtide.cli.pipeline_file import pipeline_name
-    from rowtide.cli.service_url import ask, service_url
-    from rowtide.errors import StatementError
-
     with shown_to_user():
         url, name = service_url(service, config), pipeline_name(pipeline, config)
         running = ask(url, "/")["pipeline"]

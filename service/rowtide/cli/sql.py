@@ -11,11 +11,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowtide.cli.cells import cell, json_cell
+from rowtide.cli.errors import read_text, rendered, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile
-from rowtide.cli.service_url import ServiceUrl
+from rowtide.cli.service_url import ServiceUrl, service_url
+from rowtide.cli.sql_engine import (
+    EmbeddedEngine,
+    ResultColumns,
+    ResultNote,
+    ResultRow,
+    ServiceEngine,
+    history_file,
+)
+from rowtide.clock import SystemClock
+from rowtide.config import load_settings
+from rowtide.errors import RowtideError, StatementError
+from rowtide.rowtime.text import time_text
+from rowtide.runtime.recovery.begin import parse_begin
+from rowtide_connectors.errors import ConnectorError
 
 if TYPE_CHECKING:
-    from rowtide.cli.sql_engine import Engine, QueryEvent, ResultColumns
+    from rowtide.cli.sql_engine import Engine, QueryEvent
 
 EXAMPLE = "Example: rowtide sql pipeline.sql -e 'SELECT STREAM * FROM orders' --limit 10"
 PROMPT, CONTINUED = "rowtide> ", "    ...> "
@@ -58,8 +74,6 @@ def sql(
 
     Exit code 0: executed. 2: a statement is refused. 3: a broker or the service is down.
     """
-    from rowtide.cli.errors import shown_to_user
-
     with shown_to_user():
         engine = _engine(pipeline, config, service, begin, until_end=until_end, follow=follow)
         show = _shower(as_json=as_json, limit=limit)
@@ -106,19 +120,12 @@ def _engine(
     until_end: bool,
     follow: bool,
 ) -> Engine:
-    from rowtide.cli.errors import read_text
-    from rowtide.cli.sql_engine import EmbeddedEngine, ServiceEngine
-    from rowtide.clock import SystemClock
-    from rowtide.config import load_settings
-    from rowtide.errors import StatementError
-    from rowtide.runtime.recovery.begin import parse_begin
 
     if service is not None:
         if pipeline is not None:
             raise StatementError(
                 "a pipeline file cannot be combined with --service", hint="Leave out the file."
             )
-        from rowtide.cli.service_url import service_url
 
         return ServiceEngine(service_url(service, config), follow=follow)
     settings = load_settings(config)
@@ -131,7 +138,6 @@ def _engine(
 
 def _shower(*, as_json: bool, limit: int | None) -> Callable[[Iterator[QueryEvent]], None]:
     """Return what writes an answer as it comes."""
-    from rowtide.cli.sql_engine import ResultColumns, ResultNote
 
     def show(answers: Iterator[QueryEvent]) -> None:
         columns: ResultColumns | None = None
@@ -161,9 +167,6 @@ def _leading(columns: ResultColumns) -> tuple[str, ...]:
 
 
 def _line(row: object, columns: ResultColumns) -> str:
-    from rowtide.cli.cells import cell
-    from rowtide.cli.sql_engine import ResultRow
-    from rowtide.rowtime.text import time_text
 
     assert isinstance(row, ResultRow)
     time = "" if row.rowtime is None else time_text(row.rowtime)
@@ -173,8 +176,6 @@ def _line(row: object, columns: ResultColumns) -> str:
 
 
 def _json(row: object, columns: ResultColumns) -> str:
-    from rowtide.cli.cells import json_cell
-    from rowtide.cli.sql_engine import ResultRow
 
     assert isinstance(row, ResultRow)
     told: dict[str, object] = {"OP": row.op} if columns.changes else {}
@@ -185,10 +186,6 @@ def _json(row: object, columns: ResultColumns) -> str:
 
 def _prompt(engine: Engine, show: Callable[[Iterator[QueryEvent]], None]) -> None:
     """Read statements from the terminal, with history and completion, until the user leaves."""
-    from rowtide.cli.errors import rendered
-    from rowtide.errors import RowtideError
-    from rowtide_connectors.errors import ConnectorError
-
     typer.echo(HELP)
     with _line_editing(engine):
         text = ""
@@ -226,7 +223,6 @@ def _line_editing(engine: Engine) -> Iterator[None]:
     except ImportError:
         yield
         return
-    from rowtide.cli.sql_engine import history_file
 
     def complete(typed: str, state: int) -> str | None:
         offered = [*_WORDS.split(), *engine.names()]

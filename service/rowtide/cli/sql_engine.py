@@ -10,6 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 from rowtide.clock import Clock
 from rowtide.config import Settings
@@ -291,9 +294,6 @@ class ServiceEngine:
         self._follow = follow
 
     def execute(self, text: str) -> Iterator[QueryEvent]:
-        from urllib.error import HTTPError, URLError
-        from urllib.parse import urlencode
-        from urllib.request import urlopen
 
         if not is_query(text):
             raise StatementError(

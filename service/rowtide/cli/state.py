@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
+from rowtide.cli.cells import cell
+from rowtide.cli.errors import FAILED, shown_to_user
 from rowtide.cli.help_format import App
-from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst
-from rowtide.cli.service_url import ServiceUrl
+from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst, opened
+from rowtide.cli.service_url import ServiceUrl, ask, service_url
+from rowtide.errors import StatementError
+from rowtide.plan.outputs import table_nodes
+from rowtide.rowtime.text import time_text
+from rowtide.runtime.inspect.state import state_entries, table_contents
+from rowtide.runtime.recovery.begin import refuse_another_plan
+from rowtide.runtime.recovery.digest import plan_digests
+from rowtide.runtime.recovery.recovery import flow_at, usable
+from rowtide.sql.catalog.written_names import relation_name
 
 if TYPE_CHECKING:
     from rowtide.runtime.pipeline import Pipeline
@@ -31,11 +44,6 @@ def list_state(pipeline: PipelineFile, config: ConfigFile = None, as_json: AsJso
 
     Exit code 0: listed. 1: nothing is stored. 3: the database is down.
     """
-    from rowtide.cli.errors import FAILED, shown_to_user
-    from rowtide.cli.pipeline_file import opened
-    from rowtide.rowtime.text import time_text
-    from rowtide.runtime.inspect.state import state_entries
-
     with shown_to_user(), opened(pipeline, config) as (found, _):
         snapshots = found.ledger.snapshots()
         newest = found.ledger.newest_snapshot() if snapshots else None
@@ -79,11 +87,6 @@ def show(
     Exit code 0: shown. 2: the table or the snapshot does not exist. 3: the service or the database is
     down.
     """
-    from rowtide.cli.errors import shown_to_user
-    from rowtide.cli.pipeline_file import opened
-    from rowtide.cli.service_url import ask, service_url
-    from rowtide.sql.catalog.written_names import relation_name
-
     with shown_to_user(), opened(pipeline, config) as (found, _):
         name = relation_name(relation)
         if service is not None:
@@ -118,12 +121,6 @@ def drop(
     Exit code 0: dropped. 1: nothing is stored, or not confirmed. 2: neither --snapshots nor --all is
     given, or the standard input is not a terminal. 3: the database is down.
     """
-    import sys
-
-    from rowtide.cli.errors import FAILED, shown_to_user
-    from rowtide.cli.pipeline_file import opened
-    from rowtide.errors import StatementError
-
     with shown_to_user(), opened(pipeline, config) as (found, _):
         if snapshots == everything:
             raise StatementError("nothing to drop is selected", hint="Add --snapshots or --all.")
@@ -152,12 +149,6 @@ def drop(
 
 
 def _in_snapshot(found: Pipeline, relation: str, limit: int) -> Any:
-    from rowtide.errors import StatementError
-    from rowtide.plan.outputs import table_nodes
-    from rowtide.runtime.inspect.state import table_contents
-    from rowtide.runtime.recovery.begin import refuse_another_plan
-    from rowtide.runtime.recovery.digest import plan_digests
-    from rowtide.runtime.recovery.recovery import flow_at, usable
 
     record = found.ledger.read()
     snapshot = None if record is None else usable(found.ledger.newest_snapshot(), record)
@@ -172,10 +163,6 @@ def _in_snapshot(found: Pipeline, relation: str, limit: int) -> Any:
 
 
 def _show(told: Any) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from rowtide.cli.cells import cell
 
     table = Table(box=None, header_style="")
     for column in told["columns"]:

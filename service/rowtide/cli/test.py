@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from contextlib import ExitStack
+from rowtide.cli.errors import shown_to_user
+from rowtide.clock import SystemClock
+from rowtide.errors import StatementError
+from rowtide.testing.batching import parse_batching
+from rowtide.testing.junit import write_junit
+from rowtide.testing.live import live_runner
+from rowtide.testing.reading import find_scenarios
+from rowtide.testing.session import ScenarioRun, Verdict
 
+if TYPE_CHECKING:
     from rowtide.testing.runner import RunnerFactory
     from rowtide.testing.session import ScenarioOutcome
 
@@ -75,16 +83,6 @@ def test(
     Exit code 0: all passed. 1: some failed. 2: a file cannot be read. 3: Spark or the broker does not
     start.
     """
-    from contextlib import ExitStack
-
-    from rowtide.cli.errors import shown_to_user
-    from rowtide.clock import SystemClock
-    from rowtide.errors import StatementError
-    from rowtide.testing.batching import parse_batching
-    from rowtide.testing.junit import write_junit
-    from rowtide.testing.reading import find_scenarios
-    from rowtide.testing.session import ScenarioRun, Verdict
-
     outcomes: list[ScenarioOutcome] = []
     with shown_to_user(), ExitStack() as held:
         try:
@@ -122,7 +120,6 @@ def _runner_factory(name: RunnerName, broker: str | None, parts: int, held: Exit
         from rowtide.testing.on_spark import SparkRunners
 
         return held.enter_context(SparkRunners(parts=parts))
-    from rowtide.testing.live import live_runner
 
     return live_runner
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rowtide.codec.contract import Decoder
+from rowtide.codec.csv import CsvDecoder
+from rowtide.codec.json import JsonDecoder
+from rowtide.codec.raw import RawDecoder
 from rowtide.errors import StatementError
 from rowtide.rows.types import RowType
 
 
 def _json(relation: str, row_type: RowType) -> Decoder:
-    from rowtide.codec.json import JsonDecoder
 
     return JsonDecoder(relation, row_type)
 
 
 def _csv(_relation: str, row_type: RowType) -> Decoder:
-    from rowtide.codec.csv import CsvDecoder
 
     return CsvDecoder(row_type)
 
 
 def _raw(relation: str, row_type: RowType) -> Decoder:
-    from rowtide.codec.raw import RawDecoder
 
     return RawDecoder(relation, row_type)
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rowtide.clock import SystemClock
+
 if TYPE_CHECKING:
     from rowtide.testing.session import ScenarioOutcome
 
@@ -74,7 +76,6 @@ class ScenarioItem(pytest.Item):
         Raises:
           ScenarioFailure: if anything differs, or the file cannot be read.
         """
-        from rowtide.clock import SystemClock
         from rowtide.testing.live import live_runner
         from rowtide.testing.session import ScenarioRun, Verdict
 

@@ -32,6 +32,8 @@ from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, Bound
+from rowtide.runners.spark.frames import SparkRun
+from rowtide.runners.spark.session import spark_errors
 from rowtide.runners.spark.stage import RunDefinition
 from rowtide.runtime.backfill.backfill_output import ErrorsOutput, TablesOutput, errors_output, written_tables
 from rowtide.runtime.commit.commit import Committer
@@ -114,9 +116,6 @@ def backfill(
       SupersededError: another process took the pipeline meanwhile; nothing was committed.
       TransientError: a dependency is down and waiting is not wanted, or Spark stops.
     """
-    from rowtide.runners.spark.frames import SparkRun
-    from rowtide.runners.spark.session import spark_errors
-
     patience = Patience(context.wait, denied_ends=lambda: True)
 
     def retry(dependency: str) -> Retry:

@@ -28,6 +28,7 @@ from rowtide.operators.contract import Fault
 from rowtide.plan.plan import ForeignTable, Plan, Server
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
+from rowtide.runners.spark.folding import FoldNote
 from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
 from rowtide.runtime.commit.output import TableOutput, Writes, target_table
 from rowtide.runtime.commit.retry import Retry
@@ -39,7 +40,6 @@ from rowtide_connectors.errors import GoneError, RefusedRowsError, UnavailableEr
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from rowtide.runners.spark.folding import FoldNote
     from rowtide.runners.spark.frames import SparkRun
 
 OUTPUT_ROWS = 10_000
@@ -99,8 +99,6 @@ class StagedFold:
 
     def __call__(self, trays: Iterable[Tray]) -> Iterator[Fault | FoldNote]:
         """Process one task's rows."""
-        from rowtide.runners.spark.folding import FoldNote
-
         part, rows = uuid.uuid4().hex, 0
         try:
             for each in TableFold(self.table)(trays):
