@@ -195,9 +195,10 @@ class SparkRun:
 
         From the outputs on backwards: what only passes a merge is split where it is written.
         """
-        found: dict[int, dict[Split, None]] = {
-            self._program.outputs[name]: {key: None} for name, key in self._folded.items()
-        }
+        found: dict[int, dict[Split, None]] = {}
+        for name, key in self._folded.items():
+            # Outputs with the same rows are one step, and may have different keys.
+            found.setdefault(self._program.outputs[name], {})[key] = None
         for segment in reversed(self._segments):
             (entry, *_) = segment.entries
             for port, at in self._feeders(entry).items():
