@@ -168,15 +168,22 @@ class SparkRun:
         found = Numbered(Tray.from_arrow(step.node.row_type, held), np.asarray(held.column(SEQ)))
         return found.in_time(Ranks(step.origins)).tray
 
-    def fold(self, name: str, row_type: RowType, fold: FoldFunction, folder: str) -> Folded:
+    def fold(
+        self, name: str, row_type: RowType, fold: FoldFunction, folder: str, *, in_any_order: bool = False
+    ) -> Folded:
         """Fold the rows of an output, each key's in one task and in order of time, and keep what is left.
 
         ``row_type`` names the fields; the output must have been named in ``folded``. What is late or
-        rejected then is among ``faults``.
+        rejected then is among ``faults``. ``in_any_order``: rows without a key need not come in order of
+        time, so several tasks fold them; else one does.
         """
         at, split = self._program.outputs[name], self._folded[name]
         self._session.sparkContext.setJobDescription(f"rows of {name}, by key")
-        inputs = self._inputs({0: self._pieces.get((at, split), [])}, [row_type], split, self._origins([at]))
+        pieces, origins = self._pieces.get((at, split), []), self._origins([at])
+        if in_any_order and not split and _row_count(pieces) > self._few:
+            inputs = self._shares(pieces, row_type, origins)
+        else:
+            inputs = self._inputs({0: pieces}, [row_type], split, origins)
         work = FoldTasks(fold, f"{self._staging}/{folder}", inputs)
         done = [pickle.loads(each) for each in self._told_by(self._numbers(len(inputs)), work)]
         self.faults.add(each.faults for each in done)
@@ -278,9 +285,7 @@ class SparkRun:
             splits = segment.keys or ((),) * len(feeders)
             pieces = self._passing(feeders, limits, splits)
             if segment.is_row_wise:
-                # Any split will do: so that of the files.
-                shares = [pieces[first :: self._parts] for first in range(min(self._parts, len(pieces)))]
-                inputs = [TaskInputs({0: share}, [row_type], (0,), origins) for share in shares]
+                inputs = self._shares(pieces, row_type, origins)
             else:
                 together = self._goes_together(segment, pieces)
                 inputs = self._inputs({0: pieces}, [row_type], splits[0], origins, together=together)
@@ -317,6 +322,13 @@ class SparkRun:
             return None
         return Numbered.concat(found).in_time(ranks).tray
 
+    def _shares(
+        self, pieces: Sequence[Piece], row_type: RowType, origins: tuple[int, ...]
+    ) -> list[TaskInputs]:
+        """Return what each task reads if any split will do: some of the files."""
+        shares = [pieces[first :: self._parts] for first in range(min(self._parts, len(pieces)))]
+        return [TaskInputs({0: share}, [row_type], (0,), origins) for share in shares]
+
     def _inputs(
         self,
         pieces: Mapping[int, Sequence[Piece]],
@@ -328,8 +340,7 @@ class SparkRun:
     ) -> list[TaskInputs]:
         """Return what each task reads: its part, or all of it where rows are few, not split or go together."""
         parts = range(self._parts if split else 1)
-        count = sum(block.rows for held in pieces.values() for each in held for block in each.run.blocks)
-        if together or count <= self._few:
+        if together or sum(map(_row_count, pieces.values())) <= self._few:
             return [TaskInputs(pieces, row_types, parts, origins)]
         return [TaskInputs(pieces, row_types, (part,), origins) for part in parts]
 
@@ -437,3 +448,7 @@ class SparkRun:
     def _entrance_bound(self, at: int) -> Bound:
         step = self._program.steps[at]
         return self._promised.get((step.node.relation, step.partition or 0), NO_BOUND)
+
+
+def _row_count(pieces: Sequence[Piece]) -> int:
+    return sum(block.rows for each in pieces for block in each.run.blocks)

@@ -215,7 +215,10 @@ class TablesOutput:
 
         def fill() -> list[StagedPart]:
             stage.create()
-            folded = self._run.fold(table.name, table.row_type, fold, self._folder(table))
+            # A stage has no order. Rows of a folder are written in theirs: a constraint may refuse one of them.
+            folded = self._run.fold(
+                table.name, table.row_type, fold, self._folder(table), in_any_order=not table.key
+            )
             parts = [note for note in folded.notes if isinstance(note, StagedPart)]
             if troubles := [part.trouble for part in parts if part.trouble is not None]:
                 raise UnavailableError(troubles[0])
