@@ -16,6 +16,7 @@ from typing import Protocol, cast
 from rowtide.operators.contract import Operator, OperatorSite, State
 from rowtide.plan import nodes
 from rowtide.plan.nodes import Form, Node
+from rowtide.plan.nodes.sample import HashSample
 
 
 class OperatorType(Protocol):
@@ -33,6 +34,7 @@ OPERATORS: dict[type, str] = {
     nodes.Project: "row_wise.project:ProjectOperator",
     nodes.ProjectKeys: "row_wise.project:ProjectOperator",
     nodes.Promote: "row_wise.promote:PromoteOperator",
+    HashSample: "row_wise.sample:SampleOperator",
     nodes.Sort: "sort.sort:SortOperator",
     nodes.Merge: "merge.merge:MergeOperator",
     nodes.GroupByPeriod: "group.group_by_period:GroupByPeriodOperator",
