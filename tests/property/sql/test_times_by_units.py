@@ -25,7 +25,8 @@ OURS = """
 """
 THEIRS = """
     date_diff('second', a, b), date_diff('minute', a, b), date_diff('hour', a, b), date_diff('day', a, b),
-    date_diff('day', date_trunc('week', a), date_trunc('week', b)) // 7, date_diff('month', a, b), date_diff('quarter', a, b), date_diff('year', a, b),
+    date_diff('day', date_trunc('week', a), date_trunc('week', b)) // 7,
+    date_diff('month', a, b), date_diff('quarter', a, b), date_diff('year', a, b),
     date_diff('day', a, b),
     floor(epoch(time_bucket(INTERVAL 17 minutes, a, TIMESTAMP '2001-01-01 00:05:00')))::BIGINT,
     floor(epoch(time_bucket(INTERVAL 3 days, b, TIMESTAMP '1970-01-01')))::BIGINT, floor(epoch(a))::BIGINT,

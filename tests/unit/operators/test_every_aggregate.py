@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.aggregates import AGGREGATES, OF_GROUPS, SPELLED, Aggregate, Calling, Family, FrameShape
+from rowtide.expr.functions.pairs import PAIR, by, numbers
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.changes import change_functions, changed_groups, running_aggregates
 from rowtide.operators.group import aggregates, value_functions
@@ -45,6 +46,14 @@ VALUES: dict[Type, st.SearchStrategy[Any]] = {
     BOOLEAN: st.booleans(),
     VARCHAR: st.sampled_from(("", "a", "b")),
 }
+NUMBERS = st.sampled_from((-1.5, 0.0, 0.25, 3.0))
+OF_PAIRS = {
+    "$BY": st.builds(
+        lambda value, key: by(VARCHAR, value, DOUBLE, key), st.sampled_from((None, "", "a")), NUMBERS
+    ),
+    "$NUMBERS": st.builds(numbers, NUMBERS, NUMBERS),
+}
+"""What aggregates of two arguments take."""
 TABLES: dict[str, Iterable[str]] = {
     "groups": aggregates.MAKERS,
     "windows": value_functions.MAKERS,
@@ -129,11 +138,13 @@ def test_names_are_of_one_aggregate() -> None:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_every_form_gives_what_is_declared(aggregate: Aggregate, data: st.DataObject) -> None:
-    of = data.draw(st.sampled_from([each for each in VALUES if aggregate.result(each) is not None]))
+    kinds = [PAIR] if aggregate.pair_of else [each for each in VALUES if aggregate.result(each) is not None]
+    of = data.draw(st.sampled_from(kinds))
+    some = OF_PAIRS[aggregate.pair_of] if aggregate.pair_of else VALUES[of]
     distinct = aggregate.distinct_matters and data.draw(st.booleans())
     ignore_nulls = aggregate.family is Family.PLACE and data.draw(st.booleans())
     call = call_of(aggregate, of, distinct=distinct, ignore_nulls=ignore_nulls)
-    drawn = data.draw(st.lists(st.one_of(st.none(), VALUES[of]), max_size=8))
+    drawn = data.draw(st.lists(st.one_of(st.none(), some), max_size=8))
     assert grouped(call, of, drawn) == wanted(call, drawn)
     if aggregate.over_windows and not (distinct and aggregate.order_matters):
         check_windows(call, drawn, data.draw(st.integers(1, 4)))

@@ -120,6 +120,7 @@ class Aggregate:
       ``between`` them. ``finite``: it takes neither NaN nor infinity.
     * ``of_values`` gets the values in ascending order if it is ``ascending``. Where it ``folds``, the result
       over some values stands for them.
+    * ``pair_of``: the function that makes one value of its two arguments (``functions.pairs``).
     """
 
     name: str
@@ -144,6 +145,7 @@ class Aggregate:
     of_values: OfValues | None = None
     ascending: bool = False
     folds: bool = False
+    pair_of: str | None = None
 
     def __post_init__(self) -> None:
         if self.ascending and self.order_matters:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rowtide.expr.aggregates.aggregate import Aggregate, Family
+from rowtide.expr.aggregates.bits import BITS
 from rowtide.expr.aggregates.count import COUNTS
 from rowtide.expr.aggregates.extreme import EXTREMES
 from rowtide.expr.aggregates.mode import MODES
 from rowtide.expr.aggregates.percentile import PERCENTILES
 from rowtide.expr.aggregates.pick import PICKS
 from rowtide.expr.aggregates.rank import RANKS
+from rowtide.expr.aggregates.regression import REGRESSIONS
 from rowtide.expr.aggregates.sum import SUMS
 from rowtide.expr.aggregates.text import LISTS
 from rowtide.expr.aggregates.truth import TRUTHS
@@ -27,6 +29,8 @@ AGGREGATES: Mapping[str, Aggregate] = {
         *MODES,
         *PERCENTILES,
         *TRUTHS,
+        *BITS,
+        *REGRESSIONS,
         *LISTS,
         *RANKS,
     )

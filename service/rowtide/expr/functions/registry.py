@@ -16,6 +16,7 @@ from rowtide.expr.functions.numbers.bits import BITS
 from rowtide.expr.functions.numbers.divisors import DIVISORS
 from rowtide.expr.functions.numbers.powers import POWERS
 from rowtide.expr.functions.numbers.rounding import ROUNDING
+from rowtide.expr.functions.pairs import PAIRS
 from rowtide.expr.functions.text.characters import CHARACTERS
 from rowtide.expr.functions.text.codes import CODES
 from rowtide.expr.functions.text.patterns import PATTERNS
@@ -46,6 +47,7 @@ _DECLARED = {
         *ROUNDING,
         *POWERS,
         *BITS,
+        *PAIRS,
         *DIVISORS,
         *MADE,
     )
@@ -72,7 +74,9 @@ FUNCTIONS: Mapping[str, ScalarFunction] = _DECLARED | {
 """Every function under its names, upper case. Operators have their SQL spelling; the sign is NEGATE."""
 
 
-MAY_BE_NULL = frozenset({"NULLIF", "TRY_CAST", "REGEXP_SUBSTR", "REGEXP_EXTRACT", "SUBSTRING SIMILAR"})
+MAY_BE_NULL = frozenset(
+    {"NULLIF", "TRY_CAST", "REGEXP_SUBSTR", "REGEXP_EXTRACT", "SUBSTRING SIMILAR", "$VALUE"}
+)
 """Functions that may be NULL where no argument is."""
 
 

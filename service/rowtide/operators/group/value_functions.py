@@ -9,9 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left, insort_right
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import astuple
+from fractions import Fraction
 from typing import Any
 
 from rowtide.expr.aggregates import AGGREGATES, Calling, Family
+from rowtide.expr.aggregates.regression import REGRESSIONS, PairSums, regression
 from rowtide.operators.over.by_row.functions import (
     NOTHING,
     CountFunction,
@@ -36,8 +39,13 @@ def make_window_function(call: WindowCall, *, endless: bool) -> WindowFunction:
     of = call.type if call.argument is None else call.argument.type
     aggregate = AGGREGATES[call.function]
     maker = MAKERS.get(call.function)
-    found = by_values(call, of) if maker is None else maker(call, of, endless)
     differs = call.distinct and aggregate.distinct_matters and aggregate.family is Family.VALUES
+    if maker is not None:
+        found = maker(call, of, endless)
+    elif endless and aggregate.folds and aggregate.family is Family.VALUES and not differs:
+        found = FoldedValues(call, of)
+    else:
+        found = by_values(call, of)
     return DistinctFunction(found, of) if differs else found
 
 
@@ -72,6 +80,62 @@ class TruthFunction:
 
     def load(self, saved: list[Any]) -> None:
         self._counts = list(saved)
+
+
+class FoldedValues:
+    """An aggregate over rows that only come, whose result over some values stands for them."""
+
+    def __init__(self, call: Calling, of: Type) -> None:
+        self._call = call
+        self._aggregate = AGGREGATES[call.function]
+        self._of = of
+        self._held: list[Any] = []
+        self._before: list[Any] = []
+
+    def add(self, value: Any) -> None:
+        if value is not None:
+            self._before = self._held
+            self._held = [self._aggregate.value_of(self._call, [*self._held, value])]
+
+    def drop(self, value: Any) -> None:
+        """Take back the value that came last."""
+        if value is not None:
+            self._held = self._before
+
+    def result(self) -> object:
+        return self._held[0] if self._held else None
+
+    def save(self) -> list[Any]:
+        return [to_json(value) for value in self._held]
+
+    def load(self, saved: list[Any]) -> None:
+        self._held = [from_json(self._of, value) for value in saved]
+
+
+class Regression:
+    """CORR, COVAR and REGR: exact sums over the pairs."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._sums = PairSums()
+
+    def add(self, value: Any) -> None:
+        if value is not None:
+            self._sums.change(value, 1)
+
+    def drop(self, value: Any) -> None:
+        if value is not None:
+            self._sums.change(value, -1)
+
+    def result(self) -> object:
+        return regression(self._name, self._sums)
+
+    def save(self) -> list[Any]:
+        return [str(part) for part in astuple(self._sums)]
+
+    def load(self, saved: list[Any]) -> None:
+        count, *parts = saved
+        self._sums = PairSums(int(count), *map(Fraction, parts))
 
 
 class SortedValues:
@@ -161,6 +225,11 @@ def _nth(call: WindowCall, of: Type, endless: bool) -> WindowFunction:
     return NthFunction(of, call.number, missing, ignore_nulls=call.ignore_nulls, endless=endless)
 
 
+def _regression(call: WindowCall, of: Type, endless: bool) -> WindowFunction:
+    del of, endless
+    return Regression(call.function)
+
+
 def _rank(call: WindowCall, of: Type, endless: bool) -> WindowFunction:
     del of, endless
     return RankFunction(dense=call.function == "DENSE_RANK")
@@ -174,5 +243,6 @@ MAKERS: Mapping[str, Callable[[WindowCall, Type, bool], WindowFunction]] = {
     **dict.fromkeys(("EVERY", "BOOL_AND", "BOOL_OR"), _truth),
     **dict.fromkeys(("FIRST_VALUE", "LAST_VALUE", "NTH_VALUE", "LAG", "LEAD"), _nth),
     **dict.fromkeys(("RANK", "DENSE_RANK"), _rank),
+    **dict.fromkeys((each.name for each in REGRESSIONS), _regression),
 }
 """What makes the functions that go on from the result before."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from rowtide.errors import SourceSpan
 from rowtide.expr.aggregates import SPELLED
 from rowtide.rowtime.period import CalendarUnit
+from rowtide.sql.grammar.aggregate_forms import aggregate_written_out
 from rowtide.sql.grammar.dialect import Token, TokenKind
 from rowtide.sql.grammar.syntax import (
     LENGTH_UNITS,
@@ -493,9 +494,10 @@ class ExpressionGrammar(TypeGrammar):
             cursor.accept("RESPECT", "NULLS")
         window = over(self) if cursor.accept("OVER") else None
         place = cursor.span(token)
-        return FunctionCall(
+        call = FunctionCall(
             name.text, args, place, star, distinct, condition, window, ignore_nulls, descending
         )
+        return aggregate_written_out(call) if token.kind is TokenKind.WORD else call
 
     def _value_order(self, name: str, args: tuple[Expression, ...]) -> tuple[tuple[Expression, ...], bool]:
         """Read ORDER BY of the values of an aggregate, as further arguments, and whether it descends.

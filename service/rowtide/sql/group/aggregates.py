@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from rowtide.errors import SourceSpan, StatementError
-from rowtide.expr.aggregates import AGGREGATES
-from rowtide.expr.tree import AggregateCall, FieldRef
-from rowtide.rows.types import Type
+from typing import Protocol
 
-LATER = frozenset(
-    {"NTH_VALUE", "COVAR_POP", "COVAR_SAMP", "CORR", "EXP_AVG", "COLLECT", "APPROX_COUNT_DISTINCT"}
-)
+from rowtide.errors import SourceSpan, StatementError
+from rowtide.expr.aggregates import AGGREGATES, SPELLED, Aggregate
+from rowtide.expr.functions import resolve
+from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef
+from rowtide.rows.types import Type
+from rowtide.sql.grammar.syntax import Expression, FunctionCall
+
+
+class ArgumentPlanner(Protocol):
+    """What plans the arguments of an aggregate."""
+
+    def plan(self, syntax: Expression) -> Expr:
+        """Return the typed tree of an argument."""
+
+
+LATER = frozenset({"NTH_VALUE", "EXP_AVG", "COLLECT", "APPROX_COUNT_DISTINCT"})
 """Aggregates that are not there yet."""
 GROUP_WINDOWS = frozenset({"TUMBLE", "HOP", "SESSION"})
 """What cuts groups by time, in GROUP BY only."""
@@ -29,6 +39,28 @@ def result_type(function: str, argument: Type | None, place: SourceSpan) -> Type
     if found is None:
         raise StatementError(f"{function} does not take {argument}", place=place)
     return found
+
+
+def paired(planner: ArgumentPlanner, syntax: FunctionCall) -> tuple[Expr, Type]:
+    """Return the two arguments of an aggregate as the one that it has in a plan, and the type of the first.
+
+    Raises:
+      StatementError: there are not two, or they have other types.
+    """
+    aggregate, place = SPELLED[syntax.name], syntax.place
+    if len(syntax.args) != 2:
+        raise StatementError(f"{syntax.name} is written {' or '.join(aggregate.written)}", place=place)
+    args = tuple(planner.plan(each) for each in syntax.args)
+    if aggregate.pair_of == "$NUMBERS" and not all(each.type.is_numeric for each in args):
+        given = ", ".join(str(each.type) for each in args)
+        raise StatementError(f"{syntax.name} takes two numbers, not ({given})", place=place)
+    name = aggregate.pair_of or ""
+    return Call(name, args, resolve(name, [each.type for each in args])), args[0].type
+
+
+def unpaired(found: Expr, of: Type, aggregate: Aggregate) -> Expr:
+    """Return what an aggregate of pairs gives: of MAX_BY and MIN_BY the value, which has type ``of``."""
+    return Call("$VALUE", (found,), of) if aggregate.pair_of == "$BY" else found
 
 
 class AggregateList:

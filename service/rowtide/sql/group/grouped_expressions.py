@@ -25,7 +25,7 @@ from rowtide.sql.grammar.syntax import (
     TypedLiteral,
 )
 from rowtide.sql.grammar.syntax_walk import calls_in
-from rowtide.sql.group.aggregates import LATER, WINDOW_EDGES, AggregateList, result_type
+from rowtide.sql.group.aggregates import LATER, WINDOW_EDGES, AggregateList, paired, result_type, unpaired
 from rowtide.sql.select.conversions import cast
 from rowtide.sql.select.expressions import ExpressionPlanner
 from rowtide.sql.select.scope import NameScope
@@ -100,7 +100,7 @@ class GroupedPlanner(ExpressionPlanner):
         inner = ExpressionPlanner(self._scope, "an aggregate")
         aggregate = SPELLED[syntax.name]
         name, place = aggregate.name, syntax.place
-        argument, fraction = None, aggregate.fraction
+        argument, fraction, value_type = None, aggregate.fraction, None
         args = syntax.args
         if name == "LISTAGG":
             return self._list(syntax, inner)
@@ -113,6 +113,8 @@ class GroupedPlanner(ExpressionPlanner):
                 raise StatementError(f"{syntax.name}(*) is not allowed", place=place)
         elif name == "COUNT" and syntax.distinct and len(args) > 1:
             argument = inner.as_one(args, place)
+        elif aggregate.pair_of is not None:
+            argument, value_type = paired(inner, syntax)
         elif len(args) != 1:
             raise StatementError(f"{syntax.name} takes one argument", place=place)
         else:
@@ -125,7 +127,7 @@ class GroupedPlanner(ExpressionPlanner):
         of = result_type(name, argument.type if argument is not None else None, place)
         distinct = syntax.distinct and aggregate.distinct_matters
         call = AggregateCall(name, argument, of, distinct, condition, syntax.ignore_nulls, fraction)
-        return self._aggregates.reference(call)
+        return unpaired(self._aggregates.reference(call), value_type or of, aggregate)
 
     def _list(self, syntax: FunctionCall, inner: ExpressionPlanner) -> Expr:
         """Plan LISTAGG: each value behind the separator, and the first separator taken away again."""

@@ -30,7 +30,7 @@ from rowtide.sql.grammar.syntax import (
     WindowSpec,
 )
 from rowtide.sql.grammar.window_grammar import MAX_FRAME_ROWS
-from rowtide.sql.group.aggregates import result_type
+from rowtide.sql.group.aggregates import paired, result_type, unpaired
 from rowtide.sql.group.group_windows import period_of
 from rowtide.sql.group.grouped_expressions import fraction_of
 from rowtide.sql.select.conversions import UNTYPED_NULL, assign
@@ -164,7 +164,11 @@ class Windows:
             if each == window:
                 break
             before += len(others)
-        return FieldRef((self._first or 0) + before + calls.index(call), call.type)
+        found = FieldRef((self._first or 0) + before + calls.index(call), call.type)
+        declared = SPELLED.get(syntax.name)
+        if declared is None or declared.pair_of is None:
+            return found
+        return unpaired(found, paired(self._planner, syntax)[1], declared)
 
     def over(self, node: Node) -> Node:
         """Return the nodes of all windows noted, over ``node``."""
@@ -417,6 +421,8 @@ class Windows:
                 raise StatementError(f"{syntax.name}(*) is not allowed", place=place)
         elif name == "COUNT" and syntax.distinct and len(args) > 1:
             argument = fold(self._planner.as_one(args, place))
+        elif aggregate.pair_of is not None:
+            argument = fold(paired(self._planner, syntax)[0])
         elif len(args) != 1:
             raise StatementError(f"{syntax.name} takes one argument", place=place)
         else:

@@ -1,0 +1,57 @@
+"""Aggregates that are another one under a name of their own: COUNT_IF, REGR_COUNT, LATEST_BY_OFFSET."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from rowtide.errors import StatementError
+from rowtide.sql.grammar.syntax import Case, Expression, FunctionCall, IsTest, NumberLiteral
+from rowtide.sql.grammar.syntax_walk import connected
+
+
+def _count_where(call: FunctionCall, conditions: Sequence[Expression]) -> FunctionCall:
+    """Return the number of rows that meet all conditions."""
+    place = call.place
+    every = connected(iter(conditions))
+    counted: Expression = NumberLiteral("1", place)
+    if every is not None:
+        counted = Case(None, ((every, counted),), None, place)
+    return replace(call, name="COUNT", args=(counted,))
+
+
+def _count_if(call: FunctionCall) -> FunctionCall:
+    return _count_where(call, call.args)
+
+
+def _regr_count(call: FunctionCall) -> FunctionCall:
+    return _count_where(call, [IsTest(each, "NULL", True, call.place) for each in call.args])
+
+
+def _not_null(name: str) -> Callable[[FunctionCall], FunctionCall]:
+    return lambda call: replace(call, name=name, ignore_nulls=True)
+
+
+_FORMS: dict[str, tuple[int, str, Callable[[FunctionCall], FunctionCall]]] = {
+    "COUNT_IF": (1, "condition", _count_if),
+    "COUNTIF": (1, "condition", _count_if),
+    "REGR_COUNT": (2, "y, x", _regr_count),
+    "LATEST_BY_OFFSET": (1, "x", _not_null("LAST_VALUE")),
+    "EARLIEST_BY_OFFSET": (1, "x", _not_null("FIRST_VALUE")),
+}
+"""Number of arguments, how the aggregate is written, and what it is."""
+
+
+def aggregate_written_out(call: FunctionCall) -> FunctionCall:
+    """Return the aggregate that a call is another name of; any other call as it is.
+
+    Raises:
+      StatementError: it has another number of arguments, or DISTINCT.
+    """
+    form = _FORMS.get(call.name)
+    if form is None:
+        return call
+    count, usage, write = form
+    if call.star or call.distinct or len(call.args) != count:
+        raise StatementError(f"{call.name} is written {call.name}({usage})", place=call.place)
+    return write(call)
