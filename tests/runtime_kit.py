@@ -63,9 +63,9 @@ def readings_plan(within_ms: int = WITHIN_MS) -> Plan:
 
 def fill(topic: InMemoryTopic, rng: random.Random, messages: int = 400) -> None:
     """Add readings of about three minutes: ties, rows out of order, late ones, bad ones, bound records."""
-    clock = [60_000] * len(topic.logs)
+    clock = [60_000] * len(topic.partitions)
     for number in range(messages):
-        partition = rng.randrange(len(topic.logs))
+        partition = rng.randrange(len(topic.partitions))
         clock[partition] += rng.choice((0, 0, 0, 500, 1_500))
         timestamp = clock[partition] - rng.choice((0, 0, 0, 0, 1_000, 2_500))
         draw = rng.random()

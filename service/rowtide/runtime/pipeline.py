@@ -34,9 +34,7 @@ class Pipeline:
         """Release every connection."""
         self.database.close()
         for source in self.sources.values():
-            close = getattr(source, "close", None)
-            if close is not None:
-                close()
+            source.close()
 
 
 @contextmanager

@@ -1,120 +1,96 @@
-"""A topic in memory that fails when told to, and gives its messages in an order drawn by lot."""
+"""A topic of the memory connector that fails when told to, and gives its messages in an order drawn by lot."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-import numpy as np
-
-from rowtide_connectors.api import Fetched, Messages, OffsetRange
-from rowtide_connectors.errors import GoneError
+from rowtide_connectors.api import Fetched, Messages, OffsetRange, PartitionReader
+from rowtide_connectors.memory.broker import MemoryBroker, Partition
+from rowtide_connectors.memory.source import MemoryReader, MemorySource
 
 
-@dataclass
-class TopicMessage:
-    """One message of a topic."""
-
-    timestamp: int
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes]] | None = None
-
-
-class InMemoryTopic:
-    """A ``TopicSource``. ``rng`` decides how much a poll gives, and in which order of partitions."""
+class InMemoryTopic(MemorySource):
+    """The only topic of a broker. ``rng`` decides how much a poll gives, and in which order of partitions."""
 
     def __init__(self, name: str, partitions: int, rng: random.Random | None = None) -> None:
-        self.topic = name
-        self.logs: list[list[TopicMessage]] = [[] for _ in range(partitions)]
-        self.earliest = [0] * partitions
+        self.broker = MemoryBroker()
+        self.broker.create_topic(name, partitions)
+        super().__init__(self.broker, name)
         self.append_times = False
         self.rng = rng
         self.fetched: list[tuple[int, tuple[int, ...]]] = []
         self.made = "first"
+        """The identity, which need not change with the messages."""
         self.before: Callable[[str], None] = lambda _step: None
         """Called before each step with its name; a test makes it raise."""
+
+    @property
+    def partitions(self) -> dict[int, Partition]:
+        """The log of each partition; a test may replace and remove them."""
+        return self.broker.topic(self.topic)
 
     def add(self, partition: int, timestamp: int, value: bytes | None, **headers: bytes) -> int:
         """Append a message, and return its offset; ``a_b=..`` is the header ``a.b``."""
         named = [(name.replace("_", "."), value) for name, value in headers.items()] or None
-        self.logs[partition].append(TopicMessage(timestamp, value, named))
-        return len(self.logs[partition]) - 1
+        self.broker.produce(self.topic, [value], timestamps=[timestamp], partition=partition, headers=[named])
+        return self.partitions[partition].end - 1
+
+    def truncate(self, partition: int, before: int) -> None:
+        """Let the messages below offset ``before`` age out."""
+        self.broker.truncate(self.topic, before, partition=partition)
 
     def ranges(self) -> Mapping[int, OffsetRange]:
         """Return the offsets that there are, by partition."""
         self.before("ranges")
-        return {p: OffsetRange(self.earliest[p], len(log)) for p, log in enumerate(self.logs)}
-
-    def offsets_at(self, timestamp_ms: int) -> Mapping[int, int]:
-        """Return the first offset at or after a time, by partition."""
-        return {
-            p: next((o for o, m in enumerate(log) if m.timestamp >= timestamp_ms), len(log))
-            for p, log in enumerate(self.logs)
-        }
+        return super().ranges()
 
     def identity(self) -> str | None:
         """Return what tells the topic from a later one of its name."""
         self.before("identity")
         return self.made
 
-    def is_compacted(self) -> bool:
-        """Return whether the log may lose messages."""
-        return False
-
     def has_append_times(self) -> bool:
         """Return whether the broker stamps the messages."""
         return self.append_times
 
-    def reader(self, positions: Mapping[int, int]) -> TopicReader:
+    def reader(self, positions: Mapping[int, int]) -> PartitionReader:
         """Return a reader of these partitions."""
-        return TopicReader(self, dict(positions))
+        readers = {
+            partition: MemoryReader(self.broker, self.topic, {partition: at})
+            for partition, at in positions.items()
+        }
+        return TopicReader(self, readers)
 
     def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
         """Return single messages, those that are still there."""
         self.before("fetch")
         self.fetched.append((partition, tuple(offsets)))
-        found = {o: self.logs[partition][o] for o in offsets if o >= self.earliest[partition]}
-        return {o: Fetched(message.timestamp, message.value) for o, message in found.items()}
+        return super().fetch(partition, offsets)
 
 
 class TopicReader:
-    """Reads some partitions of a topic."""
+    """Reads some partitions of a topic, each with a reader of its own; never waits."""
 
-    def __init__(self, topic: InMemoryTopic, positions: dict[int, int]) -> None:
+    def __init__(self, topic: InMemoryTopic, readers: Mapping[int, PartitionReader]) -> None:
         self._topic = topic
-        self._positions = positions
+        self._readers = readers
         self._paused: set[int] = set()
 
     def poll(self, max_messages: int, timeout_s: float) -> Sequence[Messages]:
         """Return what is there."""
         self._topic.before("poll")
         rng = self._topic.rng
-        found = []
-        partitions = [p for p in self._positions if p not in self._paused]
+        partitions = [partition for partition in self._readers if partition not in self._paused]
         if rng is not None:
             rng.shuffle(partitions)
+        found: list[Messages] = []
+        left = max_messages
         for partition in partitions:
-            start = self._positions[partition]
-            if start < self._topic.earliest[partition]:
-                raise GoneError(f"offset {start} of partition {partition} is gone")
-            count = max_messages if rng is None else rng.randrange(0, 40)
-            got = self._topic.logs[partition][start : start + count]
-            if not got:
-                continue
-            self._positions[partition] = start + len(got)
-            found.append(
-                Messages(
-                    topic=self._topic.topic,
-                    partition=partition,
-                    offsets=np.arange(start, start + len(got), dtype=np.int64),
-                    timestamps=np.array([m.timestamp for m in got], dtype=np.int64),
-                    keys=[None] * len(got),
-                    values=[m.value for m in got],
-                    next_offset=start + len(got),
-                    headers=[m.headers for m in got] if any(m.headers for m in got) else None,
-                )
-            )
+            wanted = left if rng is None else min(left, rng.randrange(40))
+            polled = self._readers[partition].poll(wanted, 0)
+            left -= sum(len(each.offsets) for each in polled)
+            found += polled
         return found
 
     def pause(self, partitions: Iterable[int]) -> None:
@@ -127,4 +103,5 @@ class TopicReader:
 
     def close(self) -> None:
         """Read nothing more."""
-        self._positions = {}
+        for reader in self._readers.values():
+            reader.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from real.kafka import Broker
+from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.api import Messages, OffsetRange, PartitionReader, TopicSource, WritableSource
 from rowtide_connectors.errors import GoneError
 from rowtide_connectors.kafka import CONNECTOR as KAFKA
@@ -62,6 +64,18 @@ class MemoryLog:
         self.broker.truncate(self.topic, before)
 
 
+class LogOfTheTestKit(MemoryLog):
+    """The topic that tests of the runtime use, with polls drawn by lot."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.kept = InMemoryTopic(topic, 2, random.Random(7))
+        self.broker = self.kept.broker
+
+    def source(self) -> TopicSource:
+        return self.kept
+
+
 class KafkaLog:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -86,6 +100,7 @@ class KafkaLog:
 @pytest.fixture(
     params=[
         "memory",
+        "test kit",
         pytest.param("kafka", marks=pytest.mark.kafka),
         pytest.param("kafka without compiled code", marks=pytest.mark.kafka),
     ]
@@ -95,7 +110,8 @@ def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Log:
         if request.param != "kafka":
             monkeypatch.setattr("rowtide_connectors.kafka.reader.library", lambda: "not wanted")
         return KafkaLog(request.getfixturevalue("kafka"))
-    return MemoryLog(f"topic of {request.node.name}")
+    made = MemoryLog if request.param == "memory" else LogOfTheTestKit
+    return made(f"topic of {request.node.name}")
 
 
 @pytest.fixture

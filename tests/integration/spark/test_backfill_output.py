@@ -87,9 +87,9 @@ class World:
 
     def _frames(self, _: ForeignStream, begin: Mapping[int, int], end: Mapping[int, int]) -> DataFrame:
         rows = [
-            ("trips", partition, at, message.timestamp, None, message.value, None)
-            for partition, log in enumerate(self._topic.logs)
-            for at, message in enumerate(log)
+            ("trips", partition, at, timestamp, None, value, None)
+            for partition, log in self._topic.partitions.items()
+            for at, timestamp, value in zip(log.offsets, log.timestamps, log.values, strict=True)
             if begin[partition] <= at < end[partition]
         ]
         return self._spark.createDataFrame(rows, MESSAGE_COLUMNS)

@@ -15,8 +15,7 @@ from runtime_kit import World
 
 
 def add_partition(world: World) -> None:
-    world.topic.logs.append([])
-    world.topic.earliest.append(0)
+    world.topic.broker.add_partitions("readings", len(world.topic.partitions) + 1)
 
 
 def logged(world: World) -> list[object]:

@@ -52,7 +52,7 @@ def test_lag_grows_with_the_log_without_a_commit() -> None:
     metrics = Metrics()
     observer = MetricsObserver(metrics, world.clock, "1")
     Service(world.context(observer=observer)).run(until_end=True)
-    end = len(world.topic.logs[0])
+    end = world.topic.partitions[0].end
     observer.looked_up({"READINGS": "readings"}, {("READINGS", 0): end + 5})
     labels = {"topic": "readings", "partition": "0"}
     assert metrics.registry.get_sample_value("rowtide_lag_offsets", labels) == 5

@@ -16,8 +16,9 @@ from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.recovery.begin import StartEdge, StartTimestamp, parse_begin
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_ledger import InMemoryLedger
-from rowtide.testing.in_memory_topic import InMemoryTopic
+from rowtide.testing.in_memory_topic import InMemoryTopic, TopicReader
 from rowtide_connectors.errors import DeniedError
+from rowtide_connectors.memory.broker import Partition
 from runtime_kit import READINGS, World, down, fill, readings_plan
 
 
@@ -60,7 +61,7 @@ def test_each_start_takes_the_next_epoch() -> None:
 
 def test_a_start_at_a_time_reads_each_partition_from_its_first_message_of_then() -> None:
     world = world_with()
-    stamps = [[message.timestamp for message in log] for log in world.topic.logs]
+    stamps = [log.timestamps for log in world.topic.partitions.values()]
     middle = sorted(stamp for log in stamps for stamp in log)[30]
     Service(world.context()).run(StartTimestamp(middle), until_end=True)
     record = world.checkpoint.record
@@ -104,7 +105,7 @@ def test_a_pipeline_that_writes_nothing_is_refused() -> None:
 def test_an_aged_out_log_is_refused_by_name_unless_a_snapshot_covers_it() -> None:
     world = world_with()
     run(world, pace=Pace(100, 10, None, None))
-    world.topic.earliest[1] = 5
+    world.topic.truncate(1, 5)
     with pytest.raises(
         StatementError, match='topic "readings" partition 1 no longer holds offsets 0 to 4'
     ) as e:
@@ -113,7 +114,7 @@ def test_an_aged_out_log_is_refused_by_name_unless_a_snapshot_covers_it() -> Non
     covered = world_with()
     run(covered, pace=Pace(100, 10, 1, None))
     expected = covered.state()
-    covered.topic.earliest[1] = 5
+    covered.topic.truncate(1, 5)
     run(covered)
     assert covered.state() == expected
 
@@ -122,7 +123,7 @@ def test_a_log_that_lost_what_was_never_read_is_refused() -> None:
     world = world_with()
     run(world, pace=Pace(100, 10, 1, None))
     fill(world.topic, random.Random(2), 40)
-    world.topic.earliest[0] = positions(world)[0] + 1
+    world.topic.truncate(0, positions(world)[0] + 1)
     with pytest.raises(StatementError, match="no longer holds offsets"):
         run(world)
 
@@ -130,7 +131,7 @@ def test_a_log_that_lost_what_was_never_read_is_refused() -> None:
 def test_a_topic_that_was_made_anew_is_refused() -> None:
     world = world_with()
     run(world)
-    world.topic.logs = [[], []]
+    world.topic.partitions.update({0: Partition(), 1: Partition()})
     with pytest.raises(StatementError, match="is not the topic that the pipeline has read"):
         run(world)
 
@@ -138,7 +139,7 @@ def test_a_topic_that_was_made_anew_is_refused() -> None:
 def test_a_topic_that_has_lost_partitions_is_refused() -> None:
     world = world_with()
     run(world)
-    del world.topic.logs[1]
+    del world.topic.partitions[1]
     with pytest.raises(StatementError, match='topic "readings" no longer has partitions 1'):
         run(world)
 
@@ -152,12 +153,14 @@ def test_a_topic_that_was_made_anew_is_refused_however_many_messages_it_has() ->
         run(world)
 
 
-def test_a_topic_that_is_made_anew_while_the_service_runs_is_refused() -> None:
+def test_a_topic_that_is_made_anew_while_the_service_runs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_with()
 
     def deleted_and_made_anew() -> bool:
         if world.clock.seconds > 3:
-            world.topic.logs = [[], []]
+            # A reader that does not see it: it waits for the offsets that it knows.
+            monkeypatch.setattr(TopicReader, "poll", lambda *_: ())
+            world.topic.partitions.update({0: Partition(), 1: Partition()})
         return world.clock.seconds > 60
 
     with pytest.raises(StatementError, match="is not the topic that the pipeline has read"):
@@ -189,7 +192,7 @@ def test_no_row_of_a_topic_made_anew_is_committed_whenever_that_happens() -> Non
             if left == 0:
                 world.topic.made = "second"
                 for partition in range(2):
-                    world.topic.logs[partition] = []
+                    world.topic.partitions[partition] = Partition()
                     for number in range(300):
                         value = b'{"sensor":"foreign","amount":1}'
                         world.topic.add(partition, 60_000 + 1_000 * number, value)
