@@ -1,7 +1,7 @@
-"""Some steps of a program, wired: trays and bounds pushed in at ports, followed until they leave.
+"""A circuit: some steps of a program, wired. Trays and bounds enter at ports and run until they leave.
 
-The live flow is a circuit of all steps. Spark runs circuits of some, and takes
-what leaves them to the next.
+The live flow is a circuit of all steps. Spark runs circuits of some steps, and
+passes the output of one to the next.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import NO_BOUND, Bound
 
 Arrival = tuple[int, Tray | None, Bound]
-"""What comes to a step: the port, rows, and the bound that follows them."""
+"""The input of a step: the port, rows, and the bound that follows them."""
 
 
 @dataclass(slots=True)
 class Passed:
-    """What one push gave, in order.
+    """The output of one push, in order.
 
-    ``given`` are the trays of each step that gave any, ``leaving`` what went to ports outside.
+    ``given`` are the output trays of each step that has any, ``leaving`` those for ports outside.
     """
 
     given: dict[int, list[Tray]] = field(default_factory=dict)
@@ -34,11 +34,10 @@ class Passed:
 
 
 class Circuit:
-    """The operators of the steps at ``positions`` of a program (all, if not given).
+    """The operators of the steps at ``positions`` of a program (default: all).
 
-    ``operators`` has None for sources, which only let rows in. ``bounds`` is what each step has
-    promised last. ``gates`` keep resubmitted rows from where they have been. ``watch`` is shown what each
-    step gives.
+    ``operators`` has None for sources, where rows enter. ``bounds`` has the last bound of each step.
+    ``gates`` stop resubmitted rows from repeating steps. ``watch`` receives the output of each step.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class Circuit:
         )
 
     def push(self, arrivals: Mapping[int, Sequence[Arrival]]) -> Passed:
-        """Process what arrives at steps inside, in the order of the program."""
+        """Process the input of steps, in the order of the program."""
         passed = Passed()
         inboxes: dict[int, list[Arrival]] = {at: list(arrived) for at, arrived in arrivals.items()}
         for at in self._positions:

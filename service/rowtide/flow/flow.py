@@ -1,8 +1,8 @@
 """The dataflow as a pure step function: rows and bounds in, rows and faults out.
 
-``insert`` and ``bound`` only note what came; ``drain`` works everything off.
-What comes out depends on what went in for each partition and on nothing else:
-not on how it was cut into trays, nor on how partitions were interleaved.
+``insert`` and ``bound`` only record the input; ``drain`` processes it. The
+output depends only on the input of each partition: not on how it was cut into
+trays, nor on how partitions were interleaved.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ ENTRANCES = "entrances"
 
 @dataclass(slots=True)
 class Emitted:
-    """What one ``drain`` gave: trays by output name, in order, and the faults of all relations."""
+    """The result of one ``drain``: trays by output name, in order, and the faults of all relations."""
 
     outputs: dict[str, list[Tray]]
     faults: list[Fault] = field(default_factory=list)
@@ -58,14 +58,14 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True)
 class AccountView:
-    """The account of one relation, with what it holds now; see law 4."""
+    """The account of one relation, with the rows that it holds now (law 4)."""
 
     account: Account
     held: int
 
 
 class _Entrance:
-    """Where rows of one partition of a source, or of an engine table, come in."""
+    """The entrance of rows of one partition of a source, or of an engine table."""
 
     def __init__(self) -> None:
         self.pending: list[Arrival] = []
@@ -73,12 +73,12 @@ class _Entrance:
 
 
 class Flow:
-    """The operators of a plan, wired up; owned by one thread.
+    """The operators of a plan, wired. Owned by one thread.
 
     Args:
-      outputs: what is wanted, by name, such as the nodes of the pumps.
-      partitions: the partitions of each source relation, known from the start: one from which
-        neither row nor bound has come holds the stream back. A relation not named has partition 0.
+      outputs: the nodes of the outputs by name, for example of the pumps.
+      partitions: the partitions of each source relation at the start. One without a row or bound
+        holds the stream back. A relation that is not named has partition 0.
       targets: for partitions of resubmitted rows, the relation that had refused them.
     """
 
@@ -104,15 +104,15 @@ class Flow:
                 entrance.pending.append(initial(node, self._program.steps[at]))
 
     def origin(self, relation: str, partition: int) -> int:
-        """Return what rows of this source partition carry as origin.
+        """Return the origin of rows of this source partition.
 
         Raises:
-          KeyError: if the flow has no such entrance.
+          KeyError: the flow has no such entrance.
         """
         return self._program.steps[self._program.entrances[relation, partition]].place.origin
 
     def source_of(self, origin: int) -> tuple[str, int] | None:
-        """Return the source relation and partition of an origin; None where an operator made the row."""
+        """Return the source relation and partition of an origin; None if an operator made the row."""
         partition = origin & ((1 << PARTITION_BITS) - 1)
         for (relation, number), at in self._program.entrances.items():
             if number == partition and self._program.steps[at].place.origin == origin:
@@ -136,7 +136,7 @@ class Flow:
         return self._program.steps[at].node.row_type
 
     def insert(self, relation: str, partition: int, tray: Tray) -> None:
-        """Let rows in, in log order; they are processed by the next ``drain``."""
+        """Add rows in log order. The next ``drain`` processes them."""
         entrance = self._entrances[self._program.entrances[relation, partition]]
         entrance.pending.append((0, tray, entrance.bound))
 
@@ -158,7 +158,7 @@ class Flow:
                 if step.node.relation == relation and step.partition in (None, partition)
             )
             self._entrances.setdefault(at, _Entrance())
-            # It judges rows that come later, not those that are already on their way to the judge.
+            # It judges later rows, not those that are already on their way to the judge.
             self._close_turn()
         self._promised[relation, partition] = bound.rowtime
         entrance = self._entrances[at]
@@ -166,22 +166,22 @@ class Flow:
         entrance.pending.append((0, None, entrance.bound))
 
     def promise(self, judge: str, bound: Bound) -> None:
-        """Set the least rowtime that one judge of lateness accepts: ``judge`` as ``judges`` names it.
+        """Set the least rowtime that one judge of lateness accepts. ``judge`` is a name from ``judges``.
 
-        Unlike ``bound`` it is no promise of the partition's, so it does not hinder a lesser one of its own.
-        A judge of another plan, before this one took over, is not there any more.
+        Unlike ``bound`` it is not an explicit bound of the partition, which may later set a lower one. A
+        judge of an earlier plan may no longer exist.
         """
         for at, step in self._program.sorts():
             if step.key == judge:
                 self._prime(at, (0, None, bound))
 
     def follow(self, relation: str, partition: int, bound: Bound) -> None:
-        """Let a partition that is idle take a bound, in the clock of those that judge its rows first.
+        """Let an idle partition take a bound, in the clock of the first judges of its rows.
 
-        Unlike ``bound`` it is no promise of the partition's: a bound record of its own may say less, and
-        rows after it that go to keyed tables only are not late but take effect at the bound.
+        Unlike ``bound`` it is not an explicit bound of the partition: a bound record may set a lower
+        one, and later rows that go only to keyed tables are not late but take effect at the bound.
         """
-        # It judges rows that come later, not those that are already on their way to the judge.
+        # It judges later rows, not those that are already on their way to the judge.
         self._close_turn()
         for at in self._first_judges(self._program.entrances[relation, partition]):
             self._prime(at, (TAKEN, None, bound))
@@ -203,8 +203,8 @@ class Flow:
     def judges(self, relation: str, partition: int) -> dict[str, int]:
         """Return the judges of a source partition's lateness, with the bound of the other partitions there.
 
-        That is what a partition that joins may not go behind (ms): the least of the others, EARLIEST where
-        one of them has none. Everything must have been drained.
+        A partition that joins takes this bound (ms): the least of the others, EARLIEST if one of them has
+        none. Everything must have been drained.
         """
         found = {}
         for at in self._behind(self._program.entrances[relation, partition]):
@@ -223,18 +223,18 @@ class Flow:
         partitions: Mapping[str, Sequence[int]],
         targets: Mapping[tuple[str, int], Target] | None = None,
     ) -> Flow:
-        """Return a flow with more partitions, numbered above those there are, that goes on from here.
+        """Return a flow with more partitions, numbered after the existing ones, that continues from here.
 
-        This one is used no more; everything must have been drained. The new partitions promise nothing
-        yet: before the next ``drain`` they must be given their bounds (``promise``). ``targets`` are those
-        of new partitions.
+        This flow must not be used any more. Everything must have been drained. The new partitions have no
+        bound yet: before the next ``drain`` they must be given their bounds (``promise``). ``targets`` are
+        those of new partitions.
         """
         wide = Flow(self._outputs, partitions, self._targets | dict(targets or {}))
         wide.succeed(self, EARLIEST)
         return wide
 
     def drain(self) -> Emitted:
-        """Process everything that has come in, as far as the bounds allow."""
+        """Process all input, as far as the bounds allow."""
         self._close_turn()
         outputs = {name: self._before.pop(name, []) for name in self._program.outputs}
         faults: list[Fault] = []
@@ -247,7 +247,7 @@ class Flow:
         return Emitted(outputs, faults)
 
     def _close_turn(self) -> None:
-        """Let what has come in so far be processed before what comes from now on."""
+        """Process the input so far before later input."""
         arrivals = {at: entrance.pending for at, entrance in self._entrances.items() if entrance.pending}
         for at in arrivals:
             self._entrances[at].pending = []
@@ -255,7 +255,7 @@ class Flow:
             self._turns.append(arrivals)
 
     def ahead(self) -> dict[frozenset[str], int]:
-        """Count, by the source relations that meet there, the rows held because one of them is behind."""
+        """Count, by the source relations that meet there, the rows held because one of them lags."""
         found: dict[frozenset[str], int] = {}
         for at, sources in self._program.meetings.items():
             operator = self._circuit.operators[at]
@@ -264,7 +264,7 @@ class Flow:
         return found
 
     def accounts(self) -> dict[str, AccountView]:
-        """Return, for each relation, the account of its operators and what they hold."""
+        """Return, for each relation, the account of its operators and the rows that they hold."""
         found: dict[str, AccountView] = {}
         for step, operator in self._steps():
             before = found.get(step.node.relation, AccountView(Account(), 0))
@@ -294,10 +294,10 @@ class Flow:
         return {name: self._circuit.bounds[at].rowtime for name, at in self._program.outputs.items()}
 
     def why_not(self, relation: str, node: Node | None = None) -> Silence | None:
-        """Return who holds rows for a relation and what they wait for; everything must have been drained.
+        """Return the operators that hold rows for a relation, and their bounds. Everything must be drained.
 
-        ``relation`` is the name of an output, or of what ``node`` of the plan gives. None where nothing
-        that runs reads it.
+        ``relation`` is the name of an output, or of the relation of ``node``. None if nothing that runs
+        reads it.
         """
         enquiry = self.enquiry()
         roots = enquiry.roots(relation, node)
@@ -305,19 +305,19 @@ class Flow:
 
     @property
     def program(self) -> Program:
-        """The steps, for those who look into them; they may not be changed."""
+        """The steps, for inspection. Do not change them."""
         return self._program
 
     def watch(self, watch: Callable[[int, Tray], None]) -> None:
-        """Show ``watch`` what each step gives from now on, by its position in the program."""
+        """Pass the output of each step to ``watch`` from now on, with its position in the program."""
         self._circuit.watch = watch
 
     def enquiry(self) -> Enquiry:
-        """Return what answers questions about who waits for whom; everything must have been drained."""
+        """Return the inspector of waits. Everything must have been drained."""
         return Enquiry(self._program, self._circuit.operators, self._circuit.bounds, self.bounds())
 
     def table(self, relation: str) -> Tray:
-        """Return the present contents of an engine table, or of a table inside a model.
+        """Return the current contents of an engine table, or of a table inside a model.
 
         Raises:
           KeyError: if the flow has no such table.
@@ -333,7 +333,7 @@ class Flow:
         raise KeyError(relation)
 
     def jumps_from(self) -> dict[str, int]:
-        """Return the models that want to know when history is over, with the rowtime (ms) each has reached."""
+        """Return the models that must be notified when history is over, with the rowtime (ms) of each."""
         found = {}
         for step, operator in self._steps():
             if isinstance(operator, Jumping) and (rowtime := operator.jumps_from()) is not None:
@@ -347,7 +347,7 @@ class Flow:
                 operator.jump(before, after)
 
     def snapshot(self) -> dict[str, State]:
-        """Return everything that the flow remembers; everything that came in must have been drained."""
+        """Return the state of the flow. All input must have been drained."""
         state = {step.key: operator.snapshot() for step, operator in self._steps()}
         steps = self._program.steps
         state[ENTRANCES] = {
@@ -364,7 +364,7 @@ class Flow:
         return state
 
     def restore(self, snapshot: Mapping[str, State]) -> None:
-        """Take over the snapshot of a flow of the same outputs and partitions; called before any row."""
+        """Restore the snapshot of a flow of the same outputs and partitions. Call it before any row."""
         for step, operator in self._steps():
             operator.restore(snapshot[step.key])
         for entrance in self._entrances.values():
@@ -378,9 +378,9 @@ class Flow:
             self._promised[row["relation"], row["partition"]] = row["bound"]
 
     def take_over(self, circuits: Iterable[Circuit], promised: Mapping[tuple[str, int], Bound]) -> None:
-        """Become a flow that has read what these circuits, parts of the same program, have read.
+        """Take over the state of circuits that are parts of the same program.
 
-        ``promised`` are the explicit bounds of the sources' partitions. Called before any row.
+        ``promised`` are the explicit bounds of the sources' partitions. Call it before any row.
         """
         for circuit in circuits:
             self._circuit.operators.update(circuit.operators)
@@ -392,11 +392,11 @@ class Flow:
             self._entrances[self._program.entrances[relation, partition]].bound = bound
 
     def succeed(self, older: Flow, now: int, streams: Mapping[str, tuple[Node, Node]] | None = None) -> None:
-        """Go on where a flow of another plan stands; called before any row, ``older`` is used no more.
+        """Continue from a flow of another plan. Call it before any row; do not use ``older`` afterwards.
 
-        ``flow.succession`` says what is kept. Rows that INSERT statements have added to a table since
-        take ``now`` (ms) as rowtime, unless nothing else ever fills it: then they were always there.
-        What this gives comes out of the next ``drain``. ``streams`` are those that both plans know, with
+        ``flow.succession`` decides what is kept. Rows that INSERT statements have added to a table since
+        take ``now`` (ms) as rowtime, unless nothing else ever fills it: then they count as always there.
+        The next ``drain`` returns the resulting rows. ``streams`` are those that both plans have, with
         the node of each: what they have promised holds for producers that join.
 
         Raises:
@@ -408,7 +408,7 @@ class Flow:
             self._remember(older, former_node, new_node)
 
     def accompany(self, other: Flow) -> None:
-        """Begin where a flow of the same sources stands, which goes on itself; called before any row.
+        """Begin at the state of a flow of the same sources, which continues to run. Call it before any row.
 
         Raises:
           StatementError: rows wait in a merge of the other for what this one does not read.
@@ -432,7 +432,7 @@ class Flow:
         for at in succession.matched:
             operator = self._circuit.operators[at]
             if isinstance(operator, MergeOperator) and operator.held():
-                # What it waited for may have left.
+                # The input that it waited for may have left.
                 self._prime(at, (0, None, NO_BOUND))
         for at, port, held in contents_read_by_new(self._program, succession, self._circuit.operators):
             self._prime(at, (port, held, NO_BOUND))
@@ -456,7 +456,7 @@ class Flow:
         }
 
     def _remember(self, older: Flow, before: Node, after: Node) -> None:
-        """Let a stream keep the bound that it had when its producers were others."""
+        """Let a stream keep the bound that it had with its earlier producers."""
         given = [older._circuit.bounds[at].rowtime for at in older._program.positions(before)]
         for at in self._program.positions(after):
             operator = self._circuit.operators[at]
@@ -477,14 +477,14 @@ class Flow:
                 yield self._program.steps[at], operator
 
     def _behind(self, at: int) -> Iterator[int]:
-        """Yield the steps of the same partition that rows of step ``at`` go on to."""
+        """Yield the steps of the same partition that read rows of step ``at``."""
         for target, _ in self._program.steps[at].targets:
             if self._program.steps[target].partition is not None:
                 yield target
                 yield from self._behind(target)
 
     def _first_judges(self, at: int) -> list[int]:
-        """Return the first sorts behind step ``at``."""
+        """Return the first sorts after step ``at``."""
         found = []
         for target, _ in self._program.steps[at].targets:
             if isinstance(self._program.steps[target].node, Sort):
@@ -497,7 +497,7 @@ class Flow:
 def in_input_order(faults: Sequence[Fault]) -> list[Fault]:
     """Return faults in the order of their input rows within each origin (docs/sql/semantics.md#error-rows).
 
-    Which origin comes when stays as it was. Called on all faults of one commit, so that the order
+    The order of origins does not change. Call it on all faults of one commit, so that the order
     does not depend on how the rows were cut into trays.
     """
     by_origin: dict[int, list[Fault]] = {}
@@ -512,7 +512,7 @@ def _counter(fault: Fault) -> int:
 
 
 def initial(node: TableSource, step: Step) -> Arrival:
-    """Return the rows of a table's INSERT statements: they are there from the first rowtime on."""
+    """Return the rows of a table's INSERT statements, which exist from the first rowtime on."""
     tray = Tray.from_rows(
         node.row_type,
         [
@@ -524,7 +524,7 @@ def initial(node: TableSource, step: Step) -> Arrival:
 
 
 def _added(node: TableSource, before: Node, step: Step, now: int) -> list[Arrival]:
-    """Return the rows that INSERT statements have added to a table since it was planned before."""
+    """Return the rows that INSERT statements have added to a table since the older plan."""
     known = len(before.rows) if isinstance(before, TableSource) else 0
     rowtime = EARLIEST if node.loaded_once else now
     rows = [

@@ -1,10 +1,10 @@
-"""Where resubmitted rows may go: on to the relation that had refused them, and not where they have been.
+"""Gates: resubmitted rows go only to the relation that had refused them.
 
-Error rows of one relation enter again in a partition of their own. On the way
-to that relation, the target, they meet steps that have worked them off before:
-those pass them on to the target and to no other reader. From the target on they
-are rows like others. So a row that one of several readers had refused reaches
-that reader, and none of the others a second time.
+Error rows of one relation enter again in a separate partition. On the way to
+that relation, the target, they pass steps that have already processed them:
+these pass them only to the target. From the target on they are rows like
+others. So a row that one of several readers had refused reaches that reader,
+and none of the others a second time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PlaceName = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The relation that had refused rows. ``entered`` False: the source itself, so nothing has seen them."""
+    """The relation that had refused rows. ``entered`` False: the source itself, before any step."""
 
     relation: str
     entered: bool
@@ -35,7 +35,7 @@ class Gates:
     """The edges that rows of some partitions must not pass.
 
     Raises:
-      StatementError: the rows would change the state of what they have passed.
+      StatementError: the rows would change the state of steps that have already processed them.
     """
 
     def __init__(self, program: Program, targets: Mapping[PlaceName, Target]) -> None:

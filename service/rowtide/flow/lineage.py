@@ -1,10 +1,10 @@
-"""Which rows a row was made of: what to look for at the inputs of each operator (law 7).
+"""The input rows of a row: what to search for at the inputs of each operator (law 7).
 
 Rows carry no lineage. A row that an operator only passes on keeps its place in
-consistent time (origin and counter), so it is followed by that; of a row that
-an operator has made, its values say what it was made of: the window and key of
-a group, the two halves of a pair. ``Lineage`` turns that into searches, which
-the caller that replays the input holds against what every step gives.
+consistent time (origin and counter), so it is followed by that. If an operator
+made a row, its values identify its inputs: the window and key of a group, the
+two halves of a pair. ``Lineage`` turns these into searches. The caller replays
+the input and applies the searches to the output of every step.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 
 MAX_ROWS = 100
-"""Rows of one search that are kept and followed further; the count has all of them."""
+"""Maximum number of rows of one search that are kept and followed. The count includes all."""
 
 
 @dataclass(slots=True)
 class Search:
-    """Looks among what step ``at`` emits for ``wanted`` rows, for the sake of ``step``, which reads it.
+    """Searches the output of step ``at`` for ``wanted`` rows, which ``step`` reads.
 
-    ``rows`` are ``MAX_ROWS`` at most, ``matched`` counts all.
+    ``rows`` are at most ``MAX_ROWS``, ``matched`` counts all.
     """
 
     at: int
@@ -39,18 +39,18 @@ class Search:
     _at_end: bool = False
     _passed: bool = False
     _after: int = field(init=False)
-    """Further matches after the end that are wanted."""
+    """Number of wanted matches after the end."""
 
     def __post_init__(self) -> None:
         self._after = self.wanted.after
 
     @property
     def count(self) -> int:
-        """How many rows are wanted, of those that match."""
+        """Number of wanted rows among those that match."""
         return self.matched if self.wanted.last is None else len(self.rows)
 
     def see(self, tray: Tray) -> None:
-        """Look at rows that the step has emitted."""
+        """Search rows that the step has emitted."""
         if self._passed and not self._after:
             return
         wanted = self.wanted
@@ -82,9 +82,9 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Back:
-    """How far a row can be followed by its place: through ``path``, up to ``step``.
+    """The path on which a row can be followed by its place: through ``path``, up to ``step``.
 
-    ``port`` says, of each step of the path that reads several, by which of its ports the row came.
+    ``port`` has, for each step of the path with several inputs, the port at which the row arrived.
     """
 
     path: tuple[int, ...]
@@ -103,9 +103,9 @@ class Lineage:
                 self.feeders.setdefault(target, {})[port] = at
 
     def back(self, at: int, row: TimedRow) -> list[Back]:
-        """Follow a row that step ``at`` has given, to where it entered or more than one row made it.
+        """Follow an output row of step ``at`` to where it entered, or was made of several rows.
 
-        Where branches of one stream meet, it may have come by each of them.
+        If branches of one stream meet, it may have come by each of them.
         """
         return list(self._back((at,), {}, row))
 
@@ -120,11 +120,11 @@ class Lineage:
                 yield from self._back((*path, feeder), ports | {at: port}, row)
 
     def locate(self, at: int, row: TimedRow) -> Search:
-        """Look for a row as step ``at`` emitted it."""
+        """Search for a row in the output of step ``at``."""
         opcode = row.opcode
         return Search(at, at, same_row(row, lambda each: each.opcode == opcode))
 
     def searches(self, at: int, row: TimedRow) -> list[Search]:
-        """Look for what step ``at`` made a row of, which it emitted so."""
+        """Search for the inputs from which step ``at`` made a row."""
         feeders = self.feeders[at]
         return [Search(feeders[wanted.port], at, wanted) for wanted in self._steps[at].node.made_of(row)]

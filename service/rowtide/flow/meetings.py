@@ -1,10 +1,10 @@
-"""Which bounds idle streams take from the streams that they meet (docs/sql/streams.md).
+"""The bounds that idle streams take from the streams that they meet (docs/sql/streams.md).
 
-Two streams meet at an operator that reads both: a join, a UNION, a model. Where
-one of them is idle, the operator waits for it in vain. So the idle stream takes
-the bound that the other side has there, read back into the clock in which its
-own rows are judged. With several meetings it takes the least; a stream that is
-idle too is not followed.
+Two streams meet at an operator that reads both: a join, a UNION, a model. If
+one of them is idle, the operator would wait for it in vain. So the idle stream
+takes the bound that the other side has there, converted back to the clock in
+which its own rows are judged. With several meetings it takes the least bound.
+It does not follow another idle stream.
 
 Nothing here changes the flow or reads a clock.
 """
@@ -24,7 +24,7 @@ def bounds_met(
 ) -> dict[tuple[str, int], int]:
     """Return the bounds (ms) that partitions of ``idle`` relations take now.
 
-    ``bounds`` is what each step has promised last.
+    ``bounds`` has the last bound of each step.
     """
     feeders: dict[int, list[int]] = {}
     streams: list[frozenset[str]] = []
@@ -57,10 +57,10 @@ def bounds_met(
 
 
 def _needs(enquiry: Enquiry, feeders: list[int], relation: str, reached: int) -> dict[int, int]:
-    """Return what partitions must promise for ``feeders`` to promise ``reached`` (ms).
+    """Return the bounds that partitions need for ``feeders`` to reach ``reached`` (ms).
 
-    A partition that has promised it already is left out; where no bound on the partition does it, as
-    behind a promotion of merged rows, EARLIEST stands.
+    A partition that already has this bound is left out. If no bound of the partition is sufficient,
+    as after a promotion of merged rows, it is EARLIEST.
     """
     found: dict[int, int] = {}
     if reached == EARLIEST:

@@ -1,8 +1,8 @@
-"""A plan as a dataflow: which operators there are, once for each partition where order is not needed yet.
+"""A plan as a dataflow of operators, one for each partition where order is not needed yet.
 
-Nodes are shared by value: whatever reads the same view reads the same steps.
-Steps are numbered from the inputs on, in an order that depends on the plan
-alone, so that origins and snapshot keys mean the same after a restart.
+Nodes are shared by value: all readers of a view read the same steps. Steps
+are numbered from the inputs on, in an order that depends on the plan alone,
+so that origins and snapshot keys mean the same after a restart.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rowtide.operators.merge.ranks import order_of_all
 from rowtide.plan.nodes import KeyedTable, Merge, Node, Sort, Source, TableSource
 
 Port = tuple[int, int]
-"""A step by its position in the program, and the number of one of its ports."""
+"""The position of a step in the program, and the number of one of its ports."""
 
 
 def origin_of(ordinal: int, partition: int = 0) -> int:
@@ -28,8 +28,8 @@ def origin_of(ordinal: int, partition: int = 0) -> int:
 class Step:
     """One operator of the flow, or one entrance of a source.
 
-    ``key`` names it in snapshots; ``targets`` are the ports that its output goes to, in the order
-    of the program; ``origins`` are those whose rows can leave it, in their order at one rowtime.
+    ``key`` names it in snapshots. ``targets`` are the ports that read its output, in the order of
+    the program. ``origins`` are those of its output rows, in their order at one rowtime.
     """
 
     key: str
@@ -51,13 +51,13 @@ class _ContradictionError(Exception):
 
 
 class Program:
-    """The steps of a flow in the order of the data, and where each output comes from.
+    """The steps of a flow in the order of the data, and the steps of each output.
 
-    ``outputs`` maps a name to the position of the step that gives it (of the Source's partitions: of each).
-    ``entrances`` maps a source relation and partition to its step. ``repeated`` are merged steps that do
-    again what steps of the partitions do for another reader: what they find wrong has been reported
-    (docs/sql/semantics.md#error-rows: one error row, however many read the relation). ``meetings`` are the
-    steps that read several, each with all source relations that its rows stem from.
+    ``outputs`` maps a name to the position of its step (for a Source: of each partition's). ``entrances``
+    maps a source relation and partition to its step. ``repeated`` are merged steps that do the work of
+    partition steps of another reader: their faults have been reported (docs/sql/semantics.md#error-rows:
+    one error row, however many read the relation). ``meetings`` are the steps with several inputs, each
+    with all source relations of its rows.
     """
 
     def __init__(self, outputs: Mapping[str, Node], partitions: Mapping[str, Sequence[int]]) -> None:
@@ -81,15 +81,15 @@ class Program:
                 step.place = replace(step.place, feeds_tables=True)
 
     def sorts(self) -> Iterator[tuple[int, Step]]:
-        """Return the steps that judge lateness: explicit bounds are put there."""
+        """Return the steps that judge lateness, where explicit bounds enter."""
         return ((at, step) for at, step in enumerate(self.steps) if isinstance(step.node, Sort))
 
     def positions(self, node: Node) -> list[int]:
-        """Return the steps of a node: several where it runs for each partition, none where nothing reads it."""
+        """Return the steps of a node: several if it runs for each partition, none if nothing reads it."""
         return list(self._positions.get(node, ()))
 
     def _add(self, node: Node) -> list[int]:
-        """Return the positions of the steps of ``node``: several where it runs for each partition."""
+        """Return the positions of the steps of ``node``: several if it runs for each partition."""
         if node in self._positions:
             return self._positions[node]
         inputs = [self._add(each) for each in node.inputs]
@@ -149,10 +149,10 @@ class Program:
         return position
 
     def _order_of_changes(self, port_origins: Sequence[Sequence[int]]) -> tuple[int, ...]:
-        """Return an order that keeps that of each port: a DELETE there may take back what another origin told.
+        """Return an order that keeps that of each port: a DELETE may retract an INSERT of another origin.
 
-        Where two ports contradict each other, the whole program takes the order in which rows enter it,
-        and where they still do, their rows are signed again.
+        If two ports contradict each other, the whole program takes the order in which rows enter it. If
+        they still do, their rows are signed again.
         """
         order = self._order_of_all(port_origins)
         if order is None:
@@ -169,7 +169,7 @@ class Program:
         return self._as_entered and self._order_of_all(port_origins) is None
 
     def _feeds_tables(self, at: int) -> bool:
-        """Return whether rows of a step go to keyed tables and nowhere else."""
+        """Return whether rows of a step go only to keyed tables."""
         targets = [position for position, _ in self.steps[at].targets]
         return bool(targets) and at not in self.outputs.values() and all(map(self._is_for_tables, targets))
 

@@ -1,18 +1,18 @@
-"""A program cut where rows have to be brought together: the stages of a parallel run.
+"""A program cut where rows must be brought together: the stages of a parallel run.
 
 A segment begins at one entry (the entrances of a source, or an operator that
-looks at more than one row) and goes on through all row-wise steps after it.
-What leaves it goes to the entries of later segments, or to outputs.
+reads more than one row) and includes all row-wise steps after it. Its output
+goes to the entries of later segments, or to outputs.
 
 A t-sort over a merged stream judges and gives ties in the order in which rows
-arrive: that of the rowtimes before the promotions below it. So the first of
-those begins a segment that is not split, and the t-sort is in it. What judges the
-changes of an engine table belongs to the table's entrance in the same way.
+arrive: that of the rowtimes before the promotions below it. So the first of these
+promotions begins a segment that is not split, and the t-sort is in it. In the
+same way, the judge of an engine table's changes belongs to the table's entrance.
 
-A merge does not look at its rows, it only holds some back. So where one entry
-alone reads what comes out of a merge and the row-wise steps after it, and the
-key of that entry can be seen in the rows before the merge, all of them are one
-segment: its rows are brought together once.
+A merge does not change its rows, it only holds some back. So if one entry
+alone reads the output of a merge and the row-wise steps after it, and the key
+of that entry is in the rows before the merge, all of them are one segment: its
+rows are brought together once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Segment:
 
     ``entries`` are the positions where rows come in: the entrances of one source's partitions, or
     one step. ``steps`` are all its positions. ``exits`` are the ports outside that it feeds, with
-    the step inside that feeds each; ``outputs`` the steps inside whose rows are wanted, by name.
+    the step inside that feeds each; ``outputs`` the steps inside with output rows, by name.
     ``keys`` splits its input, port by port; None: it must not be split, unless it ``is_row_wise``.
     """
 
@@ -153,7 +153,7 @@ def _seen_before(
     fields: Sequence[int],
     fed_by: Mapping[int, Sequence[int]],
 ) -> tuple[int, ...] | None:
-    """Return the fields of the entry's rows that fields of a row-wise step's rows merely repeat."""
+    """Return the fields of the entry's rows that a row-wise step passes on unchanged."""
     found = tuple(fields)
     at = feeder
     while at != entry:
@@ -180,7 +180,7 @@ def _promoted_for(program: Program, fed_by: Mapping[int, Sequence[int]]) -> dict
 
 
 def _judges_table(program: Program, at: int, feeders: Sequence[int]) -> bool:
-    """Return whether a step judges the changes of a table: it must see them as they come."""
+    """Return whether a step judges the changes of a table, which it must receive in order."""
     return isinstance(program.steps[at].node, Sort) and any(
         isinstance(program.steps[feeder].node, TableSource) for feeder in feeders
     )

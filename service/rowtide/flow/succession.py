@@ -1,16 +1,15 @@
-"""A changed plan goes on where the one before it stood.
+"""Succession: a changed plan continues at the positions of the old one.
 
 Steps of the two plans are matched by what they do themselves, not by what they
 read: a grouped view keeps its open groups when a view below it is replaced.
-What is matched keeps its state, everything else begins empty at this place of
-the log: rows that a replaced step still held in a t-sort, group or join are
-not in the new one. Rows that wait in a merge are never lost: they leave when it
-is left with one input, and a change that would leave some without a port is
-refused.
+Matched steps keep their state, all others begin empty at this place of the log:
+rows that a replaced step still held in a t-sort, group or join are not in the
+new one. Rows that wait in a merge are never lost: they leave when it is left
+with one input, and a change that would leave some without a port is refused.
 
-A new reader of an engine table is given the table's present contents first. A
-model that is replaced knows nothing of the rows that the one before it left in
-its tables: they leave as DELETEs, so that every reader sees it.
+A new reader of an engine table first receives the table's current contents. A
+model that is replaced does not know the rows that the old one left in its
+tables: they leave as DELETEs, so that every reader sees the change.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ ORIGIN_COLUMNS = (ORIGIN, "origin")
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Rows that a merge held until it was left with one input.
+    """Rows that a merge held until only one of its inputs was left.
 
-    ``outputs`` are the names under which the merge gave them, ``ports`` what read it and now reads
-    ``position``, the input, itself.
+    ``outputs`` are the names of the merge's outputs, ``ports`` its readers, which now read
+    ``position``, the input.
     """
 
     tray: Tray
@@ -50,7 +49,7 @@ class Released:
 
 
 class Succession:
-    """Which steps of ``newer`` stand for which steps of ``older``, by position."""
+    """The steps of ``older`` that correspond to steps of ``newer``, by position."""
 
     def __init__(self, older: Program, newer: Program) -> None:
         self._older = older
@@ -64,7 +63,7 @@ class Succession:
             if same:
                 self.matched[at] = same.pop(0)
         self.emptied = {at for at in self.matched if self._is_of_replaced_model(newer.steps[at].node)}
-        """Tables of models that are others now: their rows leave."""
+        """Tables of replaced models: their rows leave."""
         self._origins = {
             older.steps[before].place.origin: newer.steps[at].place.origin
             for at, before in self.matched.items()
@@ -74,7 +73,7 @@ class Succession:
         """Return the state of matched step ``at`` from the operator that it had in the older plan.
 
         Raises:
-          StatementError: if rows wait in a merge for a port that is no longer there.
+          StatementError: rows wait in a merge for a port that no longer exists.
         """
         state = operator.snapshot()
         if isinstance(self._newer.steps[at].node, Merge):
@@ -82,19 +81,19 @@ class Succession:
         return {name: self._origins_moved(table) for name, table in state.items()}
 
     def bound(self, bound: Bound) -> Bound:
-        """Return what a bound says in the newer plan: origins have other numbers there.
+        """Convert a bound to the newer plan, in which origins have other numbers.
 
-        A mark of an origin that is gone says nothing there, and its number may be another's.
+        A mark of a removed origin means nothing there, and its number may belong to another origin.
         """
         if bound.origin in self._origins:
             return Bound(bound.rowtime, self._origins[bound.origin], bound.counter)
         return Bound(bound.rowtime)
 
     def released(self, operators: Mapping[int, Operator | None]) -> list[Released]:
-        """Return what waited in merges that are gone because one of their inputs is left.
+        """Return the rows that waited in merges of which only one input is left.
 
         Raises:
-          StatementError: if rows wait in a merge for what is taken away, or come from it.
+          StatementError: rows wait in a merge for a removed input, or come from it.
         """
         found = []
         kept = set(self.matched.values())
@@ -115,7 +114,7 @@ class Succession:
             ports = tuple(port for port in self._newer.steps[position].targets if port[0] in readers)
             stands_for_it = any(self._newer.outputs.get(name) == position for name in names)
             if not stands_for_it and not ports:
-                # What is read now is another input: the rows came from what is taken away.
+                # The remaining input is another one: the rows came from a removed input.
                 raise _waiting(step)
             found.append(Released(Tray.from_arrow(step.node.row_type, rows), names, ports, position))
         return found
@@ -125,7 +124,7 @@ class Succession:
         return (at for at in range(len(self._newer.steps)) if at not in self.matched)
 
     def replaced_judge(self, at: int) -> int | None:
-        """Return the older step that judged the same relation's rows, where ``at`` is a new judge."""
+        """Return the older step that judged the same relation's rows, if ``at`` is a new judge."""
         step = self._newer.steps[at]
         if not isinstance(step.node, Sort):
             return None
@@ -135,7 +134,7 @@ class Succession:
         return None
 
     def _is_of_replaced_model(self, node: Node) -> bool:
-        """Return whether a step is a table of a model that is not the one that filled it."""
+        """Return whether a step is a table of a model that has been replaced."""
         if not isinstance(node, KeyedTable):
             return False
         behind = below_same_rowtime(node.input)
@@ -144,13 +143,13 @@ class Succession:
         return not any(at in self.matched for at in self._newer.positions(behind))
 
     def _ports_moved(self, at: int, state: State) -> State:
-        """Return the state of a merge with what waits at each port moved to where its input is read now.
+        """Return the state of a merge, with the rows of each port moved to the port that reads its input now.
 
-        Where inputs were replaced, as by a pump that is stopped, and there are as many as before, a port
-        keeps what stood at its place.
+        If inputs were replaced, for example by a stopped pump, and their number is the same, a port
+        keeps its rows.
         """
         before = self.matched[at]
-        # One input may be read at several ports, as by a stream's union with itself.
+        # Several ports may read one input, as in a stream's union with itself.
         left: dict[int, list[int]] = {}
         for port, position in _inputs(self._older, before):
             left.setdefault(position, []).append(port)
@@ -189,14 +188,14 @@ class Succession:
         return table
 
     def _origin_moved(self, origin: int, column: str) -> int:
-        """Return the number of an origin now: rows keep one that is gone, the mark of a bound is none then."""
+        """Return the new number of an origin. Rows keep a removed one, the mark of a bound becomes None."""
         return self._origins.get(origin, origin if column == ORIGIN else UNMARKED)
 
 
 def contents_read_by_new(
     newer: Program, succession: Succession, operators: Mapping[int, Operator | None]
 ) -> Iterator[tuple[int, int, Tray]]:
-    """Yield position and port of each new step that reads a table that was there, and what it holds."""
+    """Yield position and port of each new reader of an existing table, and the contents of the table."""
     for at, operator in operators.items():
         if at in succession.matched and isinstance(operator, HoldsTable):
             held = operator.contents()
@@ -212,9 +211,9 @@ def left_by_replaced_models(
     operators: Mapping[int, Operator | None],
     bounds: Mapping[int, Bound],
 ) -> Iterator[tuple[int, Tray]]:
-    """Yield the position of each table of a model that is another one now, and DELETEs of what it holds.
+    """Yield the position of each table of a replaced model, and DELETEs of its rows.
 
-    They come after everything that the table has promised to be past: ``bounds`` are those of the steps.
+    They come after the table's bound: ``bounds`` are those of the steps.
     """
     for at in sorted(succession.emptied):
         step, operator = newer.steps[at], operators[at]
@@ -248,7 +247,7 @@ def _last_mark(held: Tray, rowtime: int) -> tuple[int, int]:
 
 
 def inputs_of_new(newer: Program, succession: Succession) -> Iterator[tuple[int, int, int]]:
-    """Yield position, port and input of each port of a new step whose input was there before."""
+    """Yield position, port and input of each port of a new step whose input existed before."""
     for at in succession.unmatched():
         for port, position in _inputs(newer, at):
             if position in succession.matched:
@@ -266,7 +265,7 @@ def _inputs(program: Program, at: int) -> list[tuple[int, int]]:
 
 
 def _signature(step: Step) -> StepSignature:
-    """Return what a step does itself."""
+    """Return the definition of a step without its inputs."""
     return (*step.node.signature(), step.partition)
 
 

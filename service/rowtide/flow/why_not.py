@@ -1,8 +1,8 @@
-"""Why a relation is silent: who holds rows for it, and whose bound they wait for (law 7).
+"""Why a relation is silent: which operators hold rows for it, and whose bound they wait for (law 7).
 
-Answered from the operators themselves: each says what its ports must have
-promised (``operators.contract.Explaining``), and that is followed up the
-program, link by link, to the partitions that have not promised enough.
+Each operator reports the bounds that its ports need
+(``operators.contract.Explaining``). These are followed up the program, link
+by link, to the partitions whose bounds are too low.
 
 Nothing here changes the flow.
 """
@@ -21,9 +21,9 @@ from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """One bound that is waited for: of ``relation``, where it runs for each partition of ``partition``.
+    """A bound that rows wait for: of ``relation``, and of ``partition`` if it runs for each partition.
 
-    ``has`` is what it has promised (ms; None: nothing yet), ``needs`` what it must; None: no bound helps,
+    ``has`` is its bound (ms; None: none yet), ``needs`` the bound that is needed; None: no bound helps,
     more rows do.
     """
 
@@ -35,7 +35,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """An operator that holds rows, what it has promised, and the bounds that the first of them needs."""
+    """An operator that holds rows, its bound, and the bounds that the first of the rows needs."""
 
     relation: str
     operator: str
@@ -50,8 +50,8 @@ class Keeper:
     """A partition of a source that keeps rows back.
 
     ``has`` and ``needs`` are in the rowtime of ``clock``, the relation that judges its rows; ``needs`` None:
-    it must bring more rows, whatever their time. A row must have rowtime ``row_needs`` to do what an
-    explicit bound of ``needs`` does. ``takes_bounds``: an explicit bound on the source gets to ``clock``.
+    it must deliver more rows, of any time. A row needs rowtime ``row_needs`` for the effect of an explicit
+    bound of ``needs``. ``takes_bounds``: an explicit bound on the source reaches ``clock``.
     """
 
     relation: str
@@ -81,9 +81,9 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """What there is to know, in the order of the data; ``sources`` are all that can bring rows for it.
+    """The facts about a relation, in the order of the data. ``sources`` are all that can deliver rows for it.
 
-    ``rows_out`` counts what the relation has given so far; None: it is a source, which does not count.
+    ``rows_out`` counts the relation's output so far; None: it is a source, which does not count.
     """
 
     relation: str
@@ -95,12 +95,12 @@ class Silence:
 
 
 class Enquiry:
-    """Looks into a program at work.
+    """Inspects a running program.
 
     Args:
       program: its steps.
       operators: by position; None for sources.
-      bounds: what each step has promised last.
+      bounds: the last bound of each step.
       entered: the rowtime bounds of the sources' partitions as their first readers know them.
     """
 
@@ -122,7 +122,7 @@ class Enquiry:
                 self._feeders.setdefault(target, {})[port] = at
 
     def roots(self, name: str, node: Node | None) -> list[int]:
-        """Return the steps whose rows are the relation's; none where nothing that runs reads it."""
+        """Return the steps whose rows are the relation's; none if nothing that runs reads it."""
         if name in self._program.outputs:
             return [self._program.outputs[name]]
         found = [] if node is None else self._program.positions(node)
@@ -133,7 +133,7 @@ class Enquiry:
         return [at for at in own if at not in passed_on]
 
     def silence(self, name: str, roots: Sequence[int]) -> Silence:
-        """Return what is known of the relation that ``roots`` give."""
+        """Return the facts about the relation of ``roots``."""
         above = self._above(roots)
         keepers: dict[Keeper, None] = {}
         holders = []
@@ -145,7 +145,8 @@ class Enquiry:
             wants = wants_of(operator, len(self._feeders[at]))
             holders.append(self._holder(at, held, wants))
             for want in self._open(at, wants):
-                # A judge waits for its own clock, which rows move too; others for the bound of a port.
+                # A judge waits for its own clock, which rows also advance; others wait for the bound of a
+                # port.
                 judges = isinstance(self._steps[at].node, Sort)
                 found = self._trace(at if judges else self._feeders[at][want.port], want.bound, set())
                 keepers.update(dict.fromkeys(found))
@@ -160,11 +161,11 @@ class Enquiry:
         )
 
     def keepers(self, at: int, needs: int) -> list[Keeper]:
-        """Return the partitions without whose promise step ``at`` does not promise ``needs`` (ms)."""
+        """Return the partitions that keep the bound of step ``at`` below ``needs`` (ms)."""
         return self._trace(at, needs, set())
 
     def wants(self, at: int, bound: int) -> list[tuple[int, int]]:
-        """Return the steps that must promise something for step ``at`` to promise ``bound``, and what (ms)."""
+        """Return the steps whose bounds must advance for step ``at`` to reach ``bound``, and how far (ms)."""
         operator, feeders = self._operators[at], self._feeders.get(at, {})
         if operator is None:
             return []
@@ -172,7 +173,7 @@ class Enquiry:
         return [(feeders[want.port], want.bound) for want in wants if want.bound is not None]
 
     def _sources(self, above: Sequence[int]) -> Iterable[Keeper]:
-        """Yield the partitions of sources, but for those from which nothing can come any more."""
+        """Yield the partitions of sources from which rows can still come."""
         for at in above:
             step = self._steps[at]
             place = (step.node.relation, step.partition or 0)
@@ -181,7 +182,7 @@ class Enquiry:
                 yield Keeper(*place, step.node.relation, None if has == EARLIEST else has, None, None)
 
     def _above(self, roots: Sequence[int]) -> list[int]:
-        """Return the roots and every step that they are made of, in the order of the program."""
+        """Return the roots and all steps before them, in the order of the program."""
         found: set[int] = set()
         pending = list(roots)
         while pending:
@@ -202,7 +203,7 @@ class Enquiry:
         return Holder(step.node.relation, _name(step.node), step.partition, held, self._has(at), tuple(waits))
 
     def _open(self, at: int, wants: Iterable[Want]) -> list[Want]:
-        """Return what is wanted and not promised yet."""
+        """Return the needed bounds that are not reached yet."""
         return [
             want
             for want in wants
@@ -213,7 +214,7 @@ class Enquiry:
         return [Want(port, None) for port in self._feeders[at]]
 
     def _trace(self, at: int, needs: int | None, seen: set[tuple[int, int | None]]) -> list[Keeper]:
-        """Return the partitions that keep step ``at`` from promising ``needs``, or from giving more rows."""
+        """Return the partitions that keep step ``at`` below ``needs``, or without more rows."""
         if (at, needs) in seen:
             return []
         seen.add((at, needs))
@@ -227,7 +228,8 @@ class Enquiry:
         if isinstance(step.node, Sort):
             return self._judged(at, step.node, needs, seen)
         ports = len(self._feeders[at])
-        # Where no bound helps more rows must come, through what waits here, or else through every port.
+        # If no bound helps, more rows must come: through the step that waits here, or else through every
+        # port.
         wants = (wants_of(operator, ports, needs) if needs is not None else ()) or wants_of(operator, ports)
         feeders = self._feeders[at]
         return [
@@ -239,7 +241,7 @@ class Enquiry:
     def _judged(
         self, at: int, node: Sort, needs: int | None, seen: set[tuple[int, int | None]]
     ) -> list[Keeper]:
-        """Return the partitions behind a judge: the clock that ``needs`` is read from begins here."""
+        """Return the partitions before a judge, whose clock is that of ``needs``."""
         takes_bounds, below = True, at
         while self._operators[below] is not None and len(self._feeders[below]) == 1:
             operator = self._operators[below]
@@ -281,7 +283,7 @@ class Enquiry:
 
 
 def _least(keepers: Iterable[Keeper]) -> tuple[Keeper, ...]:
-    """Return of each partition and clock what it needs first."""
+    """Return the first need of each partition and clock."""
     found: dict[tuple[str, int, str], Keeper] = {}
     for keeper in keepers:
         place = (keeper.relation, keeper.partition, keeper.clock)

@@ -63,8 +63,8 @@ class Release:
 class RowExplanation:
     """The explanation of a row. ``path`` are the operators from the row back to its messages.
 
-    ``since`` is given where the log no longer reaches back to where the pipeline began: what was read
-    before these positions are in the state and cannot be distinguished.
+    ``since`` is set if the log no longer reaches back to the first offsets of the pipeline: rows before
+    these positions are in the state and cannot be distinguished.
     """
 
     pipeline: str
