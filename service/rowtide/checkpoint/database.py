@@ -1,9 +1,8 @@
 """The checkpoint in a relational database, in the tables of ``tables``.
 
-What one commit writes is in the caller's transaction. ``fence`` comes first: it
-changes the pipeline's one row under a condition on the epoch, so it holds that
-row's lock to the end, and a process that was superseded fails before it has
-written anything.
+One commit writes in the caller's transaction. ``fence`` comes first: it updates
+the row of the pipeline under a condition on the epoch, so it holds the row's
+lock to the end, and a superseded process fails before it writes anything.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ from rowtide_connectors.api import Database, Transaction
 from rowtide_connectors.rdbms.transaction import sql_connection
 
 KEPT_SNAPSHOTS = 2
-"""The newest, and one more for the case that it turns out to be unusable."""
+"""The newest, and one more in case the newest is unusable."""
 
 _log = structlog.get_logger("rowtide")
 
@@ -75,7 +74,7 @@ class DatabaseLedger:
     # ------------------------------------------------------------- the record
 
     def read(self) -> Record | None:
-        """Return what is recorded; see ``ledger.Ledger``."""
+        """Return the record; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
             return self.read_within(transaction)
 
@@ -185,7 +184,7 @@ class DatabaseLedger:
     def write_standings(
         self, transaction: Transaction, epoch: int, standings: Sequence[PartitionPosition]
     ) -> None:
-        """Record where partitions stand; see ``ledger.Ledger``."""
+        """Record the positions of partitions; see ``ledger.Ledger``."""
         if not standings:
             return
         connection = sql_connection(transaction)
@@ -242,7 +241,7 @@ class DatabaseLedger:
         )
 
     def write_decisions(self, transaction: Transaction, epoch: int, decisions: Sequence[Decision]) -> None:
-        """Append decisions to the log that a replay obeys; see ``ledger.Ledger``."""
+        """Append decisions to the log; see ``ledger.Ledger``."""
         if not decisions:
             return
         connection = sql_connection(transaction)
@@ -380,7 +379,7 @@ class DatabaseLedger:
     # ----------------------------------------------------------------- readers
 
     def newest_snapshot(self) -> KeptSnapshot | None:
-        """Return the newest snapshot that this version can read and that is whole; see ``ledger.Ledger``."""
+        """Return the newest undamaged snapshot that this version can read; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
             connection = sql_connection(transaction)
             version = check_version(connection)
@@ -418,7 +417,7 @@ class DatabaseLedger:
             return found
 
     def snapshots(self) -> Sequence[SnapshotEntry]:
-        """Return what snapshots are stored, the newest first."""
+        """Return the entries of stored snapshots, the newest first."""
         with self._database.begin() as transaction:
             connection = sql_connection(transaction)
             if not check_version(connection):
@@ -436,7 +435,7 @@ class DatabaseLedger:
             ]
 
     def drop_snapshots(self) -> int:
-        """Drop all snapshots of the pipeline; give how many there were. The next start replays instead."""
+        """Drop all snapshots of the pipeline; return their number. The next start replays the log instead."""
         with self._database.begin() as transaction:
             connection = sql_connection(transaction)
             if not check_version(connection):
@@ -482,7 +481,7 @@ class DatabaseLedger:
         return [(row.rowtime, row.row_json) for row in connection.execute(query)]
 
     def resubmit(self, rows: Sequence[StoredError]) -> int:
-        """Mark error rows as resubmitted; give the number of resubmissions that they make.
+        """Mark error rows as resubmitted; return the number of resubmissions.
 
         Raises:
           StatementError: one of them was resubmitted meanwhile; nothing has changed.
@@ -493,7 +492,7 @@ class DatabaseLedger:
             return mark_resubmitted(connection, self._of(connection), self._pipeline, rows)
 
     def resubmissions(self) -> Sequence[Resubmission]:
-        """Return what was resubmitted, in order; see ``ledger.Ledger``."""
+        """Return the resubmissions, in order; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
             connection = sql_connection(transaction)
             if not check_version(connection):
@@ -510,7 +509,7 @@ class DatabaseLedger:
     def drop(self) -> bool:
         """Forget the pipeline: its epoch, positions, errors, decisions and snapshots; False: none known.
 
-        The rows it has written to foreign tables stay. A process that still runs it fails at its next commit.
+        The rows in foreign tables stay. A process that still runs the pipeline fails at its next commit.
         """
         with self._database.begin() as transaction:
             connection = sql_connection(transaction)

@@ -1,8 +1,8 @@
-"""Looking at the error stream's table, and marking rows of it as resubmitted.
+"""Reads the error stream's table, and marks rows of it as resubmitted.
 
-A row is resubmitted once: marking it is what resubmits it, in one transaction
-with the numbers that its companions get. The service finds the marks, and reads
-the rows like a partition of a topic (``runtime.ingest.resubmission``).
+A row is resubmitted at most once, by marking it, in one transaction with the
+other rows of the resubmission. The service finds the marks, and reads the rows
+like a partition of a topic (``runtime.ingest.resubmission``).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from rowtide.checkpoint.tables import Tables, now, to_ms
 from rowtide.errors import StatementError
 
 MAX_RESUBMISSIONS = 1_000
-"""Of one pipeline: each stays a partition of its stream for good, as a replay must find it where it was."""
+"""Limit for one pipeline. Each remains a partition of its stream forever, because a replay must find it."""
 RESUBMITTED_ROWS = 10_000
-"""Rows of one resubmission at most: they enter the flow in one piece."""
+"""Maximum rows of one resubmission. They enter the flow at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorFilter:
-    """Which error rows are meant; what is None or empty restricts nothing.
+    """A selection of error rows. None or empty fields do not restrict it.
 
-    ``reason`` is the first word of REASON; ``pending``: only those that were not resubmitted.
+    ``reason`` is the first word of REASON; ``pending``: only rows that were not resubmitted.
     """
 
     numbers: tuple[int, ...] = ()
@@ -70,7 +70,7 @@ def select_resubmitted(tables: Tables, pipeline: str, number: int) -> sa.Select[
 
 
 def read_resubmissions(connection: sa.Connection, tables: Tables, pipeline: str) -> list[Resubmission]:
-    """Return what was resubmitted, in order."""
+    """Return the resubmissions, in order."""
     table = tables.errors
     entered = table.c.row_json.is_not(None).label("entered")
     rows = connection.execute(
@@ -87,14 +87,14 @@ def read_resubmissions(connection: sa.Connection, tables: Tables, pipeline: str)
 def mark_resubmitted(
     connection: sa.Connection, tables: Tables, pipeline: str, rows: Iterable[StoredError]
 ) -> int:
-    """Mark error rows as resubmitted; give the number of resubmissions that they make.
+    """Mark error rows as resubmitted; return the number of resubmissions.
 
     Raises:
       StatementError: one of them was resubmitted meanwhile, or the pipeline has too many resubmissions;
         nothing has changed.
     """
     table, pipelines = tables.errors, tables.pipelines
-    # Takes the record's lock: of two that resubmit at once, one sees the other's marks.
+    # Locks the record: if two commands resubmit at once, the second sees the marks of the first.
     connection.execute(
         sa.update(pipelines).where(pipelines.c.pipeline == pipeline).values(holder=pipelines.c.holder)
     )
@@ -144,7 +144,7 @@ def stored_error(row: Any) -> StoredError:
 
 
 def together(rows: Iterable[StoredError]) -> Iterator[Sequence[StoredError]]:
-    """Group rows by what a resubmission has one of: stream, relation, and whether they had been rows."""
+    """Group rows into resubmissions: by stream, relation, and whether they had been rows."""
     groups: dict[tuple[str | None, str, bool], list[StoredError]] = {}
     for stored in rows:
         row = stored.row

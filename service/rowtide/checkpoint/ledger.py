@@ -1,8 +1,8 @@
-"""What a checkpoint is to the runtime: the one record of where a pipeline stands.
+"""The ledger: the interface of the checkpoint for the runtime.
 
-Everything is kept in the database that the output goes to, and written in the
-transaction of the output (law 5). The runtime's own memory of it may be wrong
-after a connection broke within a commit: then it reads the ledger again.
+Everything is in the database of the output, and written in the transaction of
+the output (law 5). The runtime's own memory of it may be wrong after a
+connection broke within a commit: then it reads the ledger again.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ PartitionId = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class PartitionPosition:
-    """Where a partition stands: next offset to read, rowtime bound (ms; None: no bound yet).
+    """The position of a partition: next offset to read, rowtime bound (ms; None: no bound yet).
 
-    ``start_offset`` is where the pipeline began with it: a recovery without a snapshot reads from there.
+    ``start_offset`` is the first offset of the pipeline: a recovery without a snapshot reads from there.
     """
 
     relation: str
@@ -32,7 +32,7 @@ class PartitionPosition:
     start_offset: int
     bound: int | None
     topic_id: str | None = None
-    """What tells the topic from a later one of its name, where that is known."""
+    """The id of the topic, if known. A later topic of the same name has another one."""
 
     @property
     def place(self) -> PartitionId:
@@ -42,10 +42,11 @@ class PartitionPosition:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the ledger has of a pipeline.
+    """The record of a pipeline.
 
-    ``commits`` counts the commits that there ever were: it tells a process whether a commit whose
-    reply was lost has happened. ``digest`` is that of the plan; ``holder`` says who has the epoch.
+    ``commits`` counts all commits: from it a process finds out whether a commit whose reply was
+    lost has happened. ``digest`` is that of the plan; ``holder`` is the process that has the
+    epoch.
     """
 
     epoch: int
@@ -55,7 +56,7 @@ class Record:
     standings: tuple[PartitionPosition, ...]
     committed_at_ms: int | None
     changed_at: int | None = None
-    """The commit with which another plan took over: what was read before it cannot be replayed."""
+    """The commit with which another plan took over. Earlier messages cannot be replayed."""
 
     def positions(self) -> dict[PartitionId, int]:
         """Return the next offset of each partition."""
@@ -72,7 +73,7 @@ class KeptSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotEntry:
-    """What is known of a stored snapshot without reading it. ``bytes`` is its size in the database."""
+    """The entry of a stored snapshot. ``bytes`` is its size in the database."""
 
     snapshot_id: int
     epoch: int
@@ -85,10 +86,10 @@ class SnapshotEntry:
 class ErrorRow:
     """One row of the error stream (docs/sql/semantics.md#error-rows). Times are ms since the epoch, UTC.
 
-    ``topic``, ``partition``, ``offset`` and ``raw`` are None where an operator had made the row, and
-    ``raw`` also where the log no longer holds the message. ``reason`` begins with its ``Reason``;
-    ``row`` is the row itself as JSON text, where it had been decoded. ``stream`` is the foreign stream
-    that the message came by and ``message_time`` its timestamp, where it was still known.
+    ``topic``, ``partition``, ``offset`` and ``raw`` are None if an operator made the row, and ``raw``
+    also if the log no longer has the message. ``reason`` begins with its ``Reason``; ``row`` is the
+    row as JSON text, if it was decoded. ``stream`` is the foreign stream of the message and
+    ``message_time`` its timestamp, if it was still known.
     """
 
     kind: str
@@ -117,9 +118,9 @@ class ErrorRow:
 
 @dataclass(frozen=True, slots=True)
 class StoredError:
-    """A row of the error stream as it was committed; ``error_id`` ascends.
+    """A committed row of the error stream. ``error_id`` ascends.
 
-    ``resubmitted`` is the number of the resubmission that it was part of, if it was.
+    ``resubmitted`` is the number of the resubmission that includes it, if any.
     """
 
     error_id: int
@@ -134,8 +135,8 @@ class StoredError:
 class Resubmission:
     """Error rows of one stream that one relation had refused, resubmitted together.
 
-    They are a partition of that stream, ``number`` above ``RESUBMITTED``; ``entered``: they had been
-    rows before they were refused. It is read once, and its end is known.
+    They form a partition of that stream, with ``number`` above ``RESUBMITTED``. ``entered``: they
+    were rows before they were refused. The partition is read once, and its end is known.
     """
 
     number: int
@@ -150,19 +151,19 @@ class Resubmission:
 
 
 def is_resubmission(place: PartitionId) -> bool:
-    """Return whether a partition is no topic's, but holds resubmitted rows."""
+    """Return whether a partition holds resubmitted rows and does not belong to a topic."""
     return place[1] >= RESUBMITTED
 
 
 RESET = "RESET"
-"""The kind of the decision that the time of a model jumps, since history is over."""
+"""The kind of the decision that the time of a model jumps because history is over."""
 SKIP = "SKIP"
 """The kind of the decision that the message at ``next_offset`` is not decoded but an error row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Something that the wall clock or the broker decided, which a replay must repeat.
+    """A decision of the wall clock or the broker, which a replay must repeat.
 
     See docs/sql/semantics.md#silent-and-new-partitions.
 
@@ -170,8 +171,8 @@ class Decision:
     ``bound``, if that is not None. ``kind`` says why, such as IDLE, JOIN, APPEND_TIME, ARRIVAL.
     ``reader`` names the one judge of lateness that it is for; None: all that read the partition.
 
-    One of kind RESET is of no partition: it says that the time of the model ``relation`` jumped from the
-    rowtime ``next_offset`` to ``bound``, and holds from the beginning (docs/decisions/0005).
+    A decision of kind RESET has no partition: the time of the model ``relation`` jumped from the rowtime
+    ``next_offset`` to ``bound``. It holds from the beginning (docs/decisions/0005).
     """
 
     kind: str
@@ -183,16 +184,16 @@ class Decision:
 
 
 def jump_of(decision: Decision) -> tuple[str, int, int]:
-    """Return, of a decision of kind RESET, the model and the rowtimes (ms) from which to which it jumps."""
+    """Return the model of a RESET decision, and the rowtimes (ms) from which and to which it jumps."""
     before = decision.next_offset
     return decision.relation, before, before if decision.bound is None else decision.bound
 
 
 @dataclass(frozen=True, slots=True)
 class KeptAccount:
-    """Where the rows of a relation went since the pipeline began (law 4), as of a commit.
+    """The account of a relation's rows since the pipeline began (law 4), as of a commit.
 
-    ``part`` is SOURCE (messages of a foreign stream: done are those that became rows, filtered bound
+    ``part`` is SOURCE (messages of a foreign stream: ``done`` became rows, ``filtered`` are bound
     records), OPERATORS, or TABLE (rows written to a foreign table).
     """
 
@@ -214,20 +215,20 @@ class Ledger(Protocol):
     """
 
     def read(self) -> Record | None:
-        """Return what is recorded; None for a pipeline that never started. Changes nothing.
+        """Return the record; None for a pipeline that never started. Changes nothing.
 
         Raises:
           StatementError: the tables were written by a newer program.
         """
 
     def read_within(self, transaction: Transaction) -> Record | None:
-        """Return what is recorded as an open transaction sees it; else as ``read``."""
+        """Return the record as an open transaction sees it; otherwise like ``read``."""
 
     def claim(self, digest: str, holder: str) -> Record:
-        """Take the next epoch; creates the tables and the record where there are none.
+        """Take the next epoch; creates the tables and the record if they do not exist.
 
-        ``holder`` says who we are (host and process), for the one that we supersede. ``digest`` is
-        kept only as long as there are no positions: after that it is the one they belong to.
+        ``holder`` names this process (host and process) for the one that it supersedes. ``digest``
+        is stored only if there are no positions yet; otherwise the digest of the positions stays.
 
         Raises:
           StatementError: the tables were written by a newer program.
@@ -236,7 +237,7 @@ class Ledger(Protocol):
     def decide(self, holder: str, decide: Callable[[Record], Sequence[Decision]]) -> Record:
         """Take the next epoch and append the decisions that ``decide`` makes of the record, or do neither.
 
-        It is no commit: their number stays. A process that runs the pipeline fails at its next commit.
+        The number of commits does not change. A process that runs the pipeline fails at its next commit.
 
         Raises:
           What ``decide`` raises; nothing has changed.
@@ -248,14 +249,14 @@ class Ledger(Protocol):
         Called first in every commit: it locks the record.
 
         Raises:
-          SupersededError: another epoch holds the pipeline; the message says who.
+          SupersededError: another epoch holds the pipeline; the message names its holder.
           FaultError: the epoch is ours but the number of commits is another one.
         """
 
     def write_standings(
         self, transaction: Transaction, epoch: int, standings: Sequence[PartitionPosition]
     ) -> None:
-        """Record where partitions stand; those not given stay.
+        """Record the positions of partitions. Others do not change.
 
         Raises:
           FaultError: a position would move backwards.
@@ -267,7 +268,7 @@ class Ledger(Protocol):
     def write_decisions(self, transaction: Transaction, epoch: int, decisions: Sequence[Decision]) -> None:
         """Append decisions to the log that a replay obeys.
 
-        Of several of one kind for one reader at one offset of a partition only the last is kept: bounds
+        Only the last decision of one kind for one reader at one offset of a partition is kept: bounds
         only rise.
         """
 
@@ -275,35 +276,35 @@ class Ledger(Protocol):
         """Return all decisions, in the order in which they were committed."""
 
     def replace_plan(self, transaction: Transaction, digest: str, gone: Sequence[str]) -> None:
-        """Record that the commit under way is the first of another plan.
+        """Record that the current commit is the first of another plan.
 
-        Snapshots of the plan before it are dropped, the positions of the streams that are ``gone``, and jumps
-        of time: the models that are kept have theirs in their state.
+        Drops snapshots of the old plan, positions of the streams that are ``gone``, and jumps of time:
+        kept models have theirs in their state.
         """
 
     def write_accounts(self, transaction: Transaction, accounts: Sequence[KeptAccount]) -> None:
-        """Record accounts; those not given stay."""
+        """Record accounts. Others do not change."""
 
     def accounts(self) -> Sequence[KeptAccount]:
         """Return all accounts as of the last commit."""
 
     def refused_within(self, transaction: Transaction, table: str) -> Sequence[tuple[int | None, str | None]]:
-        """Return rowtime and JSON of the rows that a foreign table was found not to take."""
+        """Return rowtime and JSON of the rows that a foreign table has refused."""
 
     def resubmissions(self) -> Sequence[Resubmission]:
-        """Return what was resubmitted, in order."""
+        """Return the resubmissions, in order."""
 
     def resubmitted(self, number: int) -> Sequence[StoredError]:
-        """Return the rows of one resubmission in the order of their rowtimes: that numbers their offsets."""
+        """Return the rows of one resubmission in the order of their rowtimes, which are their offsets."""
 
     def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> int:
-        """Keep a snapshot, and give its size in bytes; older ones but the last few are dropped."""
+        """Store a snapshot, and return its size in bytes. Drops all but the last few."""
 
     def snapshots(self) -> Sequence[SnapshotEntry]:
         """Return what snapshots are stored, the newest first; what an entry stands for never changes."""
 
     def newest_snapshot(self) -> KeptSnapshot | None:
-        """Return the newest snapshot that this version can read and that is whole; None: there is none.
+        """Return the newest undamaged snapshot that this version can read, or None.
 
         Logs each damaged one, with what is read instead.
         """

@@ -1,8 +1,8 @@
-"""Making and upgrading the checkpoint's tables, by the packaged alembic migrations.
+"""Creates and upgrades the checkpoint's tables, by the packaged alembic migrations.
 
-``VERSIONS`` is in for alembic's environment script: the connection is the
-caller's, and so is the transaction, so that two processes which start at once
-do not meet half a schema.
+``VERSIONS`` is for alembic's environment script: connection and transaction
+are the caller's, so that two processes that start at once do not see half a
+schema.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ HEAD = "0007"
 it takes most of a second, in which a restarted service could have read on."""
 
 _LOCK = 7_305_811_206
-"""Number of the advisory lock under which PostgreSQL's tables are made; means nothing else."""
+"""Number of the advisory lock for creating PostgreSQL's tables. It has no other meaning."""
 
 
 def stored_version(connection: sa.Connection) -> str | None:
-    """Return the version of the tables that are there; None: there are none. Changes nothing."""
+    """Return the version of the existing tables; None: no tables. Changes nothing."""
     dialect = connection.dialect.name
     if not sa.inspect(connection).has_table(named(dialect, VERSION_TABLE), schema_of(dialect)):
         return None
@@ -42,7 +42,7 @@ def stored_version(connection: sa.Connection) -> str | None:
 
 
 def check_version(connection: sa.Connection) -> str | None:
-    """Return the version of the tables that are there, or None; refuse those of a newer program.
+    """Return the version of the existing tables, or None; refuse those of a newer program.
 
     Raises:
       StatementError: this program does not know their version.
@@ -63,10 +63,10 @@ def check_version(connection: sa.Connection) -> str | None:
 
 
 def migrate(connection: sa.Connection) -> None:
-    """Bring the tables to this program's version, within the transaction that is open.
+    """Upgrade the tables to this program's version, in the open transaction.
 
     Raises:
-      StatementError: they are of a newer version.
+      StatementError: they have a newer version.
     """
     if stored_version(connection) == HEAD:
         return

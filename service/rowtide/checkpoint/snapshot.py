@@ -1,7 +1,7 @@
 """A snapshot as bytes: a manifest, and one Arrow IPC stream for each table of each step.
 
-The manifest is JSON: the format's version, the positions, and which step and
-table each part is. A part is cut into chunks that fit a row of any database.
+The manifest is JSON: the format's version, the positions, and the step and
+table of each part. A part is cut into chunks that fit a row of any database.
 
 A checksum over manifest and chunks is stored beside them, since Arrow reads most
 damaged bytes as other values. Version 1 of the format had none. Versions 1 and 2
@@ -29,11 +29,11 @@ _WITH_PICKLES = 2
 _PICKLED = "parts"
 
 CHUNK_BYTES = 4 << 20
-"""Of a row of snapshot_chunks: PostgreSQL and its driver hold some of these at a time in memory."""
+"""Size of a row of snapshot_chunks. PostgreSQL and its driver hold some of them in memory."""
 
 
 class DamagedSnapshotError(Exception):
-    """The stored bytes are not those that were written; says what is wrong with them."""
+    """The stored bytes are not those that were written. The message describes the damage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +46,19 @@ class Chunk:
 
 
 class Checksum:
-    """The checksum of a snapshot, counted on with each chunk in order: BLAKE2b with 32 bytes."""
+    """The checksum of a snapshot, updated with each chunk in order: BLAKE2b with 32 bytes."""
 
     def __init__(self, manifest: str) -> None:
         self._hash = blake2b(digest_size=32)
         self._add(manifest.encode())
 
     def add(self, chunk: Chunk) -> None:
-        """Count a chunk in, with its place."""
+        """Add a chunk, with its place."""
         self._add(b"%d %d" % (chunk.part, chunk.chunk))
         self._add(chunk.content)
 
     def text(self) -> str:
-        """Return it as it is stored: the algorithm, and the digest in hexadecimal digits."""
+        """Return its stored form: the algorithm, and the digest in hexadecimal digits."""
         return f"blake2b:{self._hash.hexdigest()}"
 
     def _add(self, content: bytes) -> None:
@@ -110,10 +110,10 @@ def why_unreadable(manifest: str) -> str | None:
 
 
 def snapshot_from(manifest: str, chunks: Iterable[Chunk], checksum: str | None) -> KeptSnapshot:
-    """Put a snapshot together; ``chunks`` come by part and chunk.
+    """Build a snapshot from ``chunks``, which are in order of part and chunk.
 
     Raises:
-      DamagedSnapshotError: chunks are missing, or are not what was written.
+      DamagedSnapshotError: chunks are missing or damaged.
     """
     counted = Checksum(manifest)
     contents: dict[int, list[bytes]] = {}

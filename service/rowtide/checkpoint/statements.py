@@ -1,4 +1,4 @@
-"""Statements and values in the forms that databases and their drivers want."""
+"""Statements and values in the forms that databases and their drivers require."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ CHUNKS_AT_ONCE = 8
 
 
 def insert_of(connection: sa.Connection) -> Any:
-    """Return the INSERT of this database that knows ON CONFLICT."""
+    """Return the INSERT of this database that supports ON CONFLICT."""
     return sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
 
 
 def binary_chunks(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[Chunk]:
-    """Read chunks as they are: as text, which SQLAlchemy asks for, they are twice as long and slow."""
+    """Read chunks in binary form: as text, SQLAlchemy's default, they are twice as long and slow."""
     compiled = query.compile(connection.engine, compile_kwargs={"literal_binds": True})
     psycopg_connection: Any = connection.connection.driver_connection
     with psycopg_connection.cursor("rowtide_chunks", binary=True) as cursor:
@@ -33,7 +33,7 @@ def binary_chunks(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[
 
 
 def errors_target(connection: sa.Connection) -> TargetTable:
-    """Return the table of errors as connectors see it: they write many rows fast."""
+    """Return the table of errors in the form of the connectors, which write many rows fast."""
     dialect = connection.dialect.name
     schema = schema_of(dialect)
     name = named(dialect, "errors")
@@ -63,7 +63,7 @@ def errors_target(connection: sa.Connection) -> TargetTable:
 
 
 def storable(text: str) -> str:
-    """Return text that every database takes: PostgreSQL has no NUL, and no driver takes half a character."""
+    """Return text that every database accepts: PostgreSQL refuses NUL, and drivers refuse lone surrogates."""
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
 
 

@@ -1,7 +1,7 @@
-"""The checkpoint's tables: names and columns, as migrations have made them.
+"""The checkpoint's tables: names and columns, as the migrations create them.
 
-They are in schema ``rowtide``; where a database has no schemas (SQLite), their
-names begin with ``rowtide_`` instead (docs/sql/semantics.md#checkpoint-and-plan-digest).
+They are in schema ``rowtide``. If the database has no schemas (SQLite), their names
+begin with ``rowtide_`` instead (docs/sql/semantics.md#checkpoint-and-plan-digest).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def schema_of(dialect: str) -> str | None:
-    """Return the schema that the tables are in; None: they have a prefix."""
+    """Return the schema of the tables; None: their names have a prefix."""
     return None if dialect == "sqlite" else SCHEMA
 
 
@@ -46,7 +46,7 @@ class Tables:
 
 
 def tables_of(dialect: str) -> Tables:
-    """Return the tables as a database of this kind has them."""
+    """Return the tables for a database of this dialect."""
     metadata = sa.MetaData(schema=schema_of(dialect))
 
     def table(name: str, *columns: sa.Column[object]) -> sa.Table:
@@ -150,7 +150,7 @@ def tables_of(dialect: str) -> Tables:
 
 
 def columns_at(table: sa.Table, version: str) -> list[sa.ColumnElement[Any]]:
-    """Return the columns of a table of this version; those that it does not have yet are NULL."""
+    """Return the columns of a table of this version. Columns that it does not have yet are NULL."""
     return [
         column if column.info.get(SINCE, "") <= version else sa.null().label(column.name)
         for column in table.columns
@@ -158,7 +158,7 @@ def columns_at(table: sa.Table, version: str) -> list[sa.ColumnElement[Any]]:
 
 
 def now(dialect: str) -> sa.ColumnElement[datetime]:
-    """Return the database's own time, UTC without zone: the service's clock plays no part."""
+    """Return the database's own time, UTC without zone. The service's clock is not used."""
     if dialect == "sqlite":
         return sa.literal_column("strftime('%Y-%m-%d %H:%M:%f000', 'now')", sa.DateTime)
     return sa.literal_column("timezone('utc', now())", sa.DateTime)

@@ -1,10 +1,10 @@
-"""Rowtime bounds: how far a relation has promised to have gone.
+"""Rowtime bounds: promises that no earlier row of a relation follows.
 
-A bound says that no later row of its link is earlier than ``rowtime``. A
-bound with a mark (``origin``, ``counter``) says more: of the rows at exactly
-``rowtime``, those up to the mark have passed too. Marks let copies of one row
-that meet again (a diamond) leave a merge without waiting for the next
-millisecond (docs/sql/semantics.md#merge-order). A strict bound at t is the bound t + 1.
+A bound promises that no later row of its link is earlier than ``rowtime``. A bound with
+a mark (``origin``, ``counter``) promises more: of the rows at exactly ``rowtime``,
+those up to the mark have passed, too. Marks let copies of one row that meet again (a
+diamond) leave a merge without waiting for the next millisecond
+(docs/sql/semantics.md#merge-order). A strict bound at t is the bound t + 1.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ UNMARKED = -1
 
 
 class Bound(NamedTuple):
-    """A promise of one link. Which of two marks says more, only the link's order of origins tells."""
+    """A promise of one link. The order of two marks is that of the link's origins."""
 
     rowtime: int
     origin: int = UNMARKED
     counter: int = UNMARKED
 
     def raised(self, other: Bound) -> Bound:
-        """Return what holds once a link has promised this and then ``other``.
+        """Return the bound of a link that has promised this and then ``other``.
 
-        A link's promises never go back, so of two marks at one rowtime the second says more, whatever
-        the numbers of their origins; a bound without a mark does not take one away.
+        A link's promises never go back. So of two marks at one rowtime the second is greater,
+        whatever the numbers of their origins. A bound without a mark does not remove a mark.
         """
         if other.rowtime != self.rowtime:
             return other if other.rowtime > self.rowtime else self
@@ -41,4 +41,4 @@ class Bound(NamedTuple):
 
 
 NO_BOUND = Bound(EARLIEST)
-"""What a relation promises before its first row or explicit bound: nothing."""
+"""The bound of a relation before its first row or explicit bound: it promises nothing."""

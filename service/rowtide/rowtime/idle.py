@@ -1,14 +1,13 @@
 """Silent partitions under a declared idle time-out (docs/sql/semantics.md#idle-partitions).
 
-A partition that has brought nothing for the time-out is idle. It holds the
-stream back no longer: it takes the least bound of the partitions that are not
-idle as an explicit bound of its own, and follows them until it wakes. Where
-all are idle none holds any other back, and they take the greatest bound: the
-stream is idle, and follows those that it meets in the plan (``flow.meetings``).
+A partition without input for the time-out is idle. It no longer holds the
+stream back: it takes the least bound of the partitions that are not idle as an
+explicit bound, and follows them until it wakes. If all are idle, none holds
+another back, and they take the greatest bound: the stream is idle, and follows
+those that it meets in the plan (``flow.meetings``).
 
-What is decided here depends on the wall clock, so the caller that asks writes it to
-the log with the commit; a replay obeys the log and does not ask. Nothing here
-reads a clock.
+These decisions depend on the wall clock, so the caller logs them with the commit,
+and a replay obeys the log. Nothing here reads a clock.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from rowtide.rowtime.bound import EARLIEST
 
 
 class IdlePartitions:
-    """When each partition of one stream was last heard of; times are ms of wall time.
+    """The time of the last input of each partition of one stream, in ms of wall time.
 
     Args:
       partitions: all partitions of the stream.
       timeout_ms: a partition that has been silent that long is idle.
-      now: the partitions count as heard of now.
+      now: counts as the last input of all partitions.
     """
 
     def __init__(self, partitions: Iterable[int], timeout_ms: int, now: int) -> None:
@@ -51,11 +50,11 @@ class IdlePartitions:
         return self._timeout_ms
 
     def silent_ms(self, partition: int, now: int) -> int:
-        """Return since when nothing has been heard of ``partition``."""
+        """Return the time of the last input of ``partition``."""
         return now - self._heard[partition]
 
     def decide(self, bounds: Mapping[int, int], now: int) -> dict[int, int]:
-        """Return the explicit bounds (ms) that idle partitions take now, those that say more than before.
+        """Return the explicit bounds (ms) that idle partitions take now and that are greater than before.
 
         ``bounds`` are the rowtime bounds of all partitions.
         """

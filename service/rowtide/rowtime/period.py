@@ -1,4 +1,4 @@
-"""Periods of rowtime: which one a rowtime is in, and where it ends.
+"""Periods of rowtime: the period that contains a rowtime, and its end.
 
 See docs/sql/semantics.md#periods, #rowtime-of-a-group, #alignment-of-periods.
 
@@ -24,7 +24,7 @@ WEEK_OFFSET_MS = 4 * DAY_MS
 
 
 class PeriodEdge(Enum):
-    """Which way a rowtime is rounded to name its period."""
+    """The direction in which a rowtime is rounded to name its period."""
 
     FLOOR = "FLOOR"
     CEIL = "CEIL"
@@ -89,7 +89,7 @@ class Hop:
     offset_ms: int = 0
 
     def starts(self, rowtime: int) -> range:
-        """Return the starts of the windows that a rowtime is in, the earliest first."""
+        """Return the starts of the windows that contain a rowtime, the earliest first."""
         latest = rowtime - (rowtime - self.offset_ms) % self.slide_ms
         count = max(0, -(-(self.size_ms - (rowtime - latest)) // self.slide_ms))
         return range(latest - (count - 1) * self.slide_ms, latest + 1, self.slide_ms)

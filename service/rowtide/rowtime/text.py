@@ -1,4 +1,4 @@
-"""Rowtimes as text for people."""
+"""Rowtimes as readable text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def time_text(millis: int) -> str:
-    """Return a rowtime (ms, UTC) as date and time; as milliseconds where the calendar has no such year."""
+    """Return a rowtime (ms, UTC) as date and time, or as milliseconds outside the years of the calendar."""
     try:
         return (_EPOCH + timedelta(milliseconds=millis)).isoformat(" ", "milliseconds")[:23]
     except OverflowError:
@@ -16,7 +16,7 @@ def time_text(millis: int) -> str:
 
 
 def length_text(millis: int) -> str:
-    """Return a length of time (ms, not negative) in the units that people use, such as 13 min 25.296 s."""
+    """Return a length of time (ms, not negative) in common units, for example 13 min 25.296 s."""
     if millis < 1_000:
         return f"{millis} ms"
     seconds, rest = divmod(millis, 1_000)
