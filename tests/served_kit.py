@@ -12,11 +12,11 @@ from rowtide.cli.run import query_of
 from rowtide.clock import SystemClock
 from rowtide.metrics import Metrics
 from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
-from rowtide.web import Handlers, WebServer, build_app
+from rowtide.web import WebServer, build_app
 
 
 @contextmanager
@@ -42,11 +42,9 @@ def served(file: Path) -> Iterator[str]:
             Metrics(),
             clock,
             version="0",
-            handlers=Handlers(
-                snapshot=service.requests.snapshot,
-                contents=service.requests.contents,
-                query=query_of(file, service.requests),
-            ),
+            snapshot=service.requests.snapshot,
+            contents=service.requests.contents,
+            query=query_of(file, service.requests),
         )
         web = WebServer(pages, "127.0.0.1:0")
         web.start()

@@ -15,12 +15,12 @@ from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.intake import POLL_MESSAGES
 from rowtide.runtime.inspect.requests import Requests
 from rowtide.runtime.inspect.why_answer import RowExplanation
+from rowtide.runtime.live.live import Pace
 from rowtide.runtime.live.observing import MetricsObserver
-from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.pipeline import Pipeline
 from rowtide.runtime.service import Service
 from rowtide.startup import leave_pandas_out
-from rowtide.web import Handlers, WebServer, build_app
+from rowtide.web import WebServer, build_app
 from rowtide.web.query import QueryRunner
 
 
@@ -85,13 +85,11 @@ def build_process(
         metrics,
         clock,
         version=version,
-        handlers=Handlers(
-            why_not=service.requests.why_not,
-            why=why,
-            snapshot=service.requests.snapshot,
-            contents=service.requests.contents,
-            query=query_of(service.requests),
-        ),
+        why_not=service.requests.why_not,
+        why=why,
+        snapshot=service.requests.snapshot,
+        contents=service.requests.contents,
+        query=query_of(service.requests),
     )
     listen = settings.service.listen if options.listen is None else options.listen
     return PipelineProcess(service, WebServer(pages, listen))

@@ -15,7 +15,6 @@ restart would not help) and not ready; one whose loop hangs is not alive.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
@@ -39,20 +38,6 @@ BEAT_LIMIT_S = 60.0
 a database's lock or connection time-out, commonly 30 s."""
 
 
-@dataclass(frozen=True, slots=True)
-class Handlers:
-    """What answers the pages that ask the pipeline itself; a page without a handler does not exist."""
-
-    why_not: WhyNot | None = None
-    why: Callable[[str, str], JsonAnswer] | None = None
-    snapshot: Callable[[], JsonAnswer] | None = None
-    contents: Callable[[str, int], JsonAnswer] | None = None
-    query: QueryRunner | None = None
-
-
-NO_HANDLERS = Handlers()
-
-
 def build_app(
     status: Status,
     metrics: Metrics,
@@ -60,7 +45,11 @@ def build_app(
     *,
     version: str,
     beat_limit_s: float = BEAT_LIMIT_S,
-    handlers: Handlers = NO_HANDLERS,
+    why_not: WhyNot | None = None,
+    why: Callable[[str, str], JsonAnswer] | None = None,
+    snapshot: Callable[[], JsonAnswer] | None = None,
+    contents: Callable[[str, int], JsonAnswer] | None = None,
+    query: QueryRunner | None = None,
 ) -> Starlette:
     """Return the ASGI application; ``clock`` must be the one that the pipeline beats by."""
     answers = _Answers(status, metrics, clock, version, beat_limit_s)
@@ -70,23 +59,23 @@ def build_app(
         Route("/readyz", answers.readyz),
         Route("/metrics", answers.metrics_text),
     ]
-    if (why_not := handlers.why_not) is not None:
+    if why_not is not None:
         routes.append(Route("/why-not", _answering(lambda request: why_not(_relation(request)))))
-    if (why := handlers.why) is not None:
+    if why is not None:
         routes.append(
             Route(
                 "/why",
                 _answering(lambda request: why(_relation(request), _given(request, "row"))),
             )
         )
-    if (snapshot := handlers.snapshot) is not None:
+    if snapshot is not None:
         routes.append(Route("/snapshot", _answering(lambda _request: snapshot()), methods=["POST"]))
-    if (contents := handlers.contents) is not None:
+    if contents is not None:
         routes.append(
             Route("/table", _answering(lambda request: contents(_relation(request), _limit(request))))
         )
-    if handlers.query is not None:
-        routes.append(Route("/query", query_handler(handlers.query)))
+    if query is not None:
+        routes.append(Route("/query", query_handler(query)))
     return Starlette(routes=routes)
 
 

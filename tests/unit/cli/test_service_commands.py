@@ -20,7 +20,7 @@ from rowtide.plan.nodes.node import BY_CONDITION
 from rowtide.rowtime.text import length_text
 from rowtide.runtime.inspect.status import StatusBoard
 from rowtide.runtime.inspect.why_not import Cause, SilenceExplanation
-from rowtide.web import Handlers, WebServer, build_app
+from rowtide.web import WebServer, build_app
 from rowtide_connectors.memory import memory_broker
 
 SQL = """
@@ -259,9 +259,7 @@ class Answering:
 def test_explain_why_tells_the_message_behind_a_row(files: Files) -> None:
     files.call("run", "--until-end")
     board = StatusBoard("readings", SystemClock(), lambda _phase: None)
-    pages = build_app(
-        board, Metrics(), SystemClock(), version="1", handlers=Handlers(why=why_of(files.sql, files.config))
-    )
+    pages = build_app(board, Metrics(), SystemClock(), version="1", why=why_of(files.sql, files.config))
     web = WebServer(pages, "127.0.0.1:0")
     web.start()
     at = ("--service", web.url)
@@ -293,9 +291,7 @@ def test_explain_why_tells_the_message_behind_a_row(files: Files) -> None:
 def test_explain_why_not_asks_the_running_service(files: Files) -> None:
     answering = Answering()
     board = StatusBoard("readings", SystemClock(), lambda _phase: None)
-    pages = build_app(
-        board, Metrics(), SystemClock(), version="1", handlers=Handlers(why_not=answering.why_not)
-    )
+    pages = build_app(board, Metrics(), SystemClock(), version="1", why_not=answering.why_not)
     web = WebServer(pages, "127.0.0.1:0")
     web.start()
     try:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from rowtide.metrics import Metrics
-from rowtide.web import Handlers, PositionStatus, build_app
+from rowtide.web import PositionStatus, build_app
 from rowtide.web.status import Phase, Summary
 
 
@@ -181,9 +181,10 @@ def test_a_parameter_that_is_missing_or_invalid_is_a_bad_request_that_says_so(pa
         served.metrics,
         served.clock,
         version="1.2.3",
-        handlers=Handlers(
-            why_not=lambda _: Told(), why=lambda _relation, _row: Told(), contents=contents, query=query
-        ),
+        why_not=lambda _: Told(),
+        why=lambda _relation, _row: Told(),
+        contents=contents,
+        query=query,
     )
     answer = served.get(path)
     assert answer.status_code == 400
