@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from rowtide.clock import Clock, SystemClock
@@ -20,7 +21,7 @@ from rowtide.runtime.live.observing import MetricsObserver
 from rowtide.runtime.pipeline import Pipeline
 from rowtide.runtime.service import Service
 from rowtide.startup import leave_pandas_out
-from rowtide.web import WebServer, build_app
+from rowtide.web import WebServer, build_app, build_monitoring_app
 from rowtide.web.query import QueryRunner
 
 
@@ -31,14 +32,32 @@ class RunOptions:
     wait: bool = True
     recreate_tables: bool = False
     listen: str | None = None
+    monitoring_listen: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineProcess:
-    """A service and the server of its pages; neither is started."""
+    """A service, the server of its API and that of its monitoring, if it has one; nothing is started."""
 
     service: Service
     web: WebServer
+    monitoring: WebServer | None
+
+    @contextmanager
+    def serving(self) -> Iterator[dict[str, str]]:
+        """Answer requests inside the block; yields the URLs, for the log.
+
+        Raises:
+          StatementError: an address cannot be bound; nothing is left open.
+        """
+        with ExitStack() as started:
+            urls = {}
+            for name, server in (("url", self.web), ("monitoring_url", self.monitoring)):
+                if server is not None:
+                    server.start()
+                    started.callback(server.stop)
+                    urls[name] = server.url
+            yield urls
 
 
 def context_of(pipeline: Pipeline, settings: Settings) -> PipelineContext:
@@ -92,7 +111,20 @@ def build_process(
         query=query_of(service.requests),
     )
     listen = settings.service.listen if options.listen is None else options.listen
-    return PipelineProcess(service, WebServer(pages, listen))
+    return PipelineProcess(
+        service, WebServer(pages, listen), _monitoring(service, metrics, clock, settings, options)
+    )
+
+
+def _monitoring(
+    service: Service, metrics: Metrics, clock: Clock, settings: Settings, options: RunOptions
+) -> WebServer | None:
+    """Return the server of the monitoring listener, if one is wanted."""
+    listen = options.monitoring_listen or settings.service.monitoring_listen
+    if listen is None:
+        return None
+    pages = build_monitoring_app(service.board, metrics, clock)
+    return WebServer(pages, listen, setting="service.monitoring_listen")
 
 
 def _running(

@@ -77,7 +77,15 @@ class ServiceSettings:
     """The running service."""
 
     listen: str = field(
-        default="127.0.0.1:8080", metadata=_means("host and port of health, metrics and status pages")
+        default="127.0.0.1:8080",
+        metadata=_means("host and port of the API: status, queries, snapshots; also health and metrics"),
+    )
+    monitoring_listen: str | None = field(
+        default=None,
+        metadata=_means(
+            "host and port of a second listener that has only `/healthz`, `/readyz` and `/metrics`, for probes "
+            "and Prometheus; by default there is none. The chart and the compose file use port 8081"
+        ),
     )
 
 

@@ -139,6 +139,7 @@ def test_rowtide_understands_the_settings_of_the_sample(compose: dict[str, Any])
     for name in ("service", "backfill"):
         settings = load_settings(DOCKER / "orders/config.toml", compose["services"][name]["environment"])
         assert settings.service.listen == "0.0.0.0:8080"
+        assert settings.service.monitoring_listen == "0.0.0.0:8081"
         (warehouse,) = (each for each in configured(plan, settings).servers if each.name == "WAREHOUSE")
         assert dict(warehouse.options)["password"] == "${POSTGRES_PASSWORD:-rowtide}"
 

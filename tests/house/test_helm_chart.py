@@ -227,16 +227,19 @@ def test_a_backfill_reads_the_same_pipeline_with_the_same_secrets_while_the_serv
     ]
 
 
-def test_a_network_policy_lets_in_to_the_port_of_the_service_and_to_no_other(helm: str) -> None:
+def test_a_network_policy_lets_in_to_the_ports_of_the_service_and_to_no_other(helm: str) -> None:
     values = VALUES / "good/everything.yaml"
     manifests = rendered(helm, values)
     (policy,), (deployment,) = (of_kind(manifests, kind) for kind in ("NetworkPolicy", "Deployment"))
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
     assert policy["spec"]["policyTypes"] == ["Ingress"]
-    (rule,) = policy["spec"]["ingress"]
-    assert rule["ports"] == [{"port": "http", "protocol": "TCP"}]
-    assert rule["from"] == yaml.safe_load(values.read_text())["networkPolicy"]["from"]
+    given = yaml.safe_load(values.read_text())["networkPolicy"]
+    api, monitoring = policy["spec"]["ingress"]
+    assert api["ports"] == [{"port": "http", "protocol": "TCP"}]
+    assert api["from"] == given["from"]
+    assert monitoring["ports"] == [{"port": "monitoring", "protocol": "TCP"}]
+    assert monitoring["from"] == given["monitoringFrom"]
     assert not of_kind(rendered(helm, VALUES / "good/minimal.yaml"), "NetworkPolicy")
 
 
@@ -264,7 +267,14 @@ def test_the_service_finds_the_deployments_pod(helm: str) -> None:
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     assert service["spec"]["selector"].items() <= labels.items()
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
-    (port,) = service["spec"]["ports"]
-    named = {port["name"] for port in deployment["spec"]["template"]["spec"]["containers"][0]["ports"]}
-    assert port["targetPort"] in named
-    assert monitor["spec"]["endpoints"][0]["port"] == port["name"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert {port["name"]: port["targetPort"] for port in service["spec"]["ports"]} == {
+        name: name for name in ports
+    }
+    assert monitor["spec"]["endpoints"][0]["port"] == "monitoring"
+    variables = {variable["name"]: variable.get("value") for variable in container["env"]}
+    assert variables["ROWTIDE_SERVICE__LISTEN"] == f"0.0.0.0:{ports['http']}"
+    assert variables["ROWTIDE_SERVICE__MONITORING_LISTEN"] == f"0.0.0.0:{ports['monitoring']}"
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["port"] == "monitoring"

@@ -44,7 +44,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- /* Refuse what the schema cannot: a name given twice, a label of the chart's own, more asked for than allowed. Called by the Deployment,
 which every release has. */ -}}
 {{- define "rowtide.check" -}}
-{{- $seen := dict "ROWTIDE_PIPELINE__NAME" "the chart (set pipeline.name)" "ROWTIDE_SERVICE__LISTEN" "the chart" -}}
+{{- $seen := dict "ROWTIDE_PIPELINE__NAME" "the chart (set pipeline.name)" "ROWTIDE_SERVICE__LISTEN" "the chart" "ROWTIDE_SERVICE__MONITORING_LISTEN" "the chart" -}}
 {{- range $list := list "env" "secretEnv" "extraEnv" -}}
 {{- range $each := index $.Values $list -}}
 {{- if hasKey $seen $each.name -}}
@@ -153,6 +153,8 @@ capabilities:
   value: {{ default .Release.Name .Values.pipeline.name | quote }}
 - name: ROWTIDE_SERVICE__LISTEN
   value: 0.0.0.0:8080
+- name: ROWTIDE_SERVICE__MONITORING_LISTEN
+  value: 0.0.0.0:8081
 {{- range .Values.env }}
 - name: {{ .name | quote }}
   value: {{ .value | quote }}

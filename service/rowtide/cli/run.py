@@ -50,6 +50,14 @@ def run(
             metavar="HOST:PORT",
         ),
     ] = None,
+    monitoring_listen: Annotated[
+        str | None,
+        typer.Option(
+            help="Host and port of a second listener for /healthz, /readyz and /metrics alone, instead of "
+            "service.monitoring_listen.",
+            metavar="HOST:PORT",
+        ),
+    ] = None,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Stop with exit code 3 when a broker or database is down.")
     ] = False,
@@ -78,21 +86,23 @@ def run(
         process = build_process(
             found,
             settings,
-            RunOptions(wait=not no_wait, recreate_tables=recreate_tables, listen=listen),
+            RunOptions(
+                wait=not no_wait,
+                recreate_tables=recreate_tables,
+                listen=listen,
+                monitoring_listen=monitoring_listen,
+            ),
             version=program_version(),
             stopping=signals.is_set,
             why=why_of(pipeline, config),
             query_of=lambda requests: query_of(pipeline, requests),
         )
-        service, web = process.service, process.web
-        web.start()
-        structlog.get_logger("rowtide").info("listening", pipeline=found.name, url=web.url)
-        try:
+        service = process.service
+        with process.serving() as urls:
+            structlog.get_logger("rowtide").info("listening", pipeline=found.name, **urls)
             # Told to stop while something is down: what was not committed is read again.
             with signals, suppress(StoppedError):
                 service.run(where, until_end=until_end)
-        finally:
-            web.stop()
         if (summary := service.board.status().summary) is not None:
             typer.echo("\n".join(summary.lines(str(pipeline))))
 

@@ -14,7 +14,7 @@ restart would not help) and not ready; one whose loop hangs is not alive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
@@ -38,6 +38,9 @@ BEAT_LIMIT_S = 60.0
 a database's lock or connection time-out, commonly 30 s."""
 
 
+AsyncHandler = Callable[[Request], Awaitable[Response]]
+
+
 def build_app(
     status: Status,
     metrics: Metrics,
@@ -52,13 +55,8 @@ def build_app(
     query: QueryRunner | None = None,
 ) -> Starlette:
     """Return the ASGI application; ``clock`` must be the one that the pipeline beats by."""
-    answers = _Answers(status, metrics, clock, version, beat_limit_s)
-    routes = [
-        Route("/", answers.root),
-        Route("/healthz", answers.healthz),
-        Route("/readyz", answers.readyz),
-        Route("/metrics", answers.metrics_text),
-    ]
+    health = _Health(status, metrics, clock, beat_limit_s)
+    routes = [Route("/", _root(status, version)), *health.routes()]
     if why_not is not None:
         routes.append(Route("/why-not", _answering(lambda request: why_not(_relation(request)))))
     if why is not None:
@@ -79,25 +77,21 @@ def build_app(
     return Starlette(routes=routes)
 
 
-class _Answers:
-    """The handlers. All are quick and never wait, so they run on the server's own loop."""
+def build_monitoring_app(
+    status: Status, metrics: Metrics, clock: Clock, *, beat_limit_s: float = BEAT_LIMIT_S
+) -> Starlette:
+    """Return the ASGI application of the monitoring listener: health, readiness and metrics, nothing else."""
+    return Starlette(routes=_Health(status, metrics, clock, beat_limit_s).routes())
 
-    def __init__(
-        self, status: Status, metrics: Metrics, clock: Clock, version: str, beat_limit_s: float
-    ) -> None:
-        self._status = status
-        self._metrics = metrics
-        self._clock = clock
-        self._version = version
-        self._beat_limit_s = beat_limit_s
 
-    async def root(self, _request: Request) -> Response:
-        """Return what runs here and where it stands."""
-        now = self._status.status()
+def _root(status: Status, version: str) -> AsyncHandler:
+    async def root(_request: Request) -> Response:
+        """Return what runs here and its positions."""
+        now = status.status()
         return JSONResponse(
             {
                 "name": "rowtide",
-                "version": self._version,
+                "version": version,
                 "pipeline": now.pipeline,
                 "phase": now.phase,
                 "since_ms": now.since_ms,
@@ -108,6 +102,26 @@ class _Answers:
                 "this_run": None if now.summary is None else dict(now.summary.fields()),
             }
         )
+
+    return root
+
+
+class _Health:
+    """Handlers for probes and Prometheus. All are quick and never wait, so they run on the server's own loop."""
+
+    def __init__(self, status: Status, metrics: Metrics, clock: Clock, beat_limit_s: float) -> None:
+        self._status = status
+        self._metrics = metrics
+        self._clock = clock
+        self._beat_limit_s = beat_limit_s
+
+    def routes(self) -> list[Route]:
+        """Return the routes of both listeners."""
+        return [
+            Route("/healthz", self.healthz),
+            Route("/readyz", self.readyz),
+            Route("/metrics", self.metrics_text),
+        ]
 
     async def healthz(self, _request: Request) -> Response:
         """Answer 200 while the main loop beats, else 503 with how long it has not."""

@@ -47,10 +47,14 @@ def parse_listen(listen: str) -> tuple[str, int]:
 
 
 class WebServer:
-    """Serves ``app`` at ``listen`` from ``start`` to ``stop``; each is called once, in this order."""
+    """Serves ``app`` at ``listen`` from ``start`` to ``stop``; each is called once, in this order.
 
-    def __init__(self, app: Starlette, listen: str) -> None:
+    ``setting`` is the setting that ``listen`` comes from, for errors.
+    """
+
+    def __init__(self, app: Starlette, listen: str, *, setting: str = "service.listen") -> None:
         self._listen = listen
+        self._setting = setting
         self._host, self._port = parse_listen(listen)
         # The pipeline logs for itself; uvicorn must neither configure logging nor write access lines.
         config = uvicorn.Config(
@@ -83,7 +87,7 @@ class WebServer:
         try:
             self._socket = socket.create_server((self._host, self._port), family=family, backlog=128)
         except OSError as error:
-            raise _cannot_listen(self._listen, error) from error
+            raise _cannot_listen(self._listen, self._setting, error) from error
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name="rowtide-web", daemon=True
         )
@@ -105,14 +109,15 @@ class WebServer:
         self._socket.close()
 
 
-def _cannot_listen(listen: str, error: OSError) -> StatementError:
+def _cannot_listen(listen: str, setting: str, error: OSError) -> StatementError:
     """Return why an address cannot be bound and what to do."""
-    hint = "Set service.listen, or --listen, to an address of this machine."
+    flag = f"--{setting.removeprefix('service.').replace('_', '-')}"
+    hint = f"Set {setting}, or {flag}, to an address of this machine."
     if error.errno == errno.EADDRINUSE:
         hint = (
-            "Another program listens there. Stop it, or choose another port with --listen or service.listen; "
+            f"Another program listens there. Stop it, or choose another port with {flag} or {setting}; "
             "0 takes a free one."
         )
     elif error.errno == errno.EACCES:
-        hint = "Ports below 1024 need a privilege. Set service.listen to a higher port."
+        hint = f"Ports below 1024 need a privilege. Set {setting} to a higher port."
     return StatementError(f'cannot listen at "{listen}": {(error.strerror or str(error)).lower()}', hint=hint)

@@ -2,7 +2,9 @@
 
 import json
 import re
+import socket
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,18 @@ def test_run_listens_where_it_is_told_and_names_the_port(files: Files) -> None:
     (line,) = [each for each in told.splitlines() if '"listening"' in each]
     assert re.fullmatch(r"http://127\.0\.0\.1:[1-9]\d*", json.loads(line)["url"])
     assert "is not a host and port" in files.call("run", "--listen", "here", code=2)
+
+
+def test_run_names_the_port_of_its_monitoring_and_frees_the_api_when_that_is_taken(files: Files) -> None:
+    told = files.call("run", "--until-end", "--monitoring-listen", "127.0.0.1:0")
+    (line,) = [json.loads(each) for each in told.splitlines() if '"listening"' in each]
+    assert line["url"] != line["monitoring_url"]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        refused = files.call("run", "--until-end", "--monitoring-listen", listen, code=2)
+    assert f'cannot listen at "{listen}"' in refused
+    assert "--monitoring-listen or service.monitoring_listen" in refused
+    assert not [thread for thread in threading.enumerate() if thread.name == "rowtide-web"]
 
 
 def test_the_version_is_shown() -> None:

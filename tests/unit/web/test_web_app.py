@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from rowtide.metrics import Metrics
-from rowtide.web import PositionStatus, build_app
+from rowtide.web import PositionStatus, build_app, build_monitoring_app
 from rowtide.web.status import Phase, Summary
 
 
@@ -138,6 +138,14 @@ def test_metrics_are_served_in_the_format_that_is_asked_for(served: Served) -> N
     open_metrics = served.get("/metrics", accept="application/openmetrics-text")
     assert open_metrics.headers["content-type"].startswith("application/openmetrics-text")
     assert open_metrics.text.endswith("# EOF\n")
+
+
+def test_the_monitoring_listener_has_health_and_metrics_and_nothing_else(served: Served) -> None:
+    served.app = build_monitoring_app(served.pipeline, served.metrics, served.clock, beat_limit_s=30)
+    for path in ("/healthz", "/readyz", "/metrics"):
+        assert served.get(path).status_code == 200
+    for path in ("/", "/table?relation=T", "/query?sql=SELECT", "/why-not?relation=T", "/snapshot"):
+        assert served.get(path).status_code == 404
 
 
 def test_nothing_can_be_written(served: Served) -> None:
