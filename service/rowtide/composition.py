@@ -16,12 +16,13 @@ from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.intake import POLL_MESSAGES
 from rowtide.runtime.inspect.requests import Requests
 from rowtide.runtime.inspect.why_answer import RowExplanation
-from rowtide.runtime.live.live import Pace
 from rowtide.runtime.live.observing import MetricsObserver
+from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.pipeline import Pipeline
 from rowtide.runtime.service import Service
 from rowtide.startup import leave_pandas_out
 from rowtide.web import WebServer, build_app, build_monitoring_app
+from rowtide.web.access import access_of
 from rowtide.web.query import QueryRunner
 
 
@@ -92,7 +93,12 @@ def build_process(
 
     ``stopping`` tells whether to stop. ``why`` explains a row; it opens the pipeline by itself. ``query_of``
     returns what plans queries of the pages and lets them look on.
+
+    Raises:
+      StatementError: others can reach the API and there are no tokens, or the token file is invalid.
     """
+    listen = settings.service.listen if options.listen is None else options.listen
+    access = access_of(listen, settings.service.tokens_file, allow_anonymous=settings.service.allow_anonymous)
     if not _has_models(pipeline.plan):
         leave_pandas_out()
     clock, metrics = SystemClock(), Metrics()
@@ -109,8 +115,8 @@ def build_process(
         snapshot=service.requests.snapshot,
         contents=service.requests.contents,
         query=query_of(service.requests),
+        access=access,
     )
-    listen = settings.service.listen if options.listen is None else options.listen
     return PipelineProcess(
         service, WebServer(pages, listen), _monitoring(service, metrics, clock, settings, options)
     )

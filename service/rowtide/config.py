@@ -87,6 +87,20 @@ class ServiceSettings:
             "and Prometheus; by default there is none. The chart and the compose file use port 8081"
         ),
     )
+    tokens_file: str | None = field(
+        default=None,
+        metadata=_means(
+            "file with a line `NAME ROLE TOKEN` for each caller of the API; required unless `listen` is a "
+            "loopback address. See [Secure the API](../howto/secure-the-api.md)"
+        ),
+    )
+    allow_anonymous: bool = field(
+        default=False,
+        metadata=_means(
+            "serve the API without tokens although other machines can reach it: something else must keep "
+            "strangers out"
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,6 +477,8 @@ def _read(kind: type, value: object) -> object:
         return float(text)
     if kind is int and isinstance(text, int) and not isinstance(text, bool):
         return text
+    if kind is bool and (isinstance(text, bool) or text in ("true", "false")):
+        return text in (True, "true")
     if kind in (int, float) and isinstance(text, str):
         try:
             return kind(text)
@@ -471,7 +487,13 @@ def _read(kind: type, value: object) -> object:
     raise ValueError(f"it must be {_KIND_NAMES[kind]}")
 
 
-_KIND_NAMES = {str: "text", Secret: "text", int: "a whole number", float: "a number"}
+_KIND_NAMES = {
+    str: "text",
+    Secret: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
 
 
 def _text(value: object) -> str | Secret:
@@ -573,7 +595,7 @@ def _row(setting: Setting) -> str:
     kind = " or ".join(f"`{choice}`" for choice in setting.choices) or _KIND_NAMES[setting.kind]
     if setting.kind is Secret:
         kind += ", secret"
-    default = "-" if setting.default is None else f"`{setting.default}`"
+    default = "-" if setting.default is None else f"`{_text(setting.default)}`"
     return f"| `{setting.name}` | {kind} | {default} | {setting.meaning} | `{setting.env}` |\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from house.machine import ROOT, program, run
 from rowtide.config import load_settings
 from rowtide.runtime.configured import configured
 from rowtide.sql.pipeline import plan_pipeline
+from rowtide.web.tokens import Role, TokenFile
 
 DOCKER = ROOT / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text()
@@ -142,6 +144,37 @@ def test_rowtide_understands_the_settings_of_the_sample(compose: dict[str, Any])
         assert settings.service.monitoring_listen == "0.0.0.0:8081"
         (warehouse,) = (each for each in configured(plan, settings).servers if each.name == "WAREHOUSE")
         assert dict(warehouse.options)["password"] == "${POSTGRES_PASSWORD:-rowtide}"
+
+
+def test_the_service_of_the_sample_makes_a_token_once_and_keeps_it(
+    compose: dict[str, Any], tmp_path: Path
+) -> None:
+    service = compose["services"]["service"]
+    settings = load_settings(DOCKER / "orders/config.toml", {})
+    folder = Path(str(settings.service.tokens_file)).parent
+    assert f"tokens:{folder}" in service["volumes"]
+    assert str(folder) in DOCKERFILE
+    assert service["environment"]["ROWTIDE_TOKEN_FILE"] == f"{folder}/token"
+    shell, flags, script, name = service["entrypoint"]
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin/rowtide-entrypoint"
+    program.write_text('#!/bin/sh\necho "$@"\n')
+    program.chmod(0o755)
+    text = script.replace("$$", "$").replace(str(folder), str(tmp_path))
+    path = f"{tmp_path}/bin:{Path(sys.executable).parent}:/usr/bin:/bin"
+    for _ in range(2):
+        done = subprocess.run(
+            [shell, flags, text, name, *service["command"]],
+            env={"PATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout == f"{' '.join(service['command'])}\n"
+        token = (tmp_path / "token").read_text().strip()
+        caller = TokenFile(tmp_path / "tokens").caller(token)
+        assert caller is not None
+        assert caller.role is Role.ADMIN
 
 
 def test_the_topic_of_old_event_times_keeps_its_messages(compose: dict[str, Any]) -> None:

@@ -227,6 +227,30 @@ def test_a_backfill_reads_the_same_pipeline_with_the_same_secrets_while_the_serv
     ]
 
 
+def test_the_pod_has_tokens_of_the_charts_secret_or_of_one_that_exists(helm: str) -> None:
+    values = VALUES / "good/minimal.yaml"
+    manifests = rendered(helm, values)
+    (secret,) = of_kind(manifests, "Secret")
+    token = secret["stringData"]["token"]
+    assert len(token) == 48
+    assert secret["stringData"]["tokens"] == f"admin admin {token}\n"
+    assert token not in str([each for each in manifests if each["kind"] != "Secret"])
+    given = ("--set", "auth.existingSecret=my-tokens")
+    for held, name in (
+        (manifests, secret["metadata"]["name"]),
+        (rendered(helm, values, *given), "my-tokens"),
+    ):
+        (pod,) = pod_specs(held)
+        (volume,) = (each["secret"] for each in pod["volumes"] if each["name"] == "tokens")
+        assert volume == {"secretName": name, "defaultMode": 0o440}
+        (container,) = pod["containers"]
+        (mount,) = (each["mountPath"] for each in container["volumeMounts"] if each["name"] == "tokens")
+        variables = {variable["name"]: variable.get("value") for variable in container["env"]}
+        assert variables["ROWTIDE_SERVICE__TOKENS_FILE"] == f"{mount}/tokens"
+        assert variables["ROWTIDE_TOKEN_FILE"] == f"{mount}/token"
+    assert not of_kind(rendered(helm, values, *given), "Secret")
+
+
 def test_a_network_policy_lets_in_to_the_ports_of_the_service_and_to_no_other(helm: str) -> None:
     values = VALUES / "good/everything.yaml"
     manifests = rendered(helm, values)

@@ -45,6 +45,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 which every release has. */ -}}
 {{- define "rowtide.check" -}}
 {{- $seen := dict "ROWTIDE_PIPELINE__NAME" "the chart (set pipeline.name)" "ROWTIDE_SERVICE__LISTEN" "the chart" "ROWTIDE_SERVICE__MONITORING_LISTEN" "the chart" -}}
+{{- $_ := set $seen "ROWTIDE_SERVICE__TOKENS_FILE" "the chart (set auth.existingSecret)" -}}
+{{- $_ := set $seen "ROWTIDE_TOKEN_FILE" "the chart (set auth.existingSecret)" -}}
 {{- range $list := list "env" "secretEnv" "extraEnv" -}}
 {{- range $each := index $.Values $list -}}
 {{- if hasKey $seen $each.name -}}
@@ -60,7 +62,7 @@ which every release has. */ -}}
 {{- end -}}
 {{- $_ := set $mounts .mount true -}}
 {{- end -}}
-{{- $volumes := dict "pipeline" "" "cache" "" "tmp" "" -}}
+{{- $volumes := dict "pipeline" "" "cache" "" "tmp" "" "tokens" "" -}}
 {{- range .Values.secretFiles -}}
 {{- $_ := set $volumes (printf "secret-%s" .mount) "" -}}
 {{- end -}}
@@ -121,6 +123,10 @@ which every release has. */ -}}
 {{- default (include "rowtide.fullname" .) .Values.pipeline.existingConfigMap -}}
 {{- end -}}
 
+{{- define "rowtide.tokensSecret" -}}
+{{- default (printf "%s-tokens" (include "rowtide.fullname" .)) .Values.auth.existingSecret -}}
+{{- end -}}
+
 {{- /* Takes a dict of image (values) and chart. */ -}}
 {{- define "rowtide.image" -}}
 {{- if .image.digest -}}
@@ -155,6 +161,10 @@ capabilities:
   value: 0.0.0.0:8080
 - name: ROWTIDE_SERVICE__MONITORING_LISTEN
   value: 0.0.0.0:8081
+- name: ROWTIDE_SERVICE__TOKENS_FILE
+  value: /etc/rowtide-tokens/tokens
+- name: ROWTIDE_TOKEN_FILE
+  value: /etc/rowtide-tokens/token
 {{- range .Values.env }}
 - name: {{ .name | quote }}
   value: {{ .value | quote }}
@@ -179,6 +189,9 @@ capabilities:
   mountPath: /var/cache/rowtide
 - name: tmp
   mountPath: /tmp
+- name: tokens
+  mountPath: /etc/rowtide-tokens
+  readOnly: true
 {{- range .Values.secretFiles }}
 - name: {{ printf "secret-%s" .mount | quote }}
   mountPath: {{ printf "/etc/rowtide-secrets/%s" .mount | quote }}
@@ -200,6 +213,10 @@ capabilities:
 - name: tmp
   emptyDir:
     sizeLimit: {{ .scratch.sizeLimit | quote }}
+- name: tokens
+  secret:
+    secretName: {{ include "rowtide.tokensSecret" .root | quote }}
+    defaultMode: 0440
 {{- range .root.Values.secretFiles }}
 - name: {{ printf "secret-%s" .mount | quote }}
   secret:

@@ -11,12 +11,13 @@ import typer
 
 from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile
-from rowtide.cli.service_url import ServiceUrl, ask, service_url
+from rowtide.cli.service_url import RunningService, ServiceUrl, TokenFile, ask, running_service
 from rowtide.plan.explain import explain as explained
 from rowtide.rowtime.text import time_text
 from rowtide.sql.pipeline import SqlSession
 
 if TYPE_CHECKING:
+    from rowtide.cli.service_url import RunningService
     from rowtide.plan.nodes import Node
     from rowtide.sql.pipeline import PlanStage
 
@@ -49,6 +50,7 @@ def explain(
         ),
     ] = None,
     service: ServiceUrl = None,
+    token_file: TokenFile = None,
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the plans, or the answer, as JSON.")] = False,
 ) -> None:
@@ -71,11 +73,11 @@ def explain(
         session = SqlSession()
         session.feed(read_text(pipeline), file=str(pipeline))
         if why_not is not None:
-            found = _asked(session, why_not, service, config)
+            found = _asked(session, why_not, running_service(service, config, token_file))
             typer.echo(json.dumps(found, indent=2) if as_json else "\n".join(_told(found)))
             return
         if why is not None:
-            found = _asked_why(session, *why, service, config)
+            found = _asked_why(session, *why, running_service(service, config, token_file))
             typer.echo(json.dumps(found, indent=2) if as_json else "\n".join(_told_why(found)))
             return
         stages = [(stage.name, _wanted(session, stage, relation)) for stage in session.stages]
@@ -100,17 +102,17 @@ def explain(
             before = nodes
 
 
-def _asked(session: SqlSession, relation: str, service: str | None, config: Path | None) -> Any:
+def _asked(session: SqlSession, relation: str, service: RunningService) -> Any:
     """Return the service's answer. A pump stands for what it writes to."""
     name = session.relation_name(relation)
-    return ask(service_url(service, config), "/why-not", relation=dict(session.pumps).get(name, name))
+    return ask(service, "/why-not", relation=dict(session.pumps).get(name, name))
 
 
-def _asked_why(session: SqlSession, relation: str, row: str, service: str | None, config: Path | None) -> Any:
+def _asked_why(session: SqlSession, relation: str, row: str, service: RunningService) -> Any:
     """Return the service's answer about a row. A pump stands for what it writes to."""
     name = session.relation_name(relation)
     name = dict(session.pumps).get(name, name)
-    return ask(service_url(service, config), "/why", patience_s=WHY_PATIENCE_S, relation=name, row=row)
+    return ask(service, "/why", patience_s=WHY_PATIENCE_S, relation=name, row=row)
 
 
 def _told_why(found: Any) -> list[str]:

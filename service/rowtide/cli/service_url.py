@@ -1,8 +1,12 @@
-"""Asking a running service: its URL, and one request for JSON."""
+"""Asking a running service: its URL, the token, and one request for JSON."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.error import HTTPError, URLError
@@ -11,6 +15,7 @@ from urllib.request import Request, urlopen
 
 import typer
 
+from rowtide.cli.errors import read_text
 from rowtide.config import load_settings
 from rowtide.errors import StatementError, TransientError
 
@@ -23,8 +28,88 @@ ServiceUrl = Annotated[
         show_default=False,
     ),
 ]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        help="File with the token for the service; by default ROWTIDE_TOKEN_FILE of the environment.",
+        metavar="FILE",
+        envvar="ROWTIDE_TOKEN_FILE",
+        show_default=False,
+        show_envvar=False,
+    ),
+]
 PATIENCE_S = 15.0
 """Longer than the service itself waits for its main loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningService:
+    """Where a service answers, and the token that it is asked with."""
+
+    url: str
+    token: str | None = None
+
+    def open(
+        self,
+        path: str,
+        parameters: Mapping[str, str],
+        *,
+        post: bool = False,
+        patience_s: float = PATIENCE_S,
+    ) -> AbstractContextManager[HTTPResponse]:
+        """Make a request.
+
+        Raises:
+          StatementError: the service refuses the request.
+          TransientError: it does not answer, is busy, or is not a Rowtide service.
+        """
+        query = f"?{urlencode(parameters)}" if parameters else ""
+        request = Request(f"{self.url}{path}{query}", method="POST" if post else "GET")
+        if self.token is not None:
+            # Not sent on to where an answer redirects.
+            request.add_unredirected_header("Authorization", f"Bearer {self.token}")
+        try:
+            response: HTTPResponse = urlopen(request, timeout=patience_s)
+        except HTTPError as error:
+            refused = _said(error.read())
+            if refused is None:
+                raise TransientError(
+                    f"{self.url} answered {error.code} to {path}", hint=IS_IT_OURS
+                ) from error
+            message, hint = refused
+            if error.code < 500:
+                raise StatementError(message, hint=hint) from error
+            raise TransientError(message, hint=hint) from error
+        except (URLError, TimeoutError, ConnectionError) as error:
+            reason = getattr(error, "reason", error)
+            raise TransientError(f"no service answers at {self.url}: {reason}", hint=IS_IT_OURS) from error
+        return response
+
+
+def running_service(given: str | None, config: Path | None, token_file: Path | None) -> RunningService:
+    """Return the service to ask.
+
+    Raises:
+      StatementError: the URL or the configuration is wrong, or the token file has no token.
+    """
+    token = None if token_file is None else read_token(token_file)
+    return RunningService(service_url(given, config), token)
+
+
+def read_token(file: Path) -> str:
+    """Return the token of a file that has nothing else.
+
+    Raises:
+      StatementError: the file cannot be read, or is not one word.
+    """
+    words = read_text(file).split()
+    if len(words) != 1 or not words[0].isascii():
+        raise StatementError(
+            f'file "{file}" is not a token',
+            hint="It has the token and nothing else; service.tokens_file is the file of the service.",
+        )
+    return words[0]
 
 
 def service_url(given: str | None, config: Path | None) -> str:
@@ -43,31 +128,27 @@ def service_url(given: str | None, config: Path | None) -> str:
     return given.rstrip("/")
 
 
-def ask(url: str, path: str, *, post: bool = False, patience_s: float = PATIENCE_S, **parameters: str) -> Any:
+def ask(
+    service: RunningService,
+    path: str,
+    *,
+    post: bool = False,
+    patience_s: float = PATIENCE_S,
+    **parameters: str,
+) -> Any:
     """Return what the service answers; ``post``: it is asked to do something.
 
     Raises:
       StatementError: it refuses the question.
-      TransientError: it is not there, is busy, or is no Rowtide service.
+      TransientError: it does not answer, is busy, or is not a Rowtide service.
     """
-    query = f"?{urlencode(parameters)}" if parameters else ""
-    try:
-        request = Request(f"{url}{path}{query}", method="POST" if post else "GET")
-        with urlopen(request, timeout=patience_s) as response:
+    with service.open(path, parameters, post=post, patience_s=patience_s) as response:
+        try:
             return json.load(response)
-    except HTTPError as error:
-        refused = _said(error.read())
-        if refused is None:
-            raise TransientError(f"{url} answered {error.code} to {path}", hint=IS_IT_OURS) from error
-        message, hint = refused
-        if error.code < 500:
-            raise StatementError(message, hint=hint) from error
-        raise TransientError(message, hint=hint) from error
-    except (URLError, TimeoutError, ConnectionError) as error:
-        reason = getattr(error, "reason", error)
-        raise TransientError(f"no service answers at {url}: {reason}", hint=IS_IT_OURS) from error
-    except ValueError as error:
-        raise TransientError(f"{url} did not answer with JSON", hint=IS_IT_OURS) from error
+        except ValueError as error:
+            raise TransientError(f"{service.url} did not answer with JSON", hint=IS_IT_OURS) from error
+        except (TimeoutError, ConnectionError) as error:
+            raise TransientError(f"{service.url} stopped answering: {error}", hint=IS_IT_OURS) from error
 
 
 IS_IT_OURS = "`rowtide run` starts one; --service or service.listen says where it is."

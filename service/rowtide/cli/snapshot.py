@@ -9,7 +9,7 @@ import typer
 
 from rowtide.cli.errors import shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, pipeline_name
-from rowtide.cli.service_url import ServiceUrl, ask, service_url
+from rowtide.cli.service_url import ServiceUrl, TokenFile, ask, running_service
 from rowtide.errors import StatementError
 
 EXAMPLE = "Example: rowtide snapshot pipeline.sql --service http://127.0.0.1:8080"
@@ -19,6 +19,7 @@ def snapshot(
     pipeline: PipelineFile,
     config: ConfigFile = None,
     service: ServiceUrl = None,
+    token_file: TokenFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write what was stored as JSON.")] = False,
 ) -> None:
     """Make the running service of a pipeline commit now, with a snapshot of its state.
@@ -29,14 +30,14 @@ def snapshot(
     busy.
     """
     with shown_to_user():
-        url, name = service_url(service, config), pipeline_name(pipeline, config)
-        running = ask(url, "/")["pipeline"]
+        asked, name = running_service(service, config, token_file), pipeline_name(pipeline, config)
+        running = ask(asked, "/")["pipeline"]
         if running != name:
             raise StatementError(
-                f'the service at {url} runs pipeline "{running}", not "{name}"',
+                f'the service at {asked.url} runs pipeline "{running}", not "{name}"',
                 hint="Pass the URL of the right service with --service.",
             )
-        told = ask(url, "/snapshot", post=True)
+        told = ask(asked, "/snapshot", post=True)
         if as_json:
             typer.echo(json.dumps(told, indent=2))
         else:

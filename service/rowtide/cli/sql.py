@@ -14,7 +14,7 @@ import typer
 from rowtide.cli.cells import cell, json_cell
 from rowtide.cli.errors import read_text, rendered, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile
-from rowtide.cli.service_url import ServiceUrl, service_url
+from rowtide.cli.service_url import RunningService, ServiceUrl, TokenFile, running_service
 from rowtide.cli.sql_engine import (
     EmbeddedEngine,
     ResultColumns,
@@ -52,6 +52,7 @@ def sql(
     ] = None,
     config: ConfigFile = None,
     service: ServiceUrl = None,
+    token_file: TokenFile = None,
     begin: Annotated[
         str,
         typer.Option("--from", help="Where to start reading topics.", metavar="earliest|TIME"),
@@ -75,7 +76,8 @@ def sql(
     Exit code 0: executed. 2: a statement is refused. 3: a broker or the service is down.
     """
     with shown_to_user():
-        engine = _engine(pipeline, config, service, begin, until_end=until_end, follow=follow)
+        asked = None if service is None else running_service(service, config, token_file)
+        engine = _engine(pipeline, config, asked, begin, until_end=until_end, follow=follow)
         show = _shower(as_json=as_json, limit=limit)
         if statements:
             for each in statements:
@@ -114,7 +116,7 @@ def split_statements(text: str) -> list[str]:
 def _engine(
     pipeline: Path | None,
     config: Path | None,
-    service: str | None,
+    service: RunningService | None,
     begin: str,
     *,
     until_end: bool,
@@ -126,8 +128,7 @@ def _engine(
             raise StatementError(
                 "a pipeline file cannot be combined with --service", hint="Leave out the file."
             )
-
-        return ServiceEngine(service_url(service, config), follow=follow)
+        return ServiceEngine(service, follow=follow)
     settings = load_settings(config)
     name = None if pipeline is None else settings.pipeline.name or pipeline.stem
     engine = EmbeddedEngine(settings, parse_begin(begin), SystemClock(), until_end=until_end, name=name)

@@ -10,10 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode
-from urllib.request import urlopen
 
+from rowtide.cli.service_url import RunningService
 from rowtide.clock import Clock
 from rowtide.config import Settings
 from rowtide.errors import BoundRegressionError, StatementError, TransientError
@@ -43,6 +41,8 @@ from rowtide_connectors.api import OffsetRange, PartitionReader
 
 RESULT = "RESULT"
 SYS_ERRORS = relation_name(ERRORS)
+QUERY_PATIENCE_S = 30.0
+"""A service says something every second while a query runs."""
 POLL_S = 0.2
 """How long one topic is waited for, so that several take turns and Ctrl-C is heard."""
 
@@ -289,30 +289,26 @@ class ServiceEngine:
     One on tables gives their contents; with ``follow`` it gives their changes, and goes on, too.
     """
 
-    def __init__(self, url: str, *, follow: bool = False) -> None:
-        self._url = url
+    def __init__(self, service: RunningService | str, *, follow: bool = False) -> None:
+        self._service = RunningService(service) if isinstance(service, str) else service
         self._follow = follow
 
     def execute(self, text: str) -> Iterator[QueryEvent]:
-
         if not is_query(text):
             raise StatementError(
                 "a running service takes queries only",
                 hint="Leave out --service to run statements that define relations.",
             )
+        asked = {"sql": text} if self._follow else {"sql": text, "once": "true"}
         try:
-            asked = {"sql": text} if self._follow else {"sql": text, "once": "true"}
-            with urlopen(f"{self._url}/query?{urlencode(asked)}", timeout=30) as response:
+            with self._service.open("/query", asked, patience_s=QUERY_PATIENCE_S) as response:
                 told = (_told(json.loads(line)) for line in response if line.strip())
                 yield from told if self._follow else _contents(told)
-        except HTTPError as error:
-            told = json.loads(error.read() or b"{}")
-            if error.code == 400:
-                raise StatementError(re.sub(r"^(\d+:\d+: )?error: ", "", str(told["error"]))) from error
-            raise TransientError(str(told.get("error", error)), hint=told.get("hint")) from error
-        except (URLError, TimeoutError, ConnectionError) as error:
-            reason = getattr(error, "reason", error)
-            raise TransientError(f"no service answers at {self._url}: {reason}") from error
+        except StatementError as error:
+            error.message = re.sub(r"^(\d+:\d+: )?error: ", "", error.message)
+            raise
+        except (TimeoutError, ConnectionError) as error:
+            raise TransientError(f"{self._service.url} stopped answering: {error}") from error
 
     def names(self) -> list[str]:
         """Nothing is known here."""

@@ -15,7 +15,7 @@ from rowtide.cli.cells import cell
 from rowtide.cli.errors import FAILED, shown_to_user
 from rowtide.cli.help_format import App
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst, opened
-from rowtide.cli.service_url import ServiceUrl, ask, service_url
+from rowtide.cli.service_url import ServiceUrl, TokenFile, ask, running_service
 from rowtide.errors import StatementError
 from rowtide.plan.outputs import table_nodes
 from rowtide.rowtime.text import time_text
@@ -79,6 +79,7 @@ def show(
     relation: Annotated[str, typer.Argument(help="An engine table, named as in SQL.", metavar="TABLE")],
     config: ConfigFile = None,
     service: ServiceUrl = None,
+    token_file: TokenFile = None,
     limit: Annotated[int, typer.Option(help="Maximum number of rows.", min=1)] = 100,
     as_json: AsJson = False,
 ) -> None:
@@ -90,7 +91,8 @@ def show(
     with shown_to_user(), opened(pipeline, config) as (found, _):
         name = relation_name(relation)
         if service is not None:
-            told = ask(service_url(service, config), "/table", relation=name, limit=str(limit))
+            asked = running_service(service, config, token_file)
+            told = ask(asked, "/table", relation=name, limit=str(limit))
         else:
             told = _in_snapshot(found, name, limit)
         if as_json:

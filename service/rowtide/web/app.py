@@ -20,13 +20,14 @@ from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from rowtide.clock import Clock
 from rowtide.errors import RowtideError, StatementError, TransientError
 from rowtide.metrics import Metrics
+from rowtide.web.access import Access, Page
 from rowtide.web.query import QueryRunner, query_handler
 from rowtide.web.status import JsonAnswer, PipelineStatus, Status, WhyNot
+from rowtide.web.tokens import Role
 
 TABLE_ROWS = 100
 """Rows of a table that are given unless more are asked for."""
@@ -53,35 +54,49 @@ def build_app(
     snapshot: Callable[[], JsonAnswer] | None = None,
     contents: Callable[[str, int], JsonAnswer] | None = None,
     query: QueryRunner | None = None,
+    access: Access | None = None,
 ) -> Starlette:
-    """Return the ASGI application; ``clock`` must be the one that the pipeline beats by."""
+    """Return the ASGI application; ``clock`` must be the one that the pipeline beats by.
+
+    ``access`` says who may ask; without it everyone may.
+    """
     health = _Health(status, metrics, clock, beat_limit_s)
-    routes = [Route("/", _root(status, version)), *health.routes()]
+    pages = [Page("/", Role.READ, _root(status, version)), *health.pages(metrics_role=Role.READ)]
     if why_not is not None:
-        routes.append(Route("/why-not", _answering(lambda request: why_not(_relation(request)))))
+        pages.append(Page("/why-not", Role.READ, _answering(lambda request: why_not(_relation(request)))))
     if why is not None:
-        routes.append(
-            Route(
+        pages.append(
+            Page(
                 "/why",
+                Role.READ,
                 _answering(lambda request: why(_relation(request), _given(request, "row"))),
             )
         )
     if snapshot is not None:
-        routes.append(Route("/snapshot", _answering(lambda _request: snapshot()), methods=["POST"]))
+        pages.append(Page("/snapshot", Role.OPERATE, _answering(lambda _request: snapshot()), "POST"))
     if contents is not None:
-        routes.append(
-            Route("/table", _answering(lambda request: contents(_relation(request), _limit(request))))
+        pages.append(
+            Page(
+                "/table",
+                Role.READ,
+                _answering(lambda request: contents(_relation(request), _limit(request))),
+            )
         )
     if query is not None:
-        routes.append(Route("/query", query_handler(query)))
-    return Starlette(routes=routes)
+        pages.append(Page("/query", Role.READ, query_handler(query)))
+    return _application(pages, access or Access())
 
 
 def build_monitoring_app(
     status: Status, metrics: Metrics, clock: Clock, *, beat_limit_s: float = BEAT_LIMIT_S
 ) -> Starlette:
     """Return the ASGI application of the monitoring listener: health, readiness and metrics, nothing else."""
-    return Starlette(routes=_Health(status, metrics, clock, beat_limit_s).routes())
+    health = _Health(status, metrics, clock, beat_limit_s)
+    return _application(health.pages(metrics_role=None), Access())
+
+
+def _application(pages: Sequence[Page], access: Access) -> Starlette:
+    return Starlette(routes=[page.route(access) for page in pages])
 
 
 def _root(status: Status, version: str) -> AsyncHandler:
@@ -115,12 +130,12 @@ class _Health:
         self._clock = clock
         self._beat_limit_s = beat_limit_s
 
-    def routes(self) -> list[Route]:
-        """Return the routes of both listeners."""
+    def pages(self, *, metrics_role: Role | None) -> list[Page]:
+        """Return the pages that both listeners have: probes carry no token."""
         return [
-            Route("/healthz", self.healthz),
-            Route("/readyz", self.readyz),
-            Route("/metrics", self.metrics_text),
+            Page("/healthz", None, self.healthz),
+            Page("/readyz", None, self.readyz),
+            Page("/metrics", metrics_role, self.metrics_text),
         ]
 
     async def healthz(self, _request: Request) -> Response:

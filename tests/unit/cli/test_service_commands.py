@@ -20,9 +20,11 @@ from rowtide.metrics import Metrics
 from rowtide.operators.contract import Account
 from rowtide.plan.nodes.node import BY_CONDITION
 from rowtide.rowtime.text import length_text
+from rowtide.runtime.inspect.state import SnapshotTaken
 from rowtide.runtime.inspect.status import StatusBoard
 from rowtide.runtime.inspect.why_not import Cause, SilenceExplanation
 from rowtide.web import WebServer, build_app
+from rowtide.web.access import access_of
 from rowtide_connectors.memory import memory_broker
 
 SQL = """
@@ -53,6 +55,12 @@ class Files:
         for number in range(20):
             value = b'{"sensor":"s","amount":%d}' % number if number != 7 else b"{broken"
             self.broker.produce("readings", [value], timestamps=[1_000 * number], partition=number % 2)
+
+    def tokens(self) -> Path:
+        file = self.sql.with_name("tokens")
+        file.write_text("looker read looker-looker-looker\nops operate operations-operations\n")
+        file.chmod(0o600)
+        return file
 
     def call(self, *command: str, code: int = 0) -> str:
         name, *arguments = command
@@ -240,6 +248,42 @@ def test_committed_errors_are_a_table_of_the_prompt(files: Files) -> None:
     (row,) = files.call("sql", "-e", "SELECT * FROM SYS.ERRORS", "--json").splitlines()
     assert json.loads(row)["ROW_TIME"] == 7_000
     assert "belongs to the system" in files.call("sql", "-e", "DROP TABLE SYS.ERRORS", code=2)
+
+
+def test_an_open_port_without_tokens_is_refused_and_nothing_starts(files: Files) -> None:
+    refused = files.call("run", "--until-end", "--listen", "0.0.0.0:0", code=2)
+    assert 'other machines can reach the API at "0.0.0.0:0", and no tokens are set' in refused
+    assert "hint: Set service.tokens_file" in refused
+    assert not files.database.exists()
+    for setting in ("allow_anonymous = true", f'tokens_file = "{files.tokens()}"'):
+        files.config.write_text(
+            CONFIG.format(file=files.database).replace("listen =", f"{setting}\nlisten =")
+        )
+        files.call("run", "--until-end", "--listen", "0.0.0.0:0")
+
+
+def test_commands_send_the_token_of_their_file(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    board = StatusBoard("readings", SystemClock(), lambda _phase: None)
+    access = access_of("0.0.0.0:0", str(files.tokens()), allow_anonymous=False)
+    taken = SnapshotTaken("readings", 3, 10, 0.5)
+    pages = build_app(board, Metrics(), SystemClock(), version="1", snapshot=lambda: taken, access=access)
+    web = WebServer(pages, "127.0.0.1:0")
+    web.start()
+    try:
+        command = ("snapshot", "--service", web.url)
+        assert "a token is missing" in files.call(*command, code=2)
+        for name, said in (("looker", "needs operate"), ("stranger", "the token is invalid")):
+            file = files.sql.with_name(name)
+            file.write_text(f"{name}-{name}-{name}\n")
+            assert said in files.call(*command, "--token-file", str(file), code=2)
+        assert "is not a token" in files.call(*command, "--token-file", str(files.tokens()), code=2)
+        file = files.sql.with_name("operations")
+        file.write_text("operations-operations\n")
+        assert "stored with commit 3" in files.call(*command, "--token-file", str(file))
+        monkeypatch.setenv("ROWTIDE_TOKEN_FILE", str(file))
+        assert "stored with commit 3" in files.call(*command)
+    finally:
+        web.stop()
 
 
 class Answering:

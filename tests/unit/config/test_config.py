@@ -101,6 +101,7 @@ username = {{ env = "WHO" }}
         ('[commit]\ninterval_ms = "x"', 'is "x": it must be a whole number', (2, 1), None),
         ("[commit]\ninterval_ms = true", "is True: it must be a whole number", (2, 1), None),
         ("[pipeline]\nname = 3", "is 3: it must be text", (2, 1), None),
+        ("[service]\nallow_anonymous = 1", "is 1: it must be true or false", (2, 1), None),
         ('[log]\nlevel = "loud"', "it must be one of debug, info, warning, error", (2, 1), None),
         ("commit = 3", '"commit" is a value, not a section', (1, 1), None),
         ("[servers]\nk = 3", '"servers.k" is a value, not a section', (2, 1), None),
@@ -135,12 +136,20 @@ def test_what_is_wrong_in_the_file_is_named_with_its_place(
         ("ROWTIDE_COMIT__INTERVAL_MS", "1", 'Did you mean "ROWTIDE_COMMIT__INTERVAL_MS"?'),
         ("ROWTIDE_SERVERS__K", "1", '"ROWTIDE_SERVERS__K" is not a setting'),
         ("ROWTIDE_COMMIT__INTERVAL_MS", "soon", '"ROWTIDE_COMMIT__INTERVAL_MS" is "soon"'),
+        ("ROWTIDE_SERVICE__ALLOW_ANONYMOUS", "yes", "it must be true or false"),
     ],
 )
 def test_a_wrong_variable_is_named(variable: str, text: str, message: str) -> None:
     with pytest.raises(StatementError) as caught:
         load_settings(None, {variable: text})
     assert message in caught.value.render()
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_a_switch_is_true_or_false_in_the_file_and_in_the_environment(tmp_path: Path, value: bool) -> None:
+    text = str(value).lower()
+    assert settings(tmp_path, f"[service]\nallow_anonymous = {text}").service.allow_anonymous is value
+    assert load_settings(None, {"ROWTIDE_SERVICE__ALLOW_ANONYMOUS": text}).service.allow_anonymous is value
 
 
 def test_other_variables_are_nobodys_business() -> None:

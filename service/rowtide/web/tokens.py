@@ -1,0 +1,159 @@
+"""Tokens of those who may call the API: a file with a line ``NAME ROLE TOKEN`` for each.
+
+TOKEN is the token itself, or ``sha256:`` and the SHA-256 of it in hexadecimal; ``#`` begins a comment. The file is
+read again when it changes. While it is invalid, the API answers no one who needs a token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import stat
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+import structlog
+
+from rowtide.errors import SourceSpan, StatementError, TransientError
+
+HASHED = "sha256:"
+SHORTEST_TOKEN = 16
+"""Characters: no one guesses so many random ones by asking."""
+WORTHLESS = stat.S_IRWXO | stat.S_IWGRP
+"""Permissions that let others read the tokens or replace them; a group may read, as in mounted Secrets."""
+
+_log = structlog.get_logger("rowtide")
+
+
+class Role(IntEnum):
+    """What a caller may do; each role includes those before it."""
+
+    READ = 1
+    """Look: status, metrics, rows, queries, explanations."""
+    OPERATE = 2
+    """Make the service do something: store a snapshot."""
+    ADMIN = 3
+    """Everything, also what later versions add for administrators."""
+
+    @property
+    def label(self) -> str:
+        """Return the role as it is written in a token file."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who makes a request."""
+
+    name: str
+    role: Role
+
+
+class TokenFile:
+    """The callers of one token file; used by one thread.
+
+    Raises:
+      StatementError: the file cannot be read, others may read it, or a line is invalid.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = self._signature()
+        self._callers: dict[bytes, Caller] | None = self._read()
+
+    def caller(self, token: str) -> Caller | None:
+        """Return whose token it is; None: no one's.
+
+        Raises:
+          TransientError: the file has changed and is invalid.
+        """
+        self._refresh()
+        if self._callers is None:
+            raise TransientError(
+                "the service cannot read its tokens", hint="The log of the service says why."
+            )
+        given, found = _digest(token), None
+        for digest, caller in self._callers.items():
+            # All are compared, so that the time tells nothing.
+            if hmac.compare_digest(digest, given):
+                found = caller
+        return found
+
+    def _refresh(self) -> None:
+        """Read the file again if it is not the one that was read last."""
+        now = self._signature()
+        if now == self._seen:
+            return
+        self._seen = now
+        try:
+            self._callers = self._read()
+        except StatementError as error:
+            self._callers = None
+            _log.error("tokens_invalid", file=str(self._path), error=error.render())
+        else:
+            _log.info("tokens_changed", file=str(self._path), callers=len(self._callers))
+
+    def _signature(self) -> tuple[int, ...]:
+        """Return what differs when the file is another one; empty while it cannot be looked at."""
+        try:
+            found = self._path.stat()
+        except OSError:
+            return ()
+        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+
+    def _read(self) -> dict[bytes, Caller]:
+        try:
+            mode = self._path.stat().st_mode
+            text = self._path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise StatementError(f'token file "{self._path}" cannot be read: {error}') from error
+        if mode & WORTHLESS:
+            raise StatementError(
+                f'token file "{self._path}" has permissions {stat.S_IMODE(mode):04o}: others may read or change it',
+                hint=f"chmod 600 {self._path}",
+            )
+        found: dict[bytes, Caller] = {}
+        for number, line in enumerate(text.splitlines(), start=1):
+            words = line.partition("#")[0].split()
+            if not words:
+                continue
+            digest, caller = self._entry(words, number)
+            if digest in found:
+                raise self._invalid(number, "the token appears twice", "Every line has its own token.")
+            found[digest] = caller
+        if not found:
+            raise StatementError(f'token file "{self._path}" has no token', hint=HOW)
+        return found
+
+    def _entry(self, words: list[str], number: int) -> tuple[bytes, Caller]:
+        roles = {role.label: role for role in Role}
+        if len(words) != 3:
+            raise self._invalid(number, "the line does not have three words", HOW)
+        name, role, token = words
+        if role not in roles:
+            raise self._invalid(number, f'role "{role}" does not exist', f"Available: {', '.join(roles)}.")
+        caller = Caller(name, roles[role])
+        if not token.startswith(HASHED):
+            if len(token) < SHORTEST_TOKEN:
+                raise self._invalid(
+                    number, f'the token of "{name}" has fewer than {SHORTEST_TOKEN} characters', HOW
+                )
+            return _digest(token), caller
+        if not re.fullmatch(r"[0-9a-f]{64}", digest := token.removeprefix(HASHED)):
+            raise self._invalid(
+                number, f'the hash of "{name}" is not a SHA-256 in hexadecimal', "printf %s TOKEN | sha256sum"
+            )
+        return bytes.fromhex(digest), caller
+
+    def _invalid(self, number: int, message: str, hint: str) -> StatementError:
+        # Without the text: it has the token.
+        return StatementError(message, place=SourceSpan(number, 1), file=str(self._path), hint=hint)
+
+
+HOW = "Write lines such as: operations operate TOKEN. `openssl rand -hex 32` makes a token."
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

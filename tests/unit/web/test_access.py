@@ -1,0 +1,253 @@
+"""Who may ask for what: every page has a role, tokens are checked, and an open port without tokens is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Route
+from structlog.testing import capture_logs
+
+from rowtide.errors import StatementError
+from rowtide.metrics import Metrics
+from rowtide.web import build_app, build_monitoring_app
+from rowtide.web.access import Access, access_of, is_loopback
+from rowtide.web.tokens import Role, TokenFile
+from web_kit import Pipeline, StoppedClock
+
+TOKENS = {role: f"the-token-of-{role.label}-0123456789" for role in Role}
+OPEN = {"/healthz", "/readyz"}
+"""Pages that probes ask for, without a token."""
+ROLES = {
+    "/": Role.READ,
+    "/metrics": Role.READ,
+    "/table": Role.READ,
+    "/query": Role.READ,
+    "/why": Role.READ,
+    "/why-not": Role.READ,
+    "/snapshot": Role.OPERATE,
+}
+
+
+class Given:
+    def to_json(self) -> Mapping[str, object]:
+        return {}
+
+
+def whole_app(access: Access) -> Starlette:
+    """Return the application with every page that there is."""
+
+    def query(_sql: str, _once: bool) -> Any:
+        raise StatementError("planned")
+
+    return build_app(
+        Pipeline(),
+        Metrics(),
+        StoppedClock(),
+        version="1",
+        why_not=lambda _: Given(),
+        why=lambda _relation, _row: Given(),
+        snapshot=Given,
+        contents=lambda _relation, _limit: Given(),
+        query=query,
+        access=access,
+    )
+
+
+def asked(app: Starlette, method: str, path: str, token: str | None = None) -> httpx.Response:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+            return await client.request(method, path, headers=headers)
+
+    return asyncio.run(ask())
+
+
+def tokens_in(folder: Path, *lines: str, mode: int = 0o600) -> Path:
+    file = folder / "tokens"
+    file.write_text("\n".join(lines) + "\n")
+    file.chmod(mode)
+    return file
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    hashed = hashlib.sha256(TOKENS[Role.READ].encode()).hexdigest()
+    return tokens_in(
+        tmp_path,
+        "# who may call",
+        f"looker read sha256:{hashed}",
+        "",
+        f"operations operate {TOKENS[Role.OPERATE]}  # on call",
+        f"chief admin {TOKENS[Role.ADMIN]}",
+    )
+
+
+def routes_of(app: Starlette) -> list[tuple[str, str]]:
+    found = []
+    for route in app.routes:
+        assert isinstance(route, Route), f"{route} is not a page with a role"
+        found += [(method, route.path) for method in sorted(route.methods or ())]
+    return found
+
+
+def test_every_page_needs_its_role_and_a_request_without_it_is_refused(tokens: Path) -> None:
+    app = whole_app(Access(TokenFile(tokens)))
+    routes = routes_of(app)
+    assert {path for _, path in routes} == {*ROLES, *OPEN}
+    for method, path in routes:
+        if path in OPEN:
+            assert asked(app, method, path).status_code == 200
+            continue
+        for token in (None, "", "nonsense", TOKENS[Role.READ][:-1], hashlib.sha256(b"x").hexdigest()):
+            refused = asked(app, method, path, token)
+            assert (refused.status_code, refused.headers["www-authenticate"]) == (
+                401,
+                'Bearer realm="rowtide"',
+            )
+        for role, token in TOKENS.items():
+            status = asked(app, method, path, token).status_code
+            assert (status == 403) == (role < ROLES[path]), (method, path, role)
+            assert status != 401
+
+
+def test_the_monitoring_listener_asks_for_no_token() -> None:
+    app = build_monitoring_app(Pipeline(), Metrics(), StoppedClock())
+    for method, path in routes_of(app):
+        assert asked(app, method, path).status_code == 200
+
+
+def test_a_refusal_says_what_is_missing_and_never_the_token(tokens: Path) -> None:
+    app = whole_app(Access(TokenFile(tokens)))
+    refused = asked(app, "POST", "/snapshot", TOKENS[Role.READ])
+    assert refused.json()["error"] == '"looker" has role read, and /snapshot needs operate'
+    for answer in (refused, asked(app, "GET", "/", "nonsense-nonsense")):
+        assert TOKENS[Role.READ] not in answer.text
+        assert "nonsense-nonsense" not in answer.text
+
+
+def test_other_schemes_are_no_token(tokens: Path) -> None:
+    app = whole_app(Access(TokenFile(tokens)))
+
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://h") as client:
+            return await client.get("/", headers={"Authorization": f"Basic {TOKENS[Role.ADMIN]}"})
+
+    assert asyncio.run(ask()).status_code == 401
+
+
+def test_a_changed_file_counts_at_once_and_an_invalid_one_lets_no_one_in(tokens: Path) -> None:
+    app = whole_app(Access(TokenFile(tokens)))
+    former, newer = TOKENS[Role.OPERATE], "a-token-that-came-later"
+    with capture_logs() as logs:
+        tokens_in(tokens.parent, f"operations operate {newer}")
+        assert asked(app, "GET", "/", newer).status_code == 200
+        assert asked(app, "GET", "/", former).status_code == 401
+        tokens_in(tokens.parent, "operations operate short")
+        for _ in range(2):
+            assert asked(app, "GET", "/", newer).status_code == 503
+        tokens.unlink()
+        assert asked(app, "GET", "/", newer).status_code == 503
+        tokens_in(tokens.parent, f"operations operate {newer}")
+        assert asked(app, "GET", "/", newer).status_code == 200
+    events = [each["event"] for each in logs]
+    assert events == ["tokens_changed", "tokens_invalid", "tokens_invalid", "tokens_changed"]
+    assert newer not in str(logs)
+
+
+def test_a_file_that_is_replaced_by_one_of_the_same_size_and_time_counts(tokens: Path) -> None:
+    """As Kubernetes changes a mounted Secret: by another file under the same name."""
+    read = TokenFile(tokens)
+    other = tokens.with_name("other")
+    other.write_text(tokens.read_text().replace(TOKENS[Role.ADMIN], TOKENS[Role.ADMIN][::-1]))
+    other.chmod(0o600)
+    found = tokens.stat()
+    os.utime(other, ns=(found.st_atime_ns, found.st_mtime_ns))
+    other.replace(tokens)
+    assert read.caller(TOKENS[Role.ADMIN]) is None
+    assert read.caller(TOKENS[Role.ADMIN][::-1]) is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("operations operate", "does not have three words"),
+        ("operations operate one two-two-two-two-two", "does not have three words"),
+        ("operations root a-token-that-is-long", 'role "root" does not exist'),
+        ("operations operate a-short-token", "fewer than 16 characters"),
+        ("operations operate sha256:abc", "is not a SHA-256"),
+        ("operations operate sha256:" + "A" * 64, "is not a SHA-256"),
+        ("# nothing else", "has no token"),
+    ],
+)
+def test_an_invalid_file_is_refused_with_its_line_and_without_its_text(
+    tmp_path: Path, line: str, said: str
+) -> None:
+    with pytest.raises(StatementError, match=said) as refused:
+        TokenFile(tokens_in(tmp_path, "", line))
+    assert refused.value.hint is not None
+    for word in line.split()[2:]:
+        assert word not in refused.value.render()
+
+
+def test_a_token_of_two_callers_is_refused(tmp_path: Path) -> None:
+    same = hashlib.sha256(TOKENS[Role.READ].encode()).hexdigest()
+    file = tokens_in(tmp_path, f"one read {TOKENS[Role.READ]}", f"two admin sha256:{same}")
+    with pytest.raises(StatementError, match="appears twice") as refused:
+        TokenFile(file)
+    assert refused.value.place is not None
+    assert refused.value.place.line == 2
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o602, 0o620, 0o601])
+def test_a_file_that_others_can_read_or_change_is_refused(tmp_path: Path, mode: int) -> None:
+    file = tokens_in(tmp_path, f"one read {TOKENS[Role.READ]}", mode=mode)
+    with pytest.raises(StatementError, match="others may read or change it") as refused:
+        TokenFile(file)
+    assert refused.value.hint == f"chmod 600 {file}"
+
+
+def test_a_group_may_read_a_mounted_secret(tmp_path: Path) -> None:
+    file = tokens_in(tmp_path, f"one read {TOKENS[Role.READ]}", mode=0o440)
+    assert TokenFile(file).caller(TOKENS[Role.READ]) is not None
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("localhost", True),
+        ("", False),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("192.0.2.1", False),
+        ("host.example", False),
+        ("127.0.0.1.example", False),
+    ],
+)
+def test_only_this_machine_reaches_a_loopback_address(host: str, here: bool) -> None:
+    assert is_loopback(host) == here
+    listen = f"[{host}]:8080" if ":" in host else f"{host}:8080"
+    if here:
+        assert asked(whole_app(access_of(listen, None, allow_anonymous=False)), "GET", "/").status_code == 200
+    else:
+        with pytest.raises(StatementError, match="no tokens are set") as refused:
+            access_of(listen, None, allow_anonymous=False)
+        assert "service.tokens_file" in str(refused.value.hint)
+        assert asked(whole_app(access_of(listen, None, allow_anonymous=True)), "GET", "/").status_code == 200
+
+
+def test_tokens_count_at_a_loopback_address_too(tokens: Path) -> None:
+    app = whole_app(access_of("127.0.0.1:8080", str(tokens), allow_anonymous=True))
+    assert asked(app, "GET", "/").status_code == 401
