@@ -13,6 +13,7 @@ from rowtide.clock import SystemClock
 from rowtide.metrics import Metrics
 from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.live.live import Pace
+from rowtide.runtime.live.query_work import QueryLimits
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
@@ -20,7 +21,7 @@ from rowtide.web import WebServer, build_app
 
 
 @contextmanager
-def served(file: Path) -> Iterator[str]:
+def served(file: Path, limits: QueryLimits | None = None) -> Iterator[str]:
     """Run a pipeline file, named after its stem; give where its pages are once it has committed rows."""
     stop = threading.Event()
     clock = SystemClock()
@@ -44,7 +45,7 @@ def served(file: Path) -> Iterator[str]:
             version="0",
             snapshot=service.requests.snapshot,
             contents=service.requests.contents,
-            query=query_of(file, service.requests),
+            query=query_of(file, service.requests, limits),
         )
         web = WebServer(pages, "127.0.0.1:0")
         web.start()

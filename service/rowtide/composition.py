@@ -18,6 +18,7 @@ from rowtide.runtime.inspect.requests import Requests
 from rowtide.runtime.inspect.why_answer import RowExplanation
 from rowtide.runtime.live.observing import MetricsObserver
 from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.live.query_work import QueryLimits
 from rowtide.runtime.pipeline import Pipeline
 from rowtide.runtime.service import Service
 from rowtide.startup import leave_pandas_out
@@ -155,6 +156,12 @@ def _running(
         queue_messages=settings.limits.queue_messages,
         queue_bytes=settings.limits.queue_bytes,
     )
+
+
+def query_limits(settings: Settings) -> QueryLimits:
+    """Return what a query of the API may take."""
+    limits = settings.limits
+    return QueryLimits(limits.query_s, limits.query_bytes, limits.query_rows)
 
 
 def _has_models(plan: Plan) -> bool:

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rowtide import config_texts
 from rowtide.errors import SourceSpan, StatementError
 
 ENV_PREFIX = "ROWTIDE_"
@@ -147,7 +148,7 @@ class CheckpointSettings:
 
 @dataclass(frozen=True, slots=True)
 class LimitsSettings:
-    """Limits of memory. The service stops reading while one is reached."""
+    """Limits of memory, at which the service stops reading, and of a query over HTTP."""
 
     held_rows: int = field(
         default=2_000_000,
@@ -169,6 +170,26 @@ class LimitsSettings:
     queue_bytes: int = field(
         default=64 * 1024 * 1024,
         metadata=_means("maximum bytes of one stream that are read and wait for the engine", at_least=1),
+    )
+    query_s: float = field(
+        default=30.0,
+        metadata=_means(
+            "seconds in which a query of the API must have processed what is there; one that goes on takes as "
+            "long as it wants after that",
+            at_least=0.1,
+        ),
+    )
+    query_bytes: int = field(
+        default=256 * 1024 * 1024,
+        metadata=_means(
+            "bytes that a query of the API may take beyond a copy of the state that it reads, in a process of "
+            "its own; up to 8 queries run at a time",
+            at_least=1024 * 1024,
+        ),
+    )
+    query_rows: int = field(
+        default=1_000_000,
+        metadata=_means("rows that a query of the API may have, if it does not go on", at_least=1),
     )
 
 
@@ -508,86 +529,24 @@ def _nearest(name: str, known: Sequence[str]) -> str:
     return f'Did you mean "{near[0]}"?' if near else f"Available: {', '.join(known) or 'none'}."
 
 
-HEAD = """\
-# Configuration
-
-`rowtide run PIPELINE.sql --config FILE` reads settings from a TOML file. Environment variables override the
-file. Unknown names are refused. `python -m rowtide.config` writes this page, and a test checks that it is
-current.
-
-```toml
-[commit]
-interval_ms = 500
-
-[servers.warehouse]            # CREATE SERVER warehouse ...
-url = "postgresql://rowtide@db.example/warehouse"
-password = { env = "PGPASSWORD" }
-
-[streams.orders]               # CREATE FOREIGN STREAM orders ...
-topic = "orders-test"
-
-[servers.k]
-"sasl.password" = { file = "/run/secrets/kafka" }
-```
-
-To keep a secret out of this file, refer to an environment variable, `{ env = "NAME" }`, or to a file,
-`{ file = "/path" }`. Such a value is never shown.
-"""
-
-OBJECTS_HEAD = """
-## Options in place of those in SQL
-
-| section | replaces | environment variable |
-|---|---|---|
-"""
-
-OBJECTS_TAIL = """
-* Names fold as in SQL. A name that the pipeline does not have is refused.
-* A further `__` in a variable's name means a dot: `ROWTIDE_SERVERS__K__SASL__PASSWORD` is the option
-  `sasl.password` of server `k`.
-* Values from variables are never shown.
-"""
-
-
-MEMORY = """
-## What is held in memory
-
-A pipeline holds the state that its queries need (open windows, tables, rows that a join may still match), and
-input that it has read but not processed. Each part of this input has a limit. The rest stays in the log:
-
-* Messages in the Kafka client, for each foreign stream with all of its partitions: the server's option
-  `buffer_kbytes` ({buffer_kbytes} KiB), plus one response of each broker, `fetch_kbytes`
-  ({fetch_kbytes} KiB, compressed).
-* Messages that are read and wait for the engine, for each foreign stream: `limits.queue_bytes` and
-  `limits.queue_messages`. The engine may hold the same number again.
-* Messages since the last commit, for the raw bytes of error rows: `commit.max_bytes` and `commit.max_rows`.
-* Rows that wait for another partition or stream: `limits.held_rows` and `limits.held_bytes`. Above these
-  limits, the partitions ahead are paused.
-
-The client holds no messages of a paused partition: it drops fetched messages, and fetches them again when the
-partition resumes. Bytes are those of message values. Plan memory of four times the sum of the limits, because a
-value exists as bytes, as a row, and as copies during conversion.
-"""
-
-
 def _memory() -> str:
     from rowtide_connectors.kafka.connector import BUFFER_KBYTES, FETCH_KBYTES
 
-    return MEMORY.format(buffer_kbytes=BUFFER_KBYTES, fetch_kbytes=FETCH_KBYTES)
+    return config_texts.MEMORY.format(buffer_kbytes=BUFFER_KBYTES, fetch_kbytes=FETCH_KBYTES)
 
 
 def configuration_page() -> str:
     """Return the reference as Markdown."""
-    lines = [HEAD]
+    lines = [config_texts.HEAD]
     hints = typing.get_type_hints(Settings)
     for section in _SECTIONS:
         lines.append(f"\n## [{section}]\n\n{hints[section].__doc__}\n\n")
         lines.append("| setting | type | default | meaning | environment variable |\n|---|---|---|---|---|\n")
         lines += [_row(setting) for setting in SETTINGS if setting.section == section]
-    lines.append(OBJECTS_HEAD)
+    lines.append(config_texts.OBJECTS_HEAD)
     for kind, meaning in OBJECTS.items():
         lines.append(f"| `[{kind}.NAME]` | {meaning} | `{ENV_PREFIX}{kind.upper()}__NAME__OPTION` |\n")
-    lines += [OBJECTS_TAIL, _memory()]
+    lines += [config_texts.OBJECTS_TAIL, _memory()]
     return "".join(lines)
 
 

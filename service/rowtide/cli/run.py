@@ -15,7 +15,7 @@ from rowtide.cli.asked_row import why_of
 from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
 from rowtide.cli.version import program_version
-from rowtide.composition import RunOptions, build_process
+from rowtide.composition import RunOptions, build_process, query_limits
 from rowtide.runtime.commit.retry import StoppedError
 from rowtide.runtime.live.stopping import StopSignals
 from rowtide.runtime.recovery.begin import parse_begin
@@ -24,6 +24,7 @@ from rowtide.sql.pipeline import SqlSession
 if TYPE_CHECKING:
     from rowtide.runtime.inspect.requests import Requests
     from rowtide.runtime.live.following import Follower
+    from rowtide.runtime.live.query_work import QueryLimits
     from rowtide.web.query import QueryRunner
 
 EXAMPLE = "Example: rowtide run pipeline.sql --config config.toml --from '2026-01-31 12:00:00'"
@@ -95,7 +96,7 @@ def run(
             version=program_version(),
             stopping=signals.is_set,
             why=why_of(pipeline, config),
-            query_of=lambda requests: query_of(pipeline, requests),
+            query_of=lambda requests: query_of(pipeline, requests, query_limits(settings)),
         )
         service = process.service
         with process.serving() as urls:
@@ -107,7 +108,7 @@ def run(
             typer.echo("\n".join(summary.lines(str(pipeline))))
 
 
-def query_of(file: Path, requests: Requests) -> QueryRunner:
+def query_of(file: Path, requests: Requests, limits: QueryLimits | None = None) -> QueryRunner:
     """Return what plans a query over the pipeline's relations, as they are now, and lets it look on."""
     statements = read_text(file)
 
@@ -118,10 +119,21 @@ def query_of(file: Path, requests: Requests) -> QueryRunner:
         made.feed(statements, file=str(file))
         return made
 
-    def query(text: str, once: bool) -> tuple[Follower, bool, tuple[bool, ...]]:
+    def query(text: str, once: bool) -> Follower:
+        from rowtide.runtime.live.following import Question
+        from rowtide.runtime.live.query_work import QueryLimits
+
         listing = session().listing(text)
         if not once:
             listing = replace(listing, node=session().query(text), order=())
-        return requests.follow(listing.node, once=once and listing.changes), listing.changes, listing.order
+        return requests.follow(
+            Question(
+                listing.node,
+                listing.changes,
+                tuple(listing.order),
+                once=once and listing.changes,
+                limits=limits or QueryLimits(),
+            )
+        )
 
     return query

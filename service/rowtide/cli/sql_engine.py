@@ -336,6 +336,8 @@ def _told(line: Mapping[str, Any]) -> QueryEvent:
         return ResultColumns(tuple(line["columns"]), tuple(line["types"]), bool(line["changes"]))
     if "row" in line:
         return ResultRow(line["op"], line["rowtime"], line["row"])
+    if line.get("failed"):
+        raise StatementError(line["error"], hint=line["hint"])
     return ResultNote(str(line.get("ended") or line.get("error")))
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from rowtide.errors import BoundRegressionError
 from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.gates import Gates, Target
+from rowtide.flow.image import FlowImage, WaitingRows
 from rowtide.flow.meetings import bounds_met
 from rowtide.flow.program import Program, Step
 from rowtide.flow.succession import (
@@ -376,6 +377,21 @@ class Flow:
             self._circuit.bounds[keys[key]] = bound
         for row in snapshot[ENTRANCES]["promised"].to_pylist():
             self._promised[row["relation"], row["partition"]] = row["bound"]
+
+    def image(self) -> FlowImage:
+        """Return all that this flow begins with, for another process; called before the first ``drain``."""
+        waiting = {
+            at: [WaitingRows.of(arrival) for arrival in entrance.pending]
+            for at, entrance in self._entrances.items()
+            if entrance.pending
+        }
+        return FlowImage(self.snapshot(), waiting)
+
+    def begin_from(self, image: FlowImage) -> None:
+        """Begin as the flow of the same outputs and partitions that gave ``image``; called before any row."""
+        self.restore(image.state)
+        for at, arrivals in image.waiting.items():
+            self._entrances.setdefault(at, _Entrance()).pending = [each.arrival() for each in arrivals]
 
     def take_over(self, circuits: Iterable[Circuit], promised: Mapping[tuple[str, int], Bound]) -> None:
         """Take over the state of circuits that are parts of the same program.

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rowtide.errors import StatementError, TransientError
-from rowtide.plan.nodes import Node
 from rowtide.runtime.ingest.backpressure import Backpressure
 from rowtide.runtime.inspect.facts import gathered
 from rowtide.runtime.inspect.state import SnapshotTaken, TableContents, table_contents
 from rowtide.runtime.inspect.why_not import SilenceExplanation, answer, not_running
-from rowtide.runtime.live.following import Follower
+from rowtide.runtime.live.following import Follower, Question
 from rowtide.runtime.live.questions import Questions
 from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
@@ -77,16 +76,14 @@ class Requests:
             )
         return self.questions.ask(lambda _work: take())
 
-    def follow(self, node: Node, *, once: bool = False) -> Follower:
+    def follow(self, question: Question) -> Follower:
         """Start a query that follows the running pipeline, or reads once what is there.
 
         Raises:
           StatementError: too many queries run, or the query cannot begin here.
           TransientError: the pipeline does not run, or did not come round in time.
         """
-        return self.questions.ask(
-            lambda work: work.followers.add(node, work.flow, list(work.positions), once=once)
-        )
+        return self.questions.ask(lambda work: work.followers.add(question, work.flow, list(work.positions)))
 
     def contents(self, relation: str, limit: int) -> TableContents:
         """Return rows of an engine table as it is now.

@@ -1,112 +1,237 @@
-"""Subscribers: queries that follow a running pipeline.
+"""Queries that look on while a pipeline runs, each in a process of its own.
 
-Each has its own flow, which starts from the state of the pipeline's flow and
-receives the same input. Its errors and its state do not affect the pipeline,
-and nothing of it is committed. It ends if its reader does not keep up, or if
-the partitions of the pipeline change.
+A query's flow goes on from where the pipeline's stands, and takes in what the pipeline takes in. The pipeline
+only copies the state that the query needs and hands its process what comes: how long a query takes, how much it
+keeps and what it finds wrong is no matter of the pipeline's, and nothing of it is committed. A query that needs
+more than its limits, a reader that does not keep up, or a change of the pipeline's partitions ends it.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import pickle
 import queue
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 
 from rowtide.checkpoint.ledger import PartitionId
-from rowtide.errors import BoundRegressionError, StatementError
+from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
-from rowtide.operators.contract import Fault
 from rowtide.plan.nodes import KeyedTable, Node, Source, TableSource, nodes_below
-from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
+from rowtide.runtime.live.query_work import (
+    CAUGHT_UP,
+    CONTENTS,
+    LAST,
+    MEMORY_HINT,
+    RESULT,
+    TIME_HINT,
+    BoundIn,
+    DrainIn,
+    EndIn,
+    QueryBegin,
+    QueryLimits,
+    RowsIn,
+    failed_line,
+    out_of_memory,
+    out_of_time,
+    run_query,
+)
 
-RESULT = "RESULT"
-"""The one output of a query's flow."""
-CONTENTS = "these were all rows"
-"""The reason why a query ended that reads once what is there."""
-WAITING_TRAYS = 1_000
-"""Maximum number of trays that wait for the reader: it has seconds to take them."""
+__all__ = ["CONTENTS", "Follower", "Followers", "Question"]
+
+WAITING_MESSAGES = 1_000
+"""Trays and bounds that may wait for a query's process: it has seconds to take them."""
 QUERIES_AT_MOST = 8
-"""Maximum number of queries. Each costs the pipeline about as much as a pump."""
+"""Maximum number of queries. Each is a process with its own memory."""
+HEARTBEAT_S = 1.0
+"""How long nothing may be said: so that a client that has gone is noticed."""
+PRELOADED = ["rowtide.runtime.live.query_work", "rowtide.operators.registry"]
+"""What the parent of all queries' processes imports once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """The reason why a query ended."""
+class Question:
+    """A planned query: see ``QueryBegin``."""
 
-    why: str
-
-
-SubscriptionEvent = list[TimedRow] | Fault | Ended
+    node: Node
+    changes: bool
+    order: tuple[bool, ...] = ()
+    once: bool = False
+    limits: QueryLimits = field(default_factory=QueryLimits)
 
 
 class Follower:
-    """One query. The owner of the pipeline's flow feeds it, and one thread reads it."""
+    """One query; fed by the owner of the pipeline's flow, read by any one thread.
 
-    def __init__(self, node: Node, flow: Flow, partitions: Mapping[str, Sequence[int]]) -> None:
+    Raises:
+      StatementError: the pipeline does not read what the query needs.
+    """
+
+    def __init__(self, question: Question, flow: Flow, partitions: Mapping[str, Sequence[int]]) -> None:
+        node = question.node
         _refuse_unread(node, flow)
-        self.row_type = node.row_type
         self.is_open = True
-        self._given: queue.Queue[SubscriptionEvent] = queue.Queue(WAITING_TRAYS)
-        self._flow = Flow({RESULT: node}, partitions)
-        self._flow.accompany(flow)
-        if isinstance(node, KeyedTable):
-            # The flow sends the contents of a table to its other readers.
-            self._give(list(flow.table(node.relation).rows()))
+        self.once = question.once
+        self._limits = question.limits
+        own = Flow({RESULT: node}, partitions)
+        self._reads = frozenset(relation for relation in partitions if own.reads(relation))
+        own.accompany(flow)
+        # Other readers of a table are given its contents by the flow.
+        first = flow.table(node.relation) if isinstance(node, KeyedTable) else None
+        self._begin: QueryBegin | None = QueryBegin(
+            node,
+            partitions,
+            own.image(),
+            question.changes,
+            question.order,
+            question.once,
+            None if first is None else (first.row_type, first.to_arrow()),
+        )
+        self._come: queue.Queue[bytes | None] = queue.Queue(WAITING_MESSAGES)
+        self._has_come = False
+        self._process: BaseProcess | None = None
+        self._lines: Generator[bytes, None, None] | None = None
+        self._ended: str | None = None
+        """Why the process was ended, as the last line of the answer."""
+        self._clock = threading.Timer(
+            self._limits.seconds, self._kill, [out_of_time(self._limits), TIME_HINT]
+        )
+        self._clock.daemon = True
 
     def insert(self, place: PartitionId, tray: Tray) -> None:
-        """Add rows of a partition."""
-        if self._flow.reads(place[0]):
-            self._flow.insert(*place, tray)
+        """Take in rows of a partition."""
+        if place[0] in self._reads:
+            self._take(RowsIn(place, tray.row_type, tray.to_arrow()))
 
     def bound(self, place: PartitionId, bound: Bound, reader: str | None = None) -> None:
-        """Add the bound of a partition, unless it is for one reader of the pipeline."""
-        if reader is not None or not self._flow.reads(place[0]):
-            return
-        try:
-            self._flow.bound(*place, bound)
-        except BoundRegressionError as error:
-            self.end(error.message)
+        """Take in what a partition has promised; what is for one of the pipeline's readers is not for us."""
+        if reader is None and place[0] in self._reads:
+            self._take(BoundIn(place, bound))
 
     def follow(self, place: PartitionId, bound: Bound) -> None:
         """Let an idle partition take a bound."""
-        if self._flow.reads(place[0]):
-            self._flow.follow(*place, bound)
+        if place[0] in self._reads:
+            self._take(BoundIn(place, bound, taken=True))
 
     def drain(self) -> None:
-        """Process the input. The output waits for the reader."""
-        emitted = self._flow.drain()
-        for tray in emitted.outputs[RESULT]:
-            self._give(list(tray.rows()))
-        for fault in emitted.faults:
-            self._give(fault)
+        """Let the process work on what has been taken in."""
+        if self._has_come:
+            self._has_come = False
+            self._take(DrainIn())
+            self._has_come = False
 
     def end(self, why: str) -> None:
-        """Accept no more input, and report the reason to the reader."""
-        self.is_open = False
-        if self._given.full():
-            self._given.get_nowait()
-        self._given.put_nowait(Ended(why))
+        """Take in nothing more, and let the answer say why."""
+        if self.is_open:
+            self._take(EndIn(why))
+            self.is_open = False
 
-    def take(self, patience_s: float) -> Iterator[SubscriptionEvent]:
-        """Yield the output; wait up to ``patience_s`` for the first tray."""
+    def lines(self) -> Iterator[bytes]:
+        """Return the answer as it comes, lines of JSON, and an empty line now and then if nothing comes."""
+        # Its time begins here: a client that has gone already reads nothing, and the query ends all the same.
+        self._clock.start()
+        self._lines = self._answer()
+        return self._lines
+
+    def close(self) -> None:
+        """End the query, whatever it does: its client has gone. No thread may be reading ``lines``."""
+        self.is_open = False
+        self._clock.cancel()
+        if self._lines is not None:
+            self._lines.close()
+
+    def _answer(self) -> Generator[bytes, None, None]:
+        ours, theirs = multiprocessing.Pipe()
         try:
-            yield self._given.get(timeout=patience_s)
+            self._process = _start(theirs, self._limits)
+            theirs.close()
+            if self._ended is not None:
+                self._process.kill()
+            ours.send(self._begin)
+            # The state of a large table is not needed twice.
+            self._begin = None
+            threading.Thread(target=self._feed, args=(ours,), name="rowtide-query", daemon=True).start()
             while True:
-                yield self._given.get_nowait()
-        except queue.Empty:
+                if not ours.poll(HEARTBEAT_S):
+                    yield b"\n"
+                    continue
+                told = ours.recv_bytes()
+                if told == CAUGHT_UP:
+                    self._clock.cancel()
+                    continue
+                yield told[1:]
+                if told.startswith(LAST):
+                    return
+        except (EOFError, ConnectionError):
+            yield (self._ended or self._why_gone()).encode()
+        finally:
+            self._clock.cancel()
+            self.is_open = False
+            self._end_process()
+            ours.close()
+
+    def _feed(self, pipe: Connection) -> None:
+        """Hand the process what comes, until it is gone."""
+        try:
+            while (come := self._come.get()) is not None:
+                pipe.send_bytes(come)
+        except (OSError, ValueError):
+            # The reader finds out, too, and ends the query.
             return
 
-    def _give(self, given: SubscriptionEvent) -> None:
+    def _take(self, come: RowsIn | BoundIn | DrainIn | EndIn) -> None:
+        if not self.is_open:
+            return
+        self._has_come = True
         try:
-            self._given.put_nowait(given)
+            self._come.put_nowait(pickle.dumps(come))
         except queue.Full:
-            self.end("its rows were not taken in time")
+            self._kill("its rows were not taken in time", None)
+
+    def _kill(self, message: str, hint: str | None) -> None:
+        """End the process of a query that takes too much."""
+        self.is_open = False
+        self._ended = self._ended or failed_line(message, hint)
+        if self._process is not None:
+            self._process.kill()
+
+    def _why_gone(self) -> str:
+        """Return the last line of a query whose process ended without one."""
+        if self._process is None:
+            return failed_line("the query's process did not start", None)
+        self._process.join()
+        if (self._process.exitcode or 0) < 0:
+            # Compiled code that gets no memory cannot say so: it is ended by a signal.
+            return failed_line(out_of_memory(self._limits), MEMORY_HINT)
+        return failed_line(f"the query's process ended with code {self._process.exitcode}", None)
+
+    def _end_process(self) -> None:
+        # The thread that feeds it wakes up; where the queue is full, it is not waiting for more.
+        if not self._come.full():
+            self._come.put_nowait(None)
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process.close()
+            self._process = None
+
+
+def _start(pipe: Connection, limits: QueryLimits) -> BaseProcess:
+    """Start the process of a query: a copy of one that has no threads and has loaded what is needed."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    process = context.Process(target=run_query, args=(pipe, limits), name="rowtide-query", daemon=True)
+    process.start()
+    return process
 
 
 def _refuse_unread(node: Node, flow: Flow) -> None:
-    """Refuse a query on a stream that the pipeline does not read.
+    """Refuse a query on what does not come by.
 
     Raises:
       StatementError: naming the stream.
@@ -116,7 +241,7 @@ def _refuse_unread(node: Node, flow: Flow) -> None:
             continue
         if not flow.reads(each.relation):
             if isinstance(each, TableSource) and each.loaded_once:
-                # Its rows are in the query's text.
+                # Its rows are in the text.
                 continue
             raise StatementError(
                 f'no pump of the pipeline reads "{each.relation}", so the service does not read its rows',
@@ -133,18 +258,16 @@ def _refuse_unread(node: Node, flow: Flow) -> None:
 
 
 class Followers:
-    """The queries of one pipeline. Owned by the thread that owns its flow."""
+    """The queries of one pipeline; owned by the thread that owns its flow."""
 
     def __init__(self) -> None:
         self._held: list[Follower] = []
 
-    def add(self, node: Node, flow: Flow, places: Sequence[PartitionId], *, once: bool = False) -> Follower:
-        """Start a query at the current positions. Everything must have been drained.
-
-        With ``once`` it reads what is there, and ends.
+    def add(self, question: Question, flow: Flow, places: Sequence[PartitionId]) -> Follower:
+        """Let a query look on from here; everything must have been drained.
 
         Raises:
-          StatementError: too many queries run, or it cannot begin here.
+          StatementError: there are too many, or it cannot begin here.
         """
         self._held = [each for each in self._held if each.is_open]
         if len(self._held) >= QUERIES_AT_MOST:
@@ -155,21 +278,17 @@ class Followers:
         partitions: dict[str, list[int]] = {}
         for relation, partition in sorted(places):
             partitions.setdefault(relation, []).append(partition)
-        follower = Follower(node, flow, partitions)
-        follower.drain()
-        if once:
-            follower.end(CONTENTS)
-        else:
-            self._held.append(follower)
+        follower = Follower(question, flow, partitions)
+        self._held.append(follower)
         return follower
 
     def insert(self, place: PartitionId, tray: Tray) -> None:
-        """Add rows to all queries."""
+        """Let all queries take in rows."""
         for each in self._open():
             each.insert(place, tray)
 
     def bound(self, place: PartitionId, bound: Bound, reader: str | None = None) -> None:
-        """Add a bound to all queries."""
+        """Let all queries take in a promise."""
         for each in self._open():
             each.bound(place, bound, reader)
 
@@ -179,12 +298,9 @@ class Followers:
             each.follow(place, bound)
 
     def drain(self) -> None:
-        """Let all queries process their input."""
+        """Let all queries process what they have taken in."""
         for each in self._open():
-            try:
-                each.drain()
-            except Exception as error:  # noqa: BLE001 - a failing query must not stop the pipeline
-                each.end(f"the query failed: {error}")
+            each.drain()
 
     def end(self, why: str) -> None:
         """End all queries."""
@@ -192,4 +308,5 @@ class Followers:
             each.end(why)
 
     def _open(self) -> list[Follower]:
-        return [each for each in self._held if each.is_open] if self._held else []
+        """Return the queries that go on; one that sees what is there needs no more."""
+        return [each for each in self._held if each.is_open and not each.once] if self._held else []

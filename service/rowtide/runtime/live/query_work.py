@@ -1,0 +1,261 @@
+"""What a query's own process does: run the query's flow, and write its answer as lines of JSON.
+
+The process is a child of the service. It may take all the memory and time that its limits allow without taking
+any of the pipeline's: the system refuses it more memory, and the service ends it when its time is over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from rowtide.checkpoint.ledger import PartitionId
+from rowtide.errors import BoundRegressionError, RowtideError, StatementError
+from rowtide.flow.flow import Emitted, Flow
+from rowtide.flow.image import FlowImage
+from rowtide.plan.nodes import Node
+from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.rows.types import RowType
+from rowtide.rowtime.bound import Bound
+from rowtide.runtime.inspect.state import plain
+from rowtide.runtime.live.listing import Contents
+
+RESULT = "RESULT"
+"""The one output of a query's flow."""
+CONTENTS = "these were all rows"
+"""Why a query ended that was to see what is there."""
+LINES_AT_ONCE = 500
+NICE = 10
+"""How much a query gives way to the pipeline when both want the processor."""
+
+LINES, CAUGHT_UP, LAST = b"L", b"C", b"E"
+"""The first byte of what the process sends: lines, that it has processed what was there, its last lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """What one query may take: seconds until it has given what is there, bytes beyond that, and rows."""
+
+    seconds: float = 30.0
+    memory_bytes: int = 256 * 1024 * 1024
+    rows: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class QueryBegin:
+    """Where a query begins.
+
+    ``changes``: its rows are changes of a table; ``order`` says for each key that its contents are sorted by
+    whether it descends. With ``once`` it gives what is there and ends. ``first`` are rows that come before
+    those of the flow.
+    """
+
+    node: Node
+    partitions: Mapping[str, Sequence[int]]
+    image: FlowImage
+    changes: bool
+    order: tuple[bool, ...]
+    once: bool
+    first: tuple[RowType, pa.Table] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowsIn:
+    """Rows of a partition."""
+
+    place: PartitionId
+    row_type: RowType
+    table: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class BoundIn:
+    """What a partition has promised; ``taken``: it is idle and takes the bound of others."""
+
+    place: PartitionId
+    bound: Bound
+    taken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EndIn:
+    """The query ends, and why."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrainIn:
+    """What has come in is to be processed."""
+
+
+class LimitError(RowtideError):
+    """A query needs more than it may take."""
+
+
+def run_query(pipe: Connection, limits: QueryLimits) -> None:
+    """Run one query until it ends: the whole life of its process."""
+    # Ctrl-C in a terminal reaches all its processes; the service ends this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(NICE)
+    with suppress(OSError):
+        # Where the memory of all ends, the system ends a query first.
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    # Its memory is counted as it is taken; other allocators of Arrow reserve in advance.
+    pa.set_memory_pool(pa.system_memory_pool())
+    with suppress(EOFError, BrokenPipeError, ConnectionError):
+        begin: QueryBegin = pipe.recv()
+        answer = _Answer(pipe, begin, limits)
+        try:
+            answer.run()
+        except LimitError as error:
+            answer.fail(error.message, error.hint)
+        except MemoryError:
+            answer.fail(out_of_memory(limits), MEMORY_HINT)
+        except BoundRegressionError as error:
+            answer.end(error.message)
+        except StatementError as error:
+            answer.fail(error.message, error.hint)
+        except (EOFError, ConnectionError):
+            raise
+        except Exception as error:  # noqa: BLE001 - the process ends with it, and the client learns why
+            answer.fail(f"the query failed: {error}", None)
+
+
+MEMORY_HINT = "Select fewer rows before they are joined or sorted, or raise limits.query_bytes."
+TIME_HINT = "Select fewer rows before they are joined, or raise limits.query_s."
+ROWS_HINT = "Add LIMIT or WHERE, or raise limits.query_rows."
+
+
+def out_of_memory(limits: QueryLimits) -> str:
+    """Return what a client learns whose query needed too much memory."""
+    return f"the query needs more than {limits.memory_bytes // (1024 * 1024)} MiB of memory"
+
+
+def out_of_time(limits: QueryLimits) -> str:
+    """Return what a client learns whose query took too long."""
+    return f"the query took more than {limits.seconds:g} s"
+
+
+class _Answer:
+    """The lines of one query's answer, as its flow gives rows."""
+
+    def __init__(self, pipe: Connection, begin: QueryBegin, limits: QueryLimits) -> None:
+        self._pipe = pipe
+        self._begin = begin
+        self._limits = limits
+        self._contents = Contents(begin.order)
+        self._lines: list[str] = []
+        self._rows = 0
+
+    def run(self) -> None:
+        """Process what is there, and then what comes in, until the query ends."""
+        begin = self._begin
+        flow = Flow({RESULT: begin.node}, begin.partitions)
+        flow.begin_from(begin.image)
+        _limit_memory(self._limits.memory_bytes)
+        row_type, shown = begin.node.row_type, self._contents.shown
+        types = shown([str(field.type) for field in row_type])
+        self._tell({"columns": shown(row_type.names), "types": types, "changes": begin.changes})
+        self._flush()
+        if begin.first is not None:
+            self._give(Tray.from_arrow(*begin.first).rows())
+        self._emit(flow.drain())
+        if begin.once:
+            self.end(CONTENTS)
+            return
+        self._flush()
+        self._pipe.send_bytes(CAUGHT_UP)
+        self._follow(flow)
+
+    def end(self, why: str) -> None:
+        """Send the last lines of a query that ends as it should."""
+        for row in self._contents.rows():
+            self._row("+", None, row)
+        self._tell({"ended": why})
+        self._flush(LAST)
+
+    def fail(self, message: str, hint: str | None) -> None:
+        """Send the last line of a query that does not."""
+        # What is not sent yet may be what took the memory.
+        self._lines.clear()
+        self._contents = Contents(())
+        self._lines.append(failed_line(message, hint))
+        self._flush(LAST)
+
+    def _follow(self, flow: Flow) -> None:
+        while True:
+            come = self._pipe.recv()
+            match come:
+                case RowsIn(place, row_type, table):
+                    flow.insert(*place, Tray.from_arrow(row_type, table))
+                case BoundIn(place, bound, taken):
+                    if taken:
+                        flow.follow(*place, bound)
+                    else:
+                        flow.bound(*place, bound)
+                case DrainIn():
+                    self._emit(flow.drain())
+                    self._flush()
+                case EndIn(why):
+                    self.end(why)
+                    return
+
+    def _emit(self, emitted: Emitted) -> None:
+        for tray in emitted.outputs[RESULT]:
+            self._give(tray.rows())
+        for fault in emitted.faults:
+            self._tell({"error": f"{fault.reason}: {fault.message}"})
+
+    def _give(self, rows: Iterator[TimedRow]) -> None:
+        if self._begin.order:
+            self._contents.take(self._counted(rows))
+            return
+        for timed in self._counted(rows):
+            self._row("-" if timed.opcode == Opcode.DELETE else "+", timed.rowtime, timed.row)
+
+    def _counted(self, rows: Iterable[TimedRow]) -> Iterator[TimedRow]:
+        for each in rows:
+            self._rows += 1
+            if self._begin.once and self._rows > self._limits.rows:
+                raise LimitError(f"the query has more than {self._limits.rows} rows", hint=ROWS_HINT)
+            yield each
+
+    def _row(self, op: str, rowtime: int | None, row: Row) -> None:
+        self._tell({"op": op, "rowtime": rowtime, "row": [plain(value) for value in row]})
+
+    def _tell(self, line: Mapping[str, Any]) -> None:
+        self._lines.append(f"{json.dumps(line)}\n")
+        if len(self._lines) >= LINES_AT_ONCE:
+            self._flush()
+
+    def _flush(self, kind: bytes = LINES) -> None:
+        if self._lines or kind == LAST:
+            self._pipe.send_bytes(kind + "".join(self._lines).encode())
+            self._lines.clear()
+
+
+def failed_line(message: str, hint: str | None) -> str:
+    """Return the last line of an answer that is not complete."""
+    return f"{json.dumps({'error': message, 'hint': hint, 'failed': True})}\n"
+
+
+def _limit_memory(more_bytes: int) -> None:
+    """Let the system refuse this process more than ``more_bytes`` beyond what it has now."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "VmData":
+            limit = int(value.split()[0]) * 1024 + more_bytes
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+            return
