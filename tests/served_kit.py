@@ -18,10 +18,11 @@ from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.web import WebServer, build_app
+from rowtide.web.access import Access
 
 
 @contextmanager
-def served(file: Path, limits: QueryLimits | None = None) -> Iterator[str]:
+def served(file: Path, limits: QueryLimits | None = None, access: Access | None = None) -> Iterator[str]:
     """Run a pipeline file, named after its stem; give where its pages are once it has committed rows."""
     stop = threading.Event()
     clock = SystemClock()
@@ -46,6 +47,7 @@ def served(file: Path, limits: QueryLimits | None = None) -> Iterator[str]:
             snapshot=service.requests.snapshot,
             contents=service.requests.contents,
             query=query_of(file, service.requests, limits),
+            access=access,
         )
         web = WebServer(pages, "127.0.0.1:0")
         web.start()

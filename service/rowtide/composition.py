@@ -99,7 +99,12 @@ def build_process(
       StatementError: others can reach the API and there are no tokens, or the token file is invalid.
     """
     listen = settings.service.listen if options.listen is None else options.listen
-    access = access_of(listen, settings.service.tokens_file, allow_anonymous=settings.service.allow_anonymous)
+    access = access_of(
+        listen,
+        settings.service.tokens_file,
+        allow_anonymous=settings.service.allow_anonymous,
+        allowed_hosts=settings.service.allowed_hosts,
+    )
     if not _has_models(pipeline.plan):
         leave_pandas_out()
     clock, metrics = SystemClock(), Metrics()

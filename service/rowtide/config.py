@@ -95,6 +95,13 @@ class ServiceSettings:
             "loopback address. See [Secure the API](../howto/secure-the-api.md)"
         ),
     )
+    allowed_hosts: str | None = field(
+        default=None,
+        metadata=_means(
+            "names, separated by commas, that requests may have in their header Host beside those of this "
+            "machine; by default none at a loopback address, and any elsewhere"
+        ),
+    )
     allow_anonymous: bool = field(
         default=False,
         metadata=_means(

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import structlog
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -20,15 +22,47 @@ from rowtide.web.tokens import Caller, Role, TokenFile
 
 Handler = Callable[[Request], Any]
 """Answers a request: a coroutine function, or a function that waits and runs in a thread of its own."""
+REQUESTS_AT_MOST = 32
+"""Requests that are answered at a time; each may hold a thread."""
+MOST_HEAD_BYTES = 32 * 1024
+"""Of address and headers: a long query fits."""
+_log = structlog.get_logger("rowtide")
 ANYONE = Caller("anonymous", Role.ADMIN)
 """Who calls an API that asks for no token."""
 
 
 class Access:
-    """Decides on requests. Without ``tokens`` everyone who reaches the listener may do everything."""
+    """Decides on requests. Without ``tokens`` everyone who reaches the listener may do everything.
 
-    def __init__(self, tokens: TokenFile | None = None) -> None:
+    ``hosts`` are the names that a request may have in its header Host beside those of this machine; None: any.
+    A web page whose name is made to lead to this machine (DNS rebinding) sends its own.
+    """
+
+    def __init__(self, tokens: TokenFile | None = None, hosts: frozenset[str] | None = None) -> None:
         self._tokens = tokens
+        self._hosts = hosts
+        self.running = 0
+        """Requests that are being answered; counted by the server's own thread."""
+
+    def refusal(self, request: Request) -> Response | None:
+        """Return why a request is refused regardless of its caller."""
+        headers = request.headers
+        host = _host(headers.get("host", ""))
+        if self._hosts is not None and host not in self._hosts and not is_loopback(host):
+            return _refused(
+                403, f'host "{host[:80]}" is not allowed', "service.allowed_hosts has the allowed names."
+            )
+        if _head_bytes(request) > MOST_HEAD_BYTES:
+            return _refused(431, f"the head of the request has more than {MOST_HEAD_BYTES} bytes", None)
+        if _is_cross_site(headers):
+            return _refused(403, "a web page of another site makes this request", None)
+        if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+            answer = _refused(413, "the request has a body", "Parameters are part of the address.")
+            answer.headers["connection"] = "close"
+            return answer
+        if self.running >= REQUESTS_AT_MOST:
+            return _refused(503, "the service answers too many requests", "Try again in a few seconds.")
+        return None
 
     def caller(self, request: Request, needed: Role) -> Caller | Response:
         """Return who asks, or the refusal: 401 without a valid token, 403 where the role does not suffice."""
@@ -40,17 +74,14 @@ class Access:
         try:
             found = self._tokens.caller(token.strip())
         except TransientError as error:
-            return JSONResponse({"error": error.message, "hint": error.hint}, status_code=503)
+            return _refused(503, error.message, error.hint)
         if found is None:
             return _unauthorized("the token is invalid")
         if found.role < needed:
             message = (
                 f'"{found.name}" has role {found.role.label}, and {request.url.path} needs {needed.label}'
             )
-            return JSONResponse(
-                {"error": message, "hint": "Use a token of that role."},
-                status_code=403,
-            )
+            return _refused(403, message, "Use a token of that role.")
         return found
 
 
@@ -67,13 +98,29 @@ class Page:
         """Return the page as a route that lets only those in who may ask."""
 
         async def guarded(request: Request) -> Response:
-            if self.role is not None:
-                found = access.caller(request, self.role)
-                if isinstance(found, Response):
-                    return found
-            return await self._answer(request)
+            if self.role is None:
+                return await self._answer(request)
+            found = access.refusal(request) or access.caller(request, self.role)
+            answer = found if isinstance(found, Response) else await self._counted(request, access)
+            if self.method != "GET":
+                _log.info(
+                    "audit",
+                    caller=found.name if isinstance(found, Caller) else None,
+                    client=None if request.client is None else request.client.host,
+                    method=self.method,
+                    path=self.path,
+                    status=answer.status_code,
+                )
+            return answer
 
         return Route(self.path, guarded, methods=[self.method])
+
+    async def _counted(self, request: Request, access: Access) -> Response:
+        access.running += 1
+        try:
+            return await self._answer(request)
+        finally:
+            access.running -= 1
 
     async def _answer(self, request: Request) -> Response:
         answer: Awaitable[Response]
@@ -84,22 +131,29 @@ class Page:
         return await answer
 
 
-def access_of(listen: str, tokens_file: str | None, *, allow_anonymous: bool) -> Access:
-    """Return who may use a listener.
+def access_of(
+    listen: str, tokens_file: str | None, *, allow_anonymous: bool, allowed_hosts: str | None = None
+) -> Access:
+    """Return who may use a listener; ``allowed_hosts`` are names, separated by commas.
 
     Raises:
       StatementError: others can reach it and there are no tokens, or the token file is invalid.
     """
-    if tokens_file is not None:
-        return Access(TokenFile(Path(tokens_file)))
     host, _ = parse_listen(listen)
-    if not is_loopback(host) and not allow_anonymous:
+    here = is_loopback(host)
+    hosts = None
+    if here or allowed_hosts is not None:
+        given = (each.strip().lower() for each in (allowed_hosts or "").split(","))
+        hosts = frozenset(each for each in given if each)
+    if tokens_file is not None:
+        return Access(TokenFile(Path(tokens_file)), hosts)
+    if not here and not allow_anonymous:
         raise StatementError(
             f'other machines can reach the API at "{listen}", and no tokens are set',
             hint='Set service.tokens_file to a file with a line "NAME ROLE TOKEN" for each caller, or listen on '
             "127.0.0.1. If something else keeps strangers out, set service.allow_anonymous to true.",
         )
-    return Access()
+    return Access(None, hosts)
 
 
 def is_loopback(host: str) -> bool:
@@ -110,12 +164,33 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
+def _host(header: str) -> str:
+    """Return the host of a header Host, without its port."""
+    bracketed, bracket, _ = header.partition("]")
+    return (bracketed.lstrip("[") if bracket else header.partition(":")[0]).lower()
+
+
+def _head_bytes(request: Request) -> int:
+    """Return the size of address and headers."""
+    address = len(request.url.path) + len(request.scope["query_string"])
+    return address + sum(len(name) + len(value) for name, value in request.headers.raw)
+
+
+def _is_cross_site(headers: Headers) -> bool:
+    """Return whether a browser makes the request for a page of another site."""
+    origin = headers.get("origin")
+    if origin is not None and origin.partition("://")[2] != headers.get("host"):
+        return True
+    return headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+
+
+def _refused(status: int, message: str, hint: str | None) -> Response:
+    return JSONResponse({"error": message, "hint": hint}, status_code=status)
+
+
 def _unauthorized(message: str) -> Response:
-    return JSONResponse(
-        {
-            "error": message,
-            "hint": "Send the header Authorization: Bearer TOKEN; commands take --token-file FILE.",
-        },
-        status_code=401,
-        headers={"WWW-Authenticate": 'Bearer realm="rowtide"'},
+    answer = _refused(
+        401, message, "Send the header Authorization: Bearer TOKEN; commands take --token-file FILE."
     )
+    answer.headers["www-authenticate"] = 'Bearer realm="rowtide"'
+    return answer

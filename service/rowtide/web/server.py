@@ -14,6 +14,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from rowtide.errors import FaultError, StatementError
+from rowtide.web.connections import BoundedConnection
 
 STOP_LIMIT_S = 3
 """What open requests get to finish: a SIGTERM has 10 s in all, most of it for the last commit."""
@@ -63,6 +64,10 @@ class WebServer:
             access_log=False,
             lifespan="off",
             server_header=False,
+            http=BoundedConnection,
+            ws="none",
+            # The log names the client that connects, not one that a header makes up.
+            proxy_headers=False,
             timeout_graceful_shutdown=STOP_LIMIT_S,
         )
         self._server = uvicorn.Server(config)

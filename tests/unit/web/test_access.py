@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
 from rowtide.web import build_app, build_monitoring_app
-from rowtide.web.access import Access, access_of, is_loopback
+from rowtide.web.access import REQUESTS_AT_MOST, Access, access_of, is_loopback
 from rowtide.web.tokens import Role, TokenFile
 from web_kit import Pipeline, StoppedClock
 
@@ -61,8 +61,10 @@ def whole_app(access: Access) -> Starlette:
     )
 
 
-def asked(app: Starlette, method: str, path: str, token: str | None = None) -> httpx.Response:
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+def asked(app: Starlette, method: str, path: str, token: str | None = None, **more: str) -> httpx.Response:
+    headers = {name.replace("_", "-"): value for name, value in more.items()}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
 
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app)
@@ -251,3 +253,104 @@ def test_only_this_machine_reaches_a_loopback_address(host: str, here: bool) -> 
 def test_tokens_count_at_a_loopback_address_too(tokens: Path) -> None:
     app = whole_app(access_of("127.0.0.1:8080", str(tokens), allow_anonymous=True))
     assert asked(app, "GET", "/").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [
+        ("127.0.0.1:8080", True),
+        ("localhost:8080", True),
+        ("LOCALHOST", True),
+        ("[::1]:8080", True),
+        ("rows.example", True),
+        ("rows.example:9000", True),
+        ("evil.example", False),
+        ("evil.example:8080", False),
+        ("127.0.0.1.evil.example:8080", False),
+        ("[evil]:8080", False),
+        ("", False),
+        ("192.0.2.1:8080", False),
+    ],
+)
+def test_a_page_whose_name_is_made_to_lead_here_is_refused(host: str, allowed: bool) -> None:
+    access = access_of("127.0.0.1:8080", None, allow_anonymous=False, allowed_hosts="rows.example, other")
+    app = whole_app(access)
+    for method, path in routes_of(app):
+        refused = asked(app, method, path, host=host).status_code == 403
+        assert refused == (not allowed and path not in OPEN), path
+
+
+def test_any_name_may_lead_to_a_listener_that_asks_for_a_token_unless_names_are_set(tokens: Path) -> None:
+    for names, status in ((None, 200), ("rows.example", 403)):
+        access = access_of("0.0.0.0:0", str(tokens), allow_anonymous=False, allowed_hosts=names)
+        token = TOKENS[Role.READ]
+        assert asked(whole_app(access), "GET", "/", token, host="else.example").status_code == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://127.0.0.1:9999"}, 403),
+        ({"sec_fetch_site": "cross-site"}, 403),
+        ({"sec_fetch_site": "same-site"}, 403),
+        ({"sec_fetch_site": "same-origin", "origin": "http://127.0.0.1:8080"}, 200),
+        ({"sec_fetch_site": "none"}, 200),
+        ({"content_length": "5"}, 413),
+        ({"transfer_encoding": "chunked"}, 413),
+        ({"content_length": "0"}, 200),
+        ({"x": "a" * 30_000}, 200),
+        ({"x": "a" * 33_000}, 431),
+    ],
+)
+def test_pages_of_other_sites_and_bodies_are_refused(headers: dict[str, str], status: int) -> None:
+    app = whole_app(access_of("127.0.0.1:8080", None, allow_anonymous=False))
+    assert asked(app, "GET", "/", **headers).status_code == status
+    assert asked(app, "POST", "/snapshot", **headers).status_code == status
+
+
+def test_more_requests_than_can_be_answered_are_refused_and_health_is_not() -> None:
+    access = Access()
+    app = whole_app(access)
+    access.running = REQUESTS_AT_MOST
+    assert asked(app, "GET", "/").status_code == 503
+    assert asked(app, "GET", "/healthz").status_code == 200
+    access.running -= 1
+    for _ in range(2):
+        assert asked(app, "GET", "/").status_code == 200
+
+
+def test_every_request_that_changes_something_is_in_the_log_with_its_caller_and_outcome(tokens: Path) -> None:
+    app = whole_app(Access(TokenFile(tokens)))
+    for method, path in routes_of(app):
+        if method != "POST":
+            continue
+        for token, caller, status in (
+            (TOKENS[Role.OPERATE], "operations", 200),
+            (TOKENS[Role.READ], None, 403),
+            ("stranger-stranger", None, 401),
+        ):
+            with capture_logs() as logs:
+                asked(app, method, f"{path}?hidden=in-the-address", token)
+            assert logs == [
+                {
+                    "event": "audit",
+                    "log_level": "info",
+                    "caller": caller,
+                    "client": "127.0.0.1",
+                    "method": method,
+                    "path": path,
+                    "status": status,
+                }
+            ]
+    with capture_logs() as logs:
+        asked(app, "GET", "/table?relation=T", TOKENS[Role.READ])
+        asked(app, "GET", "/query?sql=SELECT", TOKENS[Role.READ])
+    assert logs == []
+
+
+def test_an_address_has_a_size() -> None:
+    app = whole_app(Access())
+    assert asked(app, "GET", "/table?relation=" + "a" * 30_000).status_code == 200
+    assert asked(app, "GET", "/table?relation=" + "a" * 33_000).status_code == 431
