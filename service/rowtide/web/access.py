@@ -35,12 +35,20 @@ class Access:
     """Decides on requests. Without ``tokens`` everyone who reaches the listener may do everything.
 
     ``hosts`` are the names that a request may have in its header Host beside those of this machine; None: any.
-    A web page whose name is made to lead to this machine (DNS rebinding) sends its own.
+    A web page whose name is made to lead to this machine (DNS rebinding) sends its own. With ``audits`` the log
+    has a line for every request that changes something.
     """
 
-    def __init__(self, tokens: TokenFile | None = None, hosts: frozenset[str] | None = None) -> None:
+    def __init__(
+        self,
+        tokens: TokenFile | None = None,
+        hosts: frozenset[str] | None = None,
+        *,
+        audits: bool = False,
+    ) -> None:
         self._tokens = tokens
         self._hosts = hosts
+        self.audits = audits
         self.running = 0
         """Requests that are being answered; counted by the server's own thread."""
 
@@ -102,7 +110,7 @@ class Page:
                 return await self._answer(request)
             found = access.refusal(request) or access.caller(request, self.role)
             answer = found if isinstance(found, Response) else await self._counted(request, access)
-            if self.method != "GET":
+            if self.method != "GET" and access.audits:
                 _log.info(
                     "audit",
                     caller=found.name if isinstance(found, Caller) else None,
@@ -146,14 +154,14 @@ def access_of(
         given = (each.strip().lower() for each in (allowed_hosts or "").split(","))
         hosts = frozenset(each for each in given if each)
     if tokens_file is not None:
-        return Access(TokenFile(Path(tokens_file)), hosts)
+        return Access(TokenFile(Path(tokens_file)), hosts, audits=True)
     if not here and not allow_anonymous:
         raise StatementError(
             f'other machines can reach the API at "{listen}", and no tokens are set',
             hint='Set service.tokens_file to a file with a line "NAME ROLE TOKEN" for each caller, or listen on '
             "127.0.0.1. If something else keeps strangers out, set service.allow_anonymous to true.",
         )
-    return Access(None, hosts)
+    return Access(None, hosts, audits=True)
 
 
 def is_loopback(host: str) -> bool:

@@ -322,7 +322,7 @@ def test_more_requests_than_can_be_answered_are_refused_and_health_is_not() -> N
 
 
 def test_every_request_that_changes_something_is_in_the_log_with_its_caller_and_outcome(tokens: Path) -> None:
-    app = whole_app(Access(TokenFile(tokens)))
+    app = whole_app(access_of("127.0.0.1:0", str(tokens), allow_anonymous=False))
     for method, path in routes_of(app):
         if method != "POST":
             continue
@@ -348,6 +348,9 @@ def test_every_request_that_changes_something_is_in_the_log_with_its_caller_and_
         asked(app, "GET", "/table?relation=T", TOKENS[Role.READ])
         asked(app, "GET", "/query?sql=SELECT", TOKENS[Role.READ])
     assert logs == []
+    with capture_logs() as logs:
+        asked(whole_app(access_of("127.0.0.1:0", None, allow_anonymous=False)), "POST", "/snapshot")
+    assert [(each["caller"], each["status"]) for each in logs] == [("anonymous", 200)]
 
 
 def test_an_address_has_a_size() -> None:
