@@ -25,6 +25,7 @@ from rowtide.startup import leave_pandas_out
 from rowtide.web import WebServer, build_app, build_monitoring_app
 from rowtide.web.access import access_of
 from rowtide.web.query import QueryRunner
+from rowtide.web.tls import tls_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,8 @@ def build_process(
     returns what plans queries of the pages and lets them look on.
 
     Raises:
-      StatementError: others can reach the API and there are no tokens, or the token file is invalid.
+      StatementError: others can reach the API and there are no tokens, or the token file, the certificate
+        or its key is invalid.
     """
     listen = settings.service.listen if options.listen is None else options.listen
     access = access_of(
@@ -105,6 +107,7 @@ def build_process(
         allow_anonymous=settings.service.allow_anonymous,
         allowed_hosts=settings.service.allowed_hosts,
     )
+    tls = tls_of(settings.service.tls_cert_file, settings.service.tls_key_file)
     if not _has_models(pipeline.plan):
         leave_pandas_out()
     clock, metrics = SystemClock(), Metrics()
@@ -124,7 +127,7 @@ def build_process(
         access=access,
     )
     return PipelineProcess(
-        service, WebServer(pages, listen), _monitoring(service, metrics, clock, settings, options)
+        service, WebServer(pages, listen, tls=tls), _monitoring(service, metrics, clock, settings, options)
     )
 
 

@@ -95,6 +95,15 @@ class ServiceSettings:
             "loopback address. See [Secure the API](../howto/secure-the-api.md)"
         ),
     )
+    tls_cert_file: str | None = field(
+        default=None,
+        metadata=_means(
+            "PEM file with the certificate of the API and its chain; with it the API speaks HTTPS"
+        ),
+    )
+    tls_key_file: str | None = field(
+        default=None, metadata=_means("PEM file with the key of that certificate, without a password")
+    )
     allowed_hosts: str | None = field(
         default=None,
         metadata=_means(

@@ -11,7 +11,7 @@ import typer
 
 from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile
-from rowtide.cli.service_url import RunningService, ServiceUrl, TokenFile, ask, running_service
+from rowtide.cli.service_url import CaFile, RunningService, ServiceUrl, TokenFile, ask, running_service
 from rowtide.plan.explain import explain as explained
 from rowtide.rowtime.text import time_text
 from rowtide.sql.pipeline import SqlSession
@@ -51,6 +51,7 @@ def explain(
     ] = None,
     service: ServiceUrl = None,
     token_file: TokenFile = None,
+    ca_file: CaFile = None,
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the plans, or the answer, as JSON.")] = False,
 ) -> None:
@@ -73,11 +74,11 @@ def explain(
         session = SqlSession()
         session.feed(read_text(pipeline), file=str(pipeline))
         if why_not is not None:
-            found = _asked(session, why_not, running_service(service, config, token_file))
+            found = _asked(session, why_not, running_service(service, config, token_file, ca_file))
             typer.echo(json.dumps(found, indent=2) if as_json else "\n".join(_told(found)))
             return
         if why is not None:
-            found = _asked_why(session, *why, running_service(service, config, token_file))
+            found = _asked_why(session, *why, running_service(service, config, token_file, ca_file))
             typer.echo(json.dumps(found, indent=2) if as_json else "\n".join(_told_why(found)))
             return
         stages = [(stage.name, _wanted(session, stage, relation)) for stage in session.stages]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from http.client import HTTPResponse
 from pathlib import Path
+from ssl import SSLCertVerificationError
 from typing import Annotated, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
@@ -39,16 +41,29 @@ TokenFile = Annotated[
         show_envvar=False,
     ),
 ]
+CaFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca-file",
+        help="Certificates (PEM) that the service's certificate is checked with, instead of the system's; by "
+        "default ROWTIDE_CA_FILE of the environment.",
+        metavar="FILE",
+        envvar="ROWTIDE_CA_FILE",
+        show_default=False,
+        show_envvar=False,
+    ),
+]
 PATIENCE_S = 15.0
 """Longer than the service itself waits for its main loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningService:
-    """Where a service answers, and the token that it is asked with."""
+    """Where a service answers, the token that it is asked with, and what its certificate is checked with."""
 
     url: str
     token: str | None = None
+    tls: ssl.SSLContext | None = None
 
     def open(
         self,
@@ -70,7 +85,7 @@ class RunningService:
             # Not sent on to where an answer redirects.
             request.add_unredirected_header("Authorization", f"Bearer {self.token}")
         try:
-            response: HTTPResponse = urlopen(request, timeout=patience_s)
+            response: HTTPResponse = urlopen(request, timeout=patience_s, context=self.tls)
         except HTTPError as error:
             refused = _said(error.read())
             if refused is None:
@@ -83,18 +98,32 @@ class RunningService:
             raise TransientError(message, hint=hint) from error
         except (URLError, TimeoutError, ConnectionError) as error:
             reason = getattr(error, "reason", error)
+            if isinstance(reason, SSLCertVerificationError):
+                raise StatementError(
+                    f"the certificate of {self.url} is not trusted: {reason.verify_message}",
+                    hint="--ca-file FILE has the certificate of the authority that signed it.",
+                ) from error
             raise TransientError(f"no service answers at {self.url}: {reason}", hint=IS_IT_OURS) from error
         return response
 
 
-def running_service(given: str | None, config: Path | None, token_file: Path | None) -> RunningService:
+def running_service(
+    given: str | None, config: Path | None, token_file: Path | None, ca_file: Path | None
+) -> RunningService:
     """Return the service to ask.
 
     Raises:
-      StatementError: the URL or the configuration is wrong, or the token file has no token.
+      StatementError: the URL or the configuration is wrong, the token file has no token, or the file of
+        certificates has none.
     """
+
+    url = service_url(given, config)
     token = None if token_file is None else read_token(token_file)
-    return RunningService(service_url(given, config), token)
+    try:
+        tls = ssl.create_default_context(cafile=ca_file) if url.startswith("https://") else None
+    except OSError as error:
+        raise StatementError(f'certificates "{ca_file}" cannot be read: {error}') from error
+    return RunningService(url, token, tls)
 
 
 def read_token(file: Path) -> str:
@@ -119,10 +148,11 @@ def service_url(given: str | None, config: Path | None) -> str:
       StatementError: it is no URL of a web server, or the configuration is wrong.
     """
     if given is None:
-        listen = load_settings(config).service.listen
-        host, _, port = listen.rpartition(":")
+        settings = load_settings(config).service
+        host, _, port = settings.listen.rpartition(":")
+        scheme = "http" if settings.tls_cert_file is None else "https"
         # What listens on every interface is asked on this machine.
-        return f"http://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port}"
+        return f"{scheme}://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port}"
     if not given.startswith(("http://", "https://")):
         raise StatementError(f'"{given}" is not a URL', hint="Write it as http://127.0.0.1:8080.")
     return given.rstrip("/")

@@ -9,7 +9,7 @@ import typer
 
 from rowtide.cli.errors import shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, pipeline_name
-from rowtide.cli.service_url import ServiceUrl, TokenFile, ask, running_service
+from rowtide.cli.service_url import CaFile, ServiceUrl, TokenFile, ask, running_service
 from rowtide.errors import StatementError
 
 EXAMPLE = "Example: rowtide snapshot pipeline.sql --service http://127.0.0.1:8080"
@@ -20,6 +20,7 @@ def snapshot(
     config: ConfigFile = None,
     service: ServiceUrl = None,
     token_file: TokenFile = None,
+    ca_file: CaFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write what was stored as JSON.")] = False,
 ) -> None:
     """Make the running service of a pipeline commit now, with a snapshot of its state.
@@ -30,7 +31,7 @@ def snapshot(
     busy.
     """
     with shown_to_user():
-        asked, name = running_service(service, config, token_file), pipeline_name(pipeline, config)
+        asked, name = running_service(service, config, token_file, ca_file), pipeline_name(pipeline, config)
         running = ask(asked, "/")["pipeline"]
         if running != name:
             raise StatementError(

@@ -14,7 +14,7 @@ import typer
 from rowtide.cli.cells import cell, json_cell
 from rowtide.cli.errors import read_text, rendered, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile
-from rowtide.cli.service_url import RunningService, ServiceUrl, TokenFile, running_service
+from rowtide.cli.service_url import CaFile, RunningService, ServiceUrl, TokenFile, running_service
 from rowtide.cli.sql_engine import (
     EmbeddedEngine,
     ResultColumns,
@@ -53,6 +53,7 @@ def sql(
     config: ConfigFile = None,
     service: ServiceUrl = None,
     token_file: TokenFile = None,
+    ca_file: CaFile = None,
     begin: Annotated[
         str,
         typer.Option("--from", help="Where to start reading topics.", metavar="earliest|TIME"),
@@ -76,7 +77,7 @@ def sql(
     Exit code 0: executed. 2: a statement is refused. 3: a broker or the service is down.
     """
     with shown_to_user():
-        asked = None if service is None else running_service(service, config, token_file)
+        asked = None if service is None else running_service(service, config, token_file, ca_file)
         engine = _engine(pipeline, config, asked, begin, until_end=until_end, follow=follow)
         show = _shower(as_json=as_json, limit=limit)
         if statements:

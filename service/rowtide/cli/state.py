@@ -15,7 +15,7 @@ from rowtide.cli.cells import cell
 from rowtide.cli.errors import FAILED, shown_to_user
 from rowtide.cli.help_format import App
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst, opened
-from rowtide.cli.service_url import ServiceUrl, TokenFile, ask, running_service
+from rowtide.cli.service_url import CaFile, ServiceUrl, TokenFile, ask, running_service
 from rowtide.errors import StatementError
 from rowtide.plan.outputs import table_nodes
 from rowtide.rowtime.text import time_text
@@ -80,6 +80,7 @@ def show(
     config: ConfigFile = None,
     service: ServiceUrl = None,
     token_file: TokenFile = None,
+    ca_file: CaFile = None,
     limit: Annotated[int, typer.Option(help="Maximum number of rows.", min=1)] = 100,
     as_json: AsJson = False,
 ) -> None:
@@ -91,7 +92,7 @@ def show(
     with shown_to_user(), opened(pipeline, config) as (found, _):
         name = relation_name(relation)
         if service is not None:
-            asked = running_service(service, config, token_file)
+            asked = running_service(service, config, token_file, ca_file)
             told = ask(asked, "/table", relation=name, limit=str(limit))
         else:
             told = _in_snapshot(found, name, limit)

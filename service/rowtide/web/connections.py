@@ -57,7 +57,7 @@ class BoundedConnection(H11Protocol):
         self._unread_timer = self.loop.call_later(self.unread_s, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """The client reads: wait no more."""
+        """Wait no more: the client reads."""
         super().resume_writing()
         if self._unread_timer is not None:
             self._unread_timer.cancel()

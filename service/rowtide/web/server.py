@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import ssl
 import threading
 
 import uvicorn
@@ -50,11 +51,19 @@ def parse_listen(listen: str) -> tuple[str, int]:
 class WebServer:
     """Serves ``app`` at ``listen`` from ``start`` to ``stop``; each is called once, in this order.
 
-    ``setting`` is the setting that ``listen`` comes from, for errors.
+    ``setting`` is the setting that ``listen`` comes from, for errors. With ``tls`` it speaks HTTPS alone.
     """
 
-    def __init__(self, app: Starlette, listen: str, *, setting: str = "service.listen") -> None:
+    def __init__(
+        self,
+        app: Starlette,
+        listen: str,
+        *,
+        setting: str = "service.listen",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._listen = listen
+        self._scheme = "http" if tls is None else "https"
         self._setting = setting
         self._host, self._port = parse_listen(listen)
         # The pipeline logs for itself; uvicorn must neither configure logging nor write access lines.
@@ -70,6 +79,8 @@ class WebServer:
             proxy_headers=False,
             timeout_graceful_shutdown=STOP_LIMIT_S,
         )
+        config.load()
+        config.ssl = tls
         self._server = uvicorn.Server(config)
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
@@ -80,7 +91,7 @@ class WebServer:
         if self._socket is None:
             raise FaultError("the web server has not been started")
         host, port = self._socket.getsockname()[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return f"{self._scheme}://[{host}]:{port}" if ":" in host else f"{self._scheme}://{host}:{port}"
 
     def start(self) -> None:
         """Bind, and serve from a daemon thread; returns when requests are answered.

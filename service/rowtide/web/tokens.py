@@ -104,16 +104,11 @@ class TokenFile:
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
     def _read(self) -> dict[bytes, Caller]:
+        refuse_shared(self._path, "token file")
         try:
-            mode = self._path.stat().st_mode
             text = self._path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise StatementError(f'token file "{self._path}" cannot be read: {error}') from error
-        if mode & WORTHLESS:
-            raise StatementError(
-                f'token file "{self._path}" has permissions {stat.S_IMODE(mode):04o}: others may read or change it',
-                hint=f"chmod 600 {self._path}",
-            )
         found: dict[bytes, Caller] = {}
         for number, line in enumerate(text.splitlines(), start=1):
             words = line.partition("#")[0].split()
@@ -153,6 +148,23 @@ class TokenFile:
 
 
 HOW = "Write lines such as: operations operate TOKEN. `openssl rand -hex 32` makes a token."
+
+
+def refuse_shared(path: Path, kind: str) -> None:
+    """Refuse a file with a secret that others may read or change.
+
+    Raises:
+      StatementError: they may, or there is no such file.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise StatementError(f'{kind} "{path}" cannot be read: {error.strerror}') from error
+    if mode & WORTHLESS:
+        raise StatementError(
+            f'{kind} "{path}" has permissions {stat.S_IMODE(mode):04o}: others may read or change it',
+            hint=f"chmod 600 {path}",
+        )
 
 
 def _digest(token: str) -> bytes:
