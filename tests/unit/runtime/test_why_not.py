@@ -397,6 +397,11 @@ def test_a_database_that_is_down_and_rows_that_are_not_committed_are_told_first(
 def test_rows_that_are_all_filtered_late_or_rejected_are_named_as_such() -> None:
     nothing = enquiry(per_row("SELECT STREAM k, n FROM clicks WHERE n < 0"), [(0, 10), (0, 20)])
     assert causes(nothing.ask("ANSWERS")) == [("FILTERED", "ANSWERS", None)]
+    sampled = enquiry(per_row("SELECT STREAM k, n FROM clicks TABLESAMPLE HASH (0, k)"), [(0, 10), (0, 20)])
+    cause = only(sampled.ask("ANSWERS"))
+    assert (cause.cause, cause.relation) == ("FILTERED", "ANSWERS")
+    assert "2 of 2 rows that came to ANSWERS are not in the sample of 0 percent of (K)" in cause.why
+    assert "TABLESAMPLE HASH" in cause.change
     broken = enquiry(per_row("SELECT STREAM k, n / (n - n) AS n FROM clicks"), [(0, 10), (0, 20)])
     assert causes(broken.ask("ANSWERS")) == [("REJECTED", "ANSWERS", None)]
     undecoded = enquiry(PER_MINUTE.format(""), [(0, 10, "{"), (0, 20, "}")])
