@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import requires
 from itertools import pairwise
 from pathlib import Path
 
@@ -130,6 +131,12 @@ def test_the_list_of_commands_shows_the_first_paragraph_of_their_help() -> None:
     for each in lazy:
         command = each.load()
         assert (command.name, (command.help or "").split("\n\n")[0]) == (each.name, each.help)
+
+
+def test_the_doctor_does_without_the_packages_that_it_looks_for() -> None:
+    required = {re.split(r"[^\w.-]", each)[0].replace("-", "_").lower() for each in requires("rowtide") or []}
+    assert "sqlalchemy" in required
+    assert loaded_by("doctor").isdisjoint((required | {"yaml"}) - {"typer", "rich", "rowtide"})
 
 
 def test_a_check_loads_nothing_that_it_does_not_ask(tmp_path: Path) -> None:

@@ -19,14 +19,11 @@ from typing import Annotated
 
 import typer
 
-from rowtide.cli.connectors import try_everything
 from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.config import load_settings
 from rowtide.errors import StatementError
 from rowtide.runners.spark.ivy import directory_of, java
 from rowtide.runners.spark.session import KAFKA_CONNECTOR
-from rowtide.runtime.configured import configured
-from rowtide.sql.pipeline import plan_pipeline
 
 EXAMPLE = "Example: rowtide doctor pipeline.sql --config config.toml"
 
@@ -198,6 +195,11 @@ def _docker() -> DoctorFinding:
 
 def _pipeline(pipeline: Path, config: Path | None) -> Iterator[DoctorFinding]:
     """Try everything that a pipeline is connected to, as ``rowtide connectors check`` does."""
+    # The rest of the doctor reports packages that are missing, so it does without them.
+    from rowtide.cli.connectors import try_everything
+    from rowtide.runtime.configured import configured
+    from rowtide.sql.pipeline import plan_pipeline
+
     with shown_to_user():
         plan = plan_pipeline(read_text(pipeline), file=str(pipeline))
         plan = configured(plan, load_settings(config))
