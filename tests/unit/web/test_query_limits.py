@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,7 +24,7 @@ from rowtide.plan.outputs import table_nodes
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
-from rowtide.runtime.live.following import QUERIES_AT_MOST
+from rowtide.runtime.live.following import PRELOADED, QUERIES_AT_MOST
 from rowtide.runtime.live.query_work import RESULT, QueryLimits
 from rowtide.sql.pipeline import SqlSession
 from rowtide_connectors.memory import MemoryBroker, memory_broker
@@ -180,6 +183,17 @@ def test_queries_that_end_or_whose_client_leaves_give_their_process_and_their_pl
                 assert "columns" in next(line for line in answer.iter_lines() if line)
             assert waited(lambda: not multiprocessing.active_children())
         assert service.takes_rows()
+
+
+def test_the_parent_of_the_queries_has_loaded_what_they_need_and_has_no_thread_of_its_own() -> None:
+    """Python hides an error of what it preloads; each query would load all of it again."""
+    text = (
+        f"import {', '.join(PRELOADED)}, sys, threading\n"
+        "assert 'numba' in sys.modules and threading.active_count() == 1\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 READERS = (

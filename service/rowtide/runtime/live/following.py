@@ -50,7 +50,7 @@ QUERIES_AT_MOST = 8
 """Maximum number of queries. Each is a process with its own memory."""
 HEARTBEAT_S = 1.0
 """How long nothing may be said: so that a client that has gone is noticed."""
-PRELOADED = ["rowtide.runtime.live.query_work", "rowtide.operators.registry"]
+PRELOADED = ["rowtide.runtime.live.query_preload"]
 """What the parent of all queries' processes imports once."""
 
 
