@@ -12,7 +12,7 @@ from rowtide.cli.run import query_of
 from rowtide.clock import SystemClock
 from rowtide.metrics import Metrics
 from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.live import Pace
+from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.live.query_work import QueryLimits
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service

@@ -18,8 +18,13 @@ from rowtide.bench.kafka import PARTITIONS, fill_topic
 from rowtide.bench.servers import BROKER, given
 from rowtide.bench.suite import Benchmark, Outcome
 from rowtide.clock import Clock
+from rowtide.codec.registry import decoder_for
 from rowtide.errors import StatementError
+from rowtide.rows.tray import Tray
+from rowtide.runtime.ingest.intake import deliver
+from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.api import Messages, PartitionReader
+from rowtide_connectors.kafka.connector import client_config, read_server
 
 EVENTS = 1_000_000
 POLL_MESSAGES = 10_000
@@ -59,7 +64,6 @@ def kafka_ingest(count: int, cache: Path, clock: Clock) -> Outcome:
 
 
 def _readers(broker: str, topic: str) -> Mapping[str, OpenReader]:
-    from rowtide_connectors.kafka.connector import client_config, read_server
     from rowtide_connectors.kafka.native import NativeConsumer, library
     from rowtide_connectors.kafka.plain import PlainConsumer
     from rowtide_connectors.kafka.reader import KafkaReader
@@ -102,11 +106,6 @@ def _offsets(messages: Messages) -> int:
 
 def _decoding() -> Callable[[Messages], int]:
     """Return what decodes messages, and returns how many became rows."""
-    from rowtide.codec.registry import decoder_for
-    from rowtide.rows.tray import Tray
-    from rowtide.runtime.ingest.intake import deliver
-    from rowtide.sql.pipeline import plan_pipeline
-
     (stream,) = plan_pipeline(STREAM).foreign_streams
     decoder = decoder_for("JSON", stream.name, stream.row_type)
 

@@ -17,14 +17,14 @@ from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
 from rowtide.cli.version import program_version
 from rowtide.composition import RunOptions, build_process, query_limits
 from rowtide.runtime.commit.retry import StoppedError
+from rowtide.runtime.live.following import Follower, Question
+from rowtide.runtime.live.query_work import QueryLimits
 from rowtide.runtime.live.stopping import StopSignals
 from rowtide.runtime.recovery.begin import parse_begin
 from rowtide.sql.pipeline import SqlSession
 
 if TYPE_CHECKING:
     from rowtide.runtime.inspect.requests import Requests
-    from rowtide.runtime.live.following import Follower
-    from rowtide.runtime.live.query_work import QueryLimits
     from rowtide.web.query import QueryRunner
 
 EXAMPLE = "Example: rowtide run pipeline.sql --config config.toml --from '2026-01-31 12:00:00'"
@@ -120,9 +120,6 @@ def query_of(file: Path, requests: Requests, limits: QueryLimits | None = None) 
         return made
 
     def query(text: str, once: bool) -> Follower:
-        from rowtide.runtime.live.following import Question
-        from rowtide.runtime.live.query_work import QueryLimits
-
         listing = session().listing(text)
         if not once:
             listing = replace(listing, node=session().query(text), order=())

@@ -116,7 +116,6 @@ def running_service(
       StatementError: the URL or the configuration is wrong, the token file has no token, or the file of
         certificates has none.
     """
-
     url = service_url(given, config)
     token = None if token_file is None else read_token(token_file)
     try:
