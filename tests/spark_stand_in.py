@@ -47,7 +47,7 @@ class _Frame:
 
     def mapInArrow(self, work: Work, _: str) -> _Frame:
         """Run every task."""
-        content = cloudpickle.dumps(work)
+        content: bytes = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
         given = []
         for each in self._tasks:
             batches = list(cloudpickle.loads(content)(iter(each.to_batches())))

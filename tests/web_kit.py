@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rowtide.runtime.inspect.status import Phase
 from rowtide.web import PositionStatus
-from rowtide.web.status import Phase, Summary
+from rowtide.web.status import Summary
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,12 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka as ck
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from real.parts import missing, uses_containers
 from rowtide.errors import RowtideError
@@ -23,7 +25,7 @@ READY_S = 150
 ANSWER_S = 60
 """How long the broker may take to do one thing."""
 
-QUIET = {"log_level": 0}
+QUIET: dict[str, Any] = {"log_level": 0}
 """What fails is raised; a broker that is not up yet need not be reported twenty times a second."""
 
 
@@ -32,7 +34,7 @@ class Broker:
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
-        self.admin = AdminClient({"bootstrap.servers": bootstrap_servers} | QUIET)
+        self.admin = AdminClient({"bootstrap.servers": bootstrap_servers, **QUIET})
 
     def create_topic(self, partitions: int = 1, name: str | None = None, **config: str) -> str:
         """Make a topic that takes and keeps records of any timestamp; give its name.
@@ -74,7 +76,7 @@ class Broker:
         """Write records and wait until the broker has them all."""
         producer = self.producer(queue_buffering_max_messages=1_000_000)
         for index, value in enumerate(values):
-            optional = {} if timestamps is None else {"timestamp": timestamps[index]}
+            optional: dict[str, Any] = {} if timestamps is None else {"timestamp": timestamps[index]}
             if headers is not None and headers[index] is not None:
                 optional["headers"] = list(headers[index] or ())
             key = None if keys is None else keys[index]

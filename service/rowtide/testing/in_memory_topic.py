@@ -68,6 +68,9 @@ class InMemoryTopic(MemorySource):
         self.fetched.append((partition, tuple(offsets)))
         return super().fetch(partition, offsets)
 
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
 
 class TopicReader:
     """Reads some partitions of a topic, each with a reader of its own; never waits."""

@@ -31,8 +31,8 @@ from rowtide.errors import FaultError, StatementError, SupersededError
 from rowtide.testing.in_memory_database import InMemoryDatabase
 from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide_connectors.api import Database, TableColumn, TargetTable
-from rowtide_connectors.rdbms import CONNECTOR
 from rowtide_connectors.rdbms.transaction import sql_connection
+from rowtide_connectors.registry import find_sink
 
 STANDINGS = (
     PartitionPosition("ORDERS", "orders", 0, 120, 100, 1_700_000_000_000),
@@ -60,7 +60,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
             url = f"sqlite:///{tmp_path / 'sink.db'}"
         case _:
             url = "sqlite://"
-    opened = CONNECTOR.sink.open({"url": url})
+    opened = find_sink("rdbms").open({"url": url})
     yield opened
     opened.close()
 
@@ -86,6 +86,11 @@ def state(*numbers: int) -> dict[str, dict[str, pa.Table]]:
     return {"step 1": {"rows": pa.table({"n": pa.array(numbers, pa.int64())}), "none": pa.table({})}, "2": {}}
 
 
+def is_sqlite(database: Database) -> bool:
+    with database.begin() as transaction:
+        return bool(sql_connection(transaction).dialect.name == "sqlite")
+
+
 def commit(
     database: Database, ledger: AnyLedger, epoch: int, commits: int, *standings: PartitionPosition
 ) -> None:
@@ -97,7 +102,7 @@ def commit(
 def test_nothing_is_there_before_a_claim(ledger: AnyLedger) -> None:
     assert ledger.read() is None
     assert ledger.newest_snapshot() is None
-    assert list(ledger.decisions()) == list(ledger.errors()) == list(ledger.snapshots()) == []
+    assert [*ledger.decisions(), *ledger.errors(), *ledger.snapshots()] == []
 
 
 @pytest.mark.parametrize("database", RELATIONAL, indirect=True)
@@ -187,7 +192,7 @@ def test_a_commit_that_fails_leaves_no_trace(database: Database, ledger: AnyLedg
     record = ledger.read()
     assert record is not None
     assert (record.commits, record.standings) == (0, ())
-    assert list(ledger.decisions()) == list(ledger.errors()) == list(ledger.snapshots()) == []
+    assert [*ledger.decisions(), *ledger.errors(), *ledger.snapshots()] == []
 
 
 def test_a_position_never_goes_back(database: Database, ledger: AnyLedger) -> None:
@@ -348,7 +353,7 @@ def test_a_dropped_pipeline_is_forgotten_and_its_runner_fails(database: Database
             each.write_snapshot(transaction, epoch, KeptSnapshot({("ORDERS", 0): number}, state(1)))
     assert ledger.drop() is True
     assert ledger.read() is None
-    assert list(ledger.errors()) == list(ledger.snapshots()) == []
+    assert [*ledger.errors(), *ledger.snapshots()] == []
     assert len(other.errors()) == len(other.snapshots()) == 1
     assert other.newest_snapshot() is not None
     with pytest.raises(FaultError, match="no longer exists"):
@@ -360,7 +365,7 @@ def test_the_documented_columns_of_positions_and_errors_are_there(
     database: Database, ledger: AnyLedger
 ) -> None:
     commit(database, ledger, ledger.claim("digest", "a").epoch, 0, *STANDINGS)
-    prefix = "rowtide_" if "sqlite" in str(database.label) else f"{SCHEMA}."
+    prefix = "rowtide_" if is_sqlite(database) else f"{SCHEMA}."
     with database.begin() as transaction:
         rows = (
             sql_connection(transaction)
@@ -394,7 +399,7 @@ def test_two_processes_that_start_at_once_get_two_epochs(database: Database) -> 
 
 @pytest.mark.postgres
 def test_a_claim_waits_for_the_commit_that_is_under_way_and_sees_it(postgres_url: str) -> None:
-    database = CONNECTOR.sink.open({"url": postgres_url})
+    database = find_sink("rdbms").open({"url": postgres_url})
     ledger = DatabaseLedger(database, "prices")
     epoch = ledger.claim("digest", "old").epoch
     claimed: list[Record] = []

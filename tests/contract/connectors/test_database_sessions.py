@@ -16,6 +16,7 @@ from rowtide_connectors.errors import DeniedError, MismatchError, OptionError, U
 from rowtide_connectors.rdbms import CONNECTOR
 from rowtide_connectors.rdbms.failures import translated
 from rowtide_connectors.rdbms.transaction import sql_connection
+from rowtide_connectors.registry import find_sink
 
 ORDERS = TargetTable("ORDERS", (TableColumn("N", "BIGINT"), TableColumn("M", "BIGINT")), ("N",))
 postgres = pytest.mark.postgres
@@ -40,7 +41,7 @@ def user(postgres_server: PostgresServer, postgres_url: str) -> Iterator[sa.URL]
 
 
 def opened(url: sa.URL) -> Database:
-    return CONNECTOR.sink.open({"url": url.render_as_string(hide_password=False)})
+    return find_sink("rdbms").open({"url": url.render_as_string(hide_password=False)})
 
 
 @postgres
@@ -49,7 +50,7 @@ def test_a_setting_that_sessions_began_with_is_gone_when_it_is_reset(
     postgres_server: PostgresServer, postgres_url: str, setting: str
 ) -> None:
     name = sa.make_url(postgres_url).database
-    database = CONNECTOR.sink.open({"url": postgres_url})
+    database = find_sink("rdbms").open({"url": postgres_url})
     database.prepare([ORDERS])
     postgres_server.execute(f'alter database "{name}" set {setting}')
     postgres_server.drop_connections(postgres_url)
@@ -107,7 +108,7 @@ def test_each_right_that_is_missing_is_named_before_anything_is_written(
     postgres_url: str, user: sa.URL, key: tuple[str, ...]
 ) -> None:
     table = TargetTable("ORDERS", ORDERS.columns, key)
-    owner, database = CONNECTOR.sink.open({"url": postgres_url}), opened(user)
+    owner, database = find_sink("rdbms").open({"url": postgres_url}), opened(user)
 
     def execute(statement: str) -> None:
         with owner.begin() as transaction:
@@ -140,7 +141,7 @@ def test_a_database_without_an_encoding_is_refused(postgres_server: PostgresServ
     name = f"ascii_{uuid.uuid4().hex[:8]}"
     postgres_server.execute(f"create database {name} encoding 'SQL_ASCII' locale 'C' template template0")
     address = postgres_server.url(name)
-    with closing(CONNECTOR.sink.open({"url": address})) as database:
+    with closing(find_sink("rdbms").open({"url": address})) as database:
         for refused in (lambda: CONNECTOR.check({"url": address}), lambda: database.prepare([ORDERS])):
             with pytest.raises(MismatchError, match="SQL_ASCII") as caught:
                 refused()
@@ -162,7 +163,7 @@ def test_a_file_that_cannot_be_the_database_is_refused(
     tmp_path: Path, make: Callable[[Path], str], kind: type[Exception]
 ) -> None:
     with pytest.raises(kind) as caught:
-        CONNECTOR.sink.open({"url": make(tmp_path)}).prepare([ORDERS])
+        find_sink("rdbms").open({"url": make(tmp_path)}).prepare([ORDERS])
     assert getattr(caught.value, "hint", None)
 
 
@@ -178,7 +179,7 @@ def test_a_file_that_cannot_be_the_database_is_refused(
 )
 def test_a_secret_of_the_address_is_never_said(url: str) -> None:
     with pytest.raises(UnavailableError) as caught:
-        CONNECTOR.sink.open({"url": url}).prepare([ORDERS])
+        find_sink("rdbms").open({"url": url}).prepare([ORDERS])
     assert "SECRET" not in str(caught.value)
     assert "127.0.0.1" in str(caught.value)
 

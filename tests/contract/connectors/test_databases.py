@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import sqlalchemy as sa
@@ -29,8 +29,9 @@ from rowtide_connectors.errors import (
 )
 from rowtide_connectors.rdbms import CONNECTOR
 from rowtide_connectors.rdbms.transaction import sql_connection
+from rowtide_connectors.registry import find_sink
 
-EVERY_TYPE = {
+EVERY_TYPE: dict[str, tuple[str, list[Any]]] = {
     "A_BOOLEAN": ("BOOLEAN", [True, False]),
     "A_TINYINT": ("TINYINT", [-128, 127]),
     "A_SMALLINT": ("SMALLINT", [-(2**15), 2**15 - 1]),
@@ -69,7 +70,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
-    opened = CONNECTOR.sink.open({"url": url})
+    opened = find_sink("rdbms").open({"url": url})
     yield opened
     opened.close()
 
@@ -96,6 +97,11 @@ def rows_of(database: Database, target: TargetTable) -> Counter[tuple[object, ..
         return Counter(transaction.rows(target))
 
 
+def is_sqlite(database: Database) -> bool:
+    with database.begin() as transaction:
+        return bool(sql_connection(transaction).dialect.name == "sqlite")
+
+
 def execute(database: Database, *statements: str) -> None:
     with database.begin() as transaction:
         for statement in statements:
@@ -117,7 +123,9 @@ changes = st.lists(
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(changes)
-def test_a_table_with_a_key_is_a_dictionary(database: Database, changes: list[tuple[str, dict]]) -> None:
+def test_a_table_with_a_key_is_a_dictionary(
+    database: Database, changes: list[tuple[str, dict[Any, Any]]]
+) -> None:
     database.prepare([PRICES])
     execute(database, "delete from prices")
     expected: dict[tuple[str, int], Decimal | None] = {}
@@ -276,7 +284,7 @@ def test_a_table_with_more_columns_and_a_unique_constraint_fits(database: Databa
         database,
         "create table prices (id integer primary key, note varchar(10), price decimal(15, 2),"
         " ticker varchar(8) not null, day date not null, unique (day, ticker))"
-        if "sqlite" in str(database.label)
+        if is_sqlite(database)
         else "create table prices (id integer generated always as identity, note varchar(10),"
         " price numeric, ticker text not null, day date not null, unique (day, ticker))",
     )
@@ -401,7 +409,7 @@ def test_an_unknown_type_is_refused(database: Database) -> None:
 def test_a_lost_connection_is_unavailable_and_the_next_transaction_has_a_new_one(
     postgres_server: PostgresServer, postgres_url: str
 ) -> None:
-    database = CONNECTOR.sink.open({"url": postgres_url})
+    database = find_sink("rdbms").open({"url": postgres_url})
     database.prepare([LOG])
     with pytest.raises(UnavailableError), database.begin() as transaction:
         transaction.append(LOG, {"LINE": ["lost"], "AT": [0]})
@@ -424,7 +432,7 @@ def test_a_read_only_transaction_reads(database: Database) -> None:
 
 @pytest.mark.postgres
 def test_a_read_only_transaction_sees_one_moment_and_writes_nothing(postgres_url: str) -> None:
-    with closing(CONNECTOR.sink.open({"url": postgres_url})) as database:
+    with closing(find_sink("rdbms").open({"url": postgres_url})) as database:
         database.prepare([LOG])
         with database.begin_read_only() as reading:
             assert list(reading.rows(LOG)) == []
@@ -444,9 +452,9 @@ def test_a_transaction_of_another_connector_has_no_connection() -> None:
 
 @pytest.mark.postgres
 def test_a_deadlock_is_unavailable_for_one_of_the_two(postgres_url: str) -> None:
-    database = CONNECTOR.sink.open({"url": postgres_url})
+    database = find_sink("rdbms").open({"url": postgres_url})
     database.prepare([PRICES])
-    both = {"TICKER": ["A", "B"], "DAY": [0, 0], "PRICE": [Decimal(1), Decimal(1)]}
+    both: dict[str, list[Any]] = {"TICKER": ["A", "B"], "DAY": [0, 0], "PRICE": [Decimal(1), Decimal(1)]}
     with database.begin() as transaction:
         transaction.upsert(PRICES, both)
     started = threading.Barrier(2)
@@ -486,4 +494,4 @@ def test_a_password_never_shows() -> None:
 @pytest.mark.parametrize("url", ["mysql://host/name", "no address", "oracle://x"])
 def test_another_kind_of_database_is_refused(url: str) -> None:
     with pytest.raises(OptionError, match=r"not supported|not the address of a database"):
-        CONNECTOR.sink.open({"url": url})
+        find_sink("rdbms").open({"url": url})

@@ -3,6 +3,7 @@
 import itertools
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -47,7 +48,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/judged.db"
 
 
-def run(url: str, rows: int) -> tuple[object, ...]:
+def run(url: str, rows: int) -> tuple[list[list[Any]], list[Any]]:
     """Run everything again, committing every so many rows; give tables and refused rows."""
     broker = f"refused {next(numbers)}"
     plan = plan_pipeline(SQL.format(broker=broker, url=url))

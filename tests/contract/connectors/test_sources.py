@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pytest
@@ -14,9 +14,8 @@ from real.kafka import Broker
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.api import Messages, OffsetRange, PartitionReader, TopicSource, WritableSource
 from rowtide_connectors.errors import GoneError
-from rowtide_connectors.kafka import CONNECTOR as KAFKA
-from rowtide_connectors.memory import CONNECTOR as MEMORY
 from rowtide_connectors.memory import memory_broker
+from rowtide_connectors.registry import find_source
 
 PATIENCE_S = 30.0
 
@@ -49,9 +48,17 @@ class MemoryLog:
         self.broker.create_topic(topic, 2)
 
     def source(self) -> TopicSource:
-        return MEMORY.source.open({"broker": "contract"}, {"topic": self.topic})
+        return find_source("memory").open({"broker": "contract"}, {"topic": self.topic})
 
-    def write(self, values, timestamps=None, *, partition=0, keys=None, headers=None):
+    def write(
+        self,
+        values: Any,
+        timestamps: Any = None,
+        *,
+        partition: int = 0,
+        keys: Any = None,
+        headers: Any = None,
+    ) -> None:
         stamps = [1_000] * len(values) if timestamps is None else timestamps
         self.broker.produce(
             self.topic, values, timestamps=stamps, partition=partition, keys=keys, headers=headers
@@ -82,9 +89,19 @@ class KafkaLog:
         self.topic = broker.create_topic(2)
 
     def source(self) -> TopicSource:
-        return KAFKA.source.open({"bootstrap_servers": self.broker.bootstrap_servers}, {"topic": self.topic})
+        return find_source("kafka").open(
+            {"bootstrap_servers": self.broker.bootstrap_servers}, {"topic": self.topic}
+        )
 
-    def write(self, values, timestamps=None, *, partition=0, keys=None, headers=None):
+    def write(
+        self,
+        values: Any,
+        timestamps: Any = None,
+        *,
+        partition: int = 0,
+        keys: Any = None,
+        headers: Any = None,
+    ) -> None:
         self.broker.produce(
             self.topic, values, partition=partition, timestamps=timestamps, keys=keys, headers=headers
         )

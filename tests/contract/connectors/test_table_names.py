@@ -15,9 +15,9 @@ from rowtide.runtime.commit.output import target_table
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.api import CHECKPOINT_TABLES, Database, StagingDatabase, TableColumn, TargetTable
 from rowtide_connectors.errors import GoneError, MismatchError
-from rowtide_connectors.rdbms import CONNECTOR
 from rowtide_connectors.rdbms.table import physical, unfolded
 from rowtide_connectors.rdbms.transaction import sql_connection
+from rowtide_connectors.registry import find_sink
 
 ORDERS = TargetTable("ORDERS", (TableColumn("N", "BIGINT"),), ("N",))
 
@@ -31,7 +31,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
-    opened = CONNECTOR.sink.open({"url": url})
+    opened = find_sink("rdbms").open({"url": url})
     yield opened
     opened.close()
 
@@ -86,7 +86,7 @@ def test_a_table_of_any_name_is_created_written_read_and_found_again(
     database.prepare([target])
     with database.begin() as transaction:
         transaction.upsert(target, {key: ["kept", "gone"], value: [1, 2]})
-    again = CONNECTOR.sink.open({"url": url})
+    again = find_sink("rdbms").open({"url": url})
     try:
         again.prepare([target])
         assert again.missing([target]) == []
@@ -131,7 +131,7 @@ def test_a_schema_that_does_not_exist_is_refused_by_check_and_by_run(database: D
 
 @pytest.mark.postgres
 def test_a_name_that_postgresql_would_cut_is_refused(postgres_url: str) -> None:
-    database = CONNECTOR.sink.open({"url": postgres_url})
+    database = find_sink("rdbms").open({"url": postgres_url})
     with pytest.raises(MismatchError, match="longer than 63 bytes"):
         database.prepare([TargetTable("T" * 64, ORDERS.columns, ())])
     database.close()
@@ -141,7 +141,7 @@ def test_processes_that_start_at_once_create_each_table_once(url: str) -> None:
     tables = [TargetTable(f"T{number}", ORDERS.columns, ("N",)) for number in range(4)]
 
     def start(_: int) -> None:
-        database = CONNECTOR.sink.open({"url": url})
+        database = find_sink("rdbms").open({"url": url})
         try:
             database.prepare(tables)
         finally:
@@ -150,7 +150,7 @@ def test_processes_that_start_at_once_create_each_table_once(url: str) -> None:
     for _ in range(3):
         with ThreadPoolExecutor(6) as pool:
             list(pool.map(start, range(6)))
-        database = CONNECTOR.sink.open({"url": url})
+        database = find_sink("rdbms").open({"url": url})
         assert database.missing(tables) == []
         with database.begin() as transaction:
             for number in range(4):

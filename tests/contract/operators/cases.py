@@ -9,18 +9,12 @@ from hypothesis import strategies as st
 from contract.operators.changes_cases import changelog_items
 from contract.operators.engine_models import engine_models
 from contract.operators.inputs import (
-    BIGINT,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
     KEY_TYPES,
     MOSTLY_INSERTS,
     NARROW,
     REAL,
-    TIMESTAMP,
     TINYINT,
     VARBINARY,
-    VARCHAR,
     WIDE,
     WIDEST,
     Case,
@@ -63,7 +57,19 @@ from rowtide.plan.nodes import (
     WindowJoin,
 )
 from rowtide.rows.rowop import Opcode, Row, TimedRow
-from rowtide.rows.types import INTERVAL_DAY, Field, RowType, Type, decimal
+from rowtide.rows.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTERVAL_DAY,
+    TIMESTAMP,
+    VARCHAR,
+    Field,
+    RowType,
+    Type,
+    decimal,
+)
 from rowtide.rowtime.bound import Bound
 from rowtide.rowtime.period import CalendarUnit, Hop, Period, PeriodEdge, Session
 
@@ -163,7 +169,7 @@ def projected_keys(draw: st.DrawFn) -> Case:
     return Case(node, OperatorSite(OWN, True, (TWO_ORIGINS,)), (items,))
 
 
-MONOTONIC = (
+MONOTONIC: tuple[Expr, ...] = (
     RowtimeRef(),
     *(Call("+", (RowtimeRef(), Literal(by, INTERVAL_DAY)), TIMESTAMP) for by in (5, -5, 10**14, -(10**14))),
     Call("FLOOR_TO", (RowtimeRef(), Literal("MINUTE", VARCHAR)), TIMESTAMP),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
+from typing import cast
 
 from contract.operators.meanings import aggregate, as_key, bits, exact, period_end, period_name
 from contract.operators.model import Model, later
@@ -254,7 +256,7 @@ def aggregate_of_changes(call: AggregateCall, rows: Sequence[TimedRow]) -> objec
         values = [value for at, value in enumerate(values) if value not in values[:at]]
     if not values:
         return None
-    parts = [Fraction(value) for value in values]  # type: ignore[arg-type]
+    parts = [Fraction(cast("Decimal", value)) for value in values]
     total = sum(parts) / (len(parts) if call.function == "AVG" else 1)
     if kind.is_float:
         return float(total)

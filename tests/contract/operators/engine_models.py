@@ -10,7 +10,7 @@ from typing import cast
 
 from hypothesis import strategies as st
 
-from contract.operators.inputs import BIGINT, VARCHAR, Case, ordered_items, row_type_of
+from contract.operators.inputs import Case, ordered_items, row_type_of
 from contract.operators.meanings import bits
 from contract.operators.model import Model as RowModel
 from contract.operators.model import later
@@ -20,6 +20,7 @@ from rowtide.operators.contract import OperatorSite
 from rowtide.plan.nodes import Model, ModelPort, Source
 from rowtide.plan.nodes.model import tagged
 from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.rows.types import BIGINT, VARCHAR
 from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
 
 AMOUNT = RowType(key="int64", amount="int64", note="string")

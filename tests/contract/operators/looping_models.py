@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from typing import cast
+from typing import Any, cast
 
 from hypothesis import strategies as st
 
 from contract.operators.engine_models import EngineModel
-from contract.operators.inputs import BIGINT, Case, ordered_items
+from contract.operators.inputs import Case, ordered_items
 from contract.operators.meanings import bits
 from rowtide.engine import ModelSetup, RowType
 from rowtide.engine.graph import At, Graph, Use, run_in_model
@@ -22,6 +22,7 @@ from rowtide.plan.nodes import Model, ModelPort, Source
 from rowtide.plan.nodes.model import tagged
 from rowtide.rows import types
 from rowtide.rows.rowop import Opcode, TimedRow
+from rowtide.rows.types import BIGINT
 from rowtide.rowtime.bound import LATEST, Bound
 
 ROW = RowType(n="int64", wait="int64")
@@ -43,8 +44,8 @@ class First:
     def __init__(self) -> None:
         self._seen = 0
 
-    def row(self, port: str, row: object, at: At) -> None:
-        n, wait = row  # type: ignore[misc]  # a row of two numbers
+    def row(self, port: str, row: Any, at: At) -> None:
+        n, wait = row  # a row of two numbers
         if numbered(n) == 7:
             raise ValueError("an unlucky number")
         self._seen += 1
@@ -68,8 +69,8 @@ class First:
 class Last:
     """Passes on what the first node gives, then the row itself, and sends back."""
 
-    def row(self, port: str, row: object, at: At) -> None:
-        n, seen = row  # type: ignore[misc]  # a pair
+    def row(self, port: str, row: Any, at: At) -> None:
+        n, seen = row  # a pair
         if port == "rows":
             at.send((n, 0))
             return
@@ -182,12 +183,12 @@ class LoopingModel(EngineModel):
         if kind == 1 and wait is not None:
             is_now = cast("int", wait) % 4 == 0
             if not is_now:
-                self.ask(rowtime + cast("int", wait) % 4, 1, n)
+                self.later(rowtime + cast("int", wait) % 4, 1, n)
         out.append((n, self.seen))
         if numbered(n) in SOON:
             soon.append(SOON[numbered(n)])
         if numbered(n) in LATER:
-            self.ask(rowtime + LATER_MS, 0, LATER[numbered(n)])
+            self.later(rowtime + LATER_MS, 0, LATER[numbered(n)])
         if is_now:
             self.told(n, out)
         if kind == 1:
@@ -199,7 +200,7 @@ class LoopingModel(EngineModel):
         self.seen += 1
         out.append((n, -self.seen))
 
-    def ask(self, rowtime: int, kind: int, n: object) -> None:
+    def later(self, rowtime: int, kind: int, n: object) -> None:
         self.numbers += 1
         self.due.append((rowtime, kind, self.numbers, n))
         self.due.sort(key=lambda each: each[:3])

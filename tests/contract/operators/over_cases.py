@@ -7,17 +7,11 @@ from fractions import Fraction
 from hypothesis import strategies as st
 
 from contract.operators.inputs import (
-    BIGINT,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
     KEY_TYPES,
     NARROW,
     REAL,
-    TIMESTAMP,
     TINYINT,
     VARBINARY,
-    VARCHAR,
     WIDE,
     WIDEST,
     Case,
@@ -30,7 +24,7 @@ from rowtide.expr.tree import FieldRef
 from rowtide.operators.contract import OperatorSite
 from rowtide.plan.frames import CURRENT_ROW, UNBOUNDED_PRECEDING, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Source, WaitingWindow, WindowAggregate, WindowsAbreast
-from rowtide.rows.types import Field, RowType, Type
+from rowtide.rows.types import BIGINT, BOOLEAN, DATE, DOUBLE, TIMESTAMP, VARCHAR, Field, RowType, Type
 from rowtide.rowtime.period import Period, PeriodEdge
 from rowtide.sql.group.aggregates import result_type
 
@@ -83,7 +77,8 @@ def overs(draw: st.DrawFn) -> Case:
     shift = draw(st.sampled_from((None, None, None, "LAG", "LEAD", "LAG IGNORE NULLS")))
     if shift is not None:
         kind = draw(st.sampled_from(ANY))
-        argument, default = FieldRef(len(fields), kind), FieldRef(len(fields) + 1, kind)
+        default = FieldRef(len(fields) + 1, kind)
+        argument: FieldRef | None = FieldRef(len(fields), kind)
         fields += [kind, kind]
         by = draw(st.integers(0, 3))
         edge = Edge(EdgeUnit.ROWS, by if shift == "LEAD" else -by)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from contract.operators.changes_cases import changelog_items
-from contract.operators.inputs import BIGINT, VARCHAR, Case, row_type_of
+from contract.operators.inputs import Case, row_type_of
 from contract.operators.meanings import Rejected, evaluate
 from contract.operators.model import Model, later
 from rowtide.expr.tree import Call, FieldRef, Literal
@@ -13,7 +13,7 @@ from rowtide.operators.contract import OperatorSite
 from rowtide.plan.nodes import JoinKind, Source, TableJoin
 from rowtide.plan.nodes.table_join import tagged_type
 from rowtide.rows.rowop import Opcode, Row, TimedRow
-from rowtide.rows.types import BOOLEAN, RowType
+from rowtide.rows.types import BIGINT, BOOLEAN, VARCHAR, RowType
 from rowtide.rowtime.bound import NO_BOUND, Bound
 
 OWN = 9 << 16

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -183,7 +184,8 @@ def parts_split_by_key_merge_into_what_one_operator_has(data: st.DataObject, kin
     assert together == sorted(shown_without_place(row) for row in whole.out)
     merged = Run(case)
     states = [through_bytes(part.operator.snapshot()) for part in split]
-    merged.operator.restore(through_bytes(operator_type(type(case.node)).merge(states)))
+    node_type: Any = type(case.node)
+    merged.operator.restore(through_bytes(operator_type(node_type).merge(states)))
     assert merged.operator.held() == whole.operator.held()
     assert merged.operator.account == whole.operator.account
     before = len(whole.out)

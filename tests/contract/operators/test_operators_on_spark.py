@@ -54,7 +54,10 @@ class Cut:
     def items(self, port: int) -> list[TimedRow | Bound]:
         """Return rows and bounds of a port, in its order, that Spark processes."""
         mine = [step for step in self.first if step.port == port]
-        return [item for step in mine for item in (*step.rows, step.bound) if item != NO_BOUND]
+        found: list[TimedRow | Bound] = []
+        for step in mine:
+            found += [*step.rows, *([] if step.bound == NO_BOUND else [step.bound])]
+        return found
 
     def work(self) -> CaseWork:
         """Return what Spark does of it."""

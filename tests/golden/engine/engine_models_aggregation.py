@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from engine_models_tables import TRADE, average_by_hand
-
+from golden.engine.engine_models_tables import TRADE, average_by_hand
 from rowtide.engine import (
     AFTER_DELETE,
     AFTER_INSERT,
@@ -138,6 +137,7 @@ def remembered_result() -> TextDriver:
         elif context.opcode is INSERT and len(context):
             compute(context)
             last = context.last()
+            assert last is not None
             prices = [row.price for row in context.rows()]
             context.state = context.result(last.symbol, last.id, sum(prices) / len(prices))
 
@@ -152,6 +152,7 @@ def additive_average() -> TextDriver:
             return
         if context.call is COLLAPSE:
             return
+        assert context.changed is not None
         state["sum"] += {AFTER_INSERT: 1, AFTER_DELETE: -1}[context.call] * context.changed.price
         last = context.last()
         if last is not None and context.opcode is not NOP:

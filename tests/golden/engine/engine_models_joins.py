@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from engine_models_tables import TRADE, every_row, query_model
-
+from golden.engine.engine_models_tables import TRADE, every_row, query_model
 from rowtide.engine import (
     Collapse,
     Fifo,

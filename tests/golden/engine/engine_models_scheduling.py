@@ -21,8 +21,13 @@ def walk() -> TextDriver:
         for number in numbers:
             how(labels[number].rowop(INSERT, NUMBER.row(number)))
 
+    def first() -> None:
+        send(unit.call, 4)
+        send(unit.fork, 5, 6)
+        send(unit.call, 7)
+
     actions: dict[int, Callable[[], None]] = {
-        1: lambda: (send(unit.call, 4), send(unit.fork, 5, 6), send(unit.call, 7))[0],
+        1: first,
         5: lambda: send(unit.fork, 8),
         6: lambda: send(unit.schedule, 9),
     }

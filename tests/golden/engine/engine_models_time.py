@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 from rowtide.engine import (
     DELETE,
@@ -80,7 +81,7 @@ class Traffic:
             self.unit,
             {
                 "new": self.take,
-                **{f"dump{table.name[1:]}": lambda words, table=table: self.dump(table) for table in tables},
+                **{f"dump{table.name[1:]}": partial(self._dumped, table) for table in tables},
             },
         )
         self.driver.show(*(table.out for table in tables))
@@ -109,6 +110,9 @@ class Traffic:
         if self.daily is not None and before not in (None, self.day):
             total = sum(row.bytes for row in self.hourly.index("byDay").group_by(day=before))
             self.daily.input.insert(DAILY.row(before, total))
+
+    def _dumped(self, table: Table, _words: Sequence[str]) -> None:
+        self.dump(table)
 
     def dump(self, table: Table) -> None:
         for row in table:

@@ -11,12 +11,12 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from engine_models_aggregation import AGGREGATION_MODELS
-from engine_models_joins import JOIN_MODELS
-from engine_models_scheduling import SCHEDULING_MODELS
-from engine_models_tables import TABLE_MODELS
-from engine_models_time import TIME_MODELS
 
+from golden.engine.engine_models_aggregation import AGGREGATION_MODELS
+from golden.engine.engine_models_joins import JOIN_MODELS
+from golden.engine.engine_models_scheduling import SCHEDULING_MODELS
+from golden.engine.engine_models_tables import TABLE_MODELS
+from golden.engine.engine_models_time import TIME_MODELS
 from rowtide.model_server.text_server import TextServer
 
 HERE = Path(__file__).parent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -12,6 +12,7 @@ from real.kafka import Broker, JavaBroker
 from rowtide_connectors.api import Messages, PartitionReader, TopicSource
 from rowtide_connectors.errors import GoneError, UnavailableError
 from rowtide_connectors.kafka import CONNECTOR
+from rowtide_connectors.registry import find_source
 
 pytestmark = pytest.mark.kafka
 
@@ -32,7 +33,7 @@ def consumer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def source(broker: Broker, topic: str, timeout_s: str = LONG) -> TopicSource:
-    return CONNECTOR.source.open(
+    return find_source("kafka").open(
         {"bootstrap_servers": broker.bootstrap_servers, "timeout_s": timeout_s}, {"topic": topic}
     )
 
@@ -135,7 +136,7 @@ def test_many_messages_with_keys_and_headers_come_alike_from_both_consumers(
 
     def read() -> dict[int, list[tuple[object, ...]]]:
         reader = source(kafka, topic).reader(dict.fromkeys(range(3), 0))
-        rows: dict[int, list[tuple[object, ...]]] = {0: [], 1: [], 2: []}
+        rows: dict[int, list[tuple[Any, ...]]] = {0: [], 1: [], 2: []}
         deadline = time.monotonic() + PATIENCE_S
         while sum(map(len, rows.values())) < 12_000 and time.monotonic() < deadline:
             for messages in reader.poll(1_000, 0.5):
@@ -145,7 +146,7 @@ def test_many_messages_with_keys_and_headers_come_alike_from_both_consumers(
                     messages.timestamps.tolist(),
                     messages.keys,
                     messages.values,
-                    [each and [tuple(header) for header in each] for each in headers],
+                    [each and [(name, value) for name, value in each] for each in headers],
                     strict=True,
                 )
         reader.close()

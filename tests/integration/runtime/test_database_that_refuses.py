@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -90,7 +91,8 @@ def test_a_start_with_the_wrong_user_or_database_ends_with_a_hint(
     postgres_url: str, tmp_path: Path, wrong: str
 ) -> None:
     memory_broker(str(tmp_path)).ensure_topic("readings", 1)
-    url = sa.make_url(postgres_url).set(**{wrong: "nosuch"}).render_as_string(hide_password=False)
+    changed: dict[str, Any] = {wrong: "nosuch"}
+    url = sa.make_url(postgres_url).set(**changed).render_as_string(hide_password=False)
     file = tmp_path / "p.sql"
     file.write_text(SQL.format(broker=tmp_path, url=url))
     result = CliRunner().invoke(app, ["run", str(file), "--until-end", "--listen", "127.0.0.1:0"])

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import NewPartitions
+from confluent_kafka.cimpl import NewPartitions
 
 from real.kafka import Broker
-from rowtide_connectors.kafka import CONNECTOR
+from rowtide_connectors.registry import find_source
 from service_kit import config_for, positions_in, sample, service
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
@@ -21,7 +21,7 @@ START = 1_700_000_000_000
 def test_a_compacted_topic_is_known_by_its_policy(kafka: Broker) -> None:
     for policy, compacted in (("compact", True), ("compact,delete", True), ("delete", False)):
         topic = kafka.create_topic(1, cleanup_policy=policy)
-        source = CONNECTOR.source.open({"bootstrap_servers": kafka.bootstrap_servers}, {"topic": topic})
+        source = find_source("kafka").open({"bootstrap_servers": kafka.bootstrap_servers}, {"topic": topic})
         assert source.is_compacted() is compacted
         source.close()
 
@@ -29,7 +29,7 @@ def test_a_compacted_topic_is_known_by_its_policy(kafka: Broker) -> None:
 def test_who_stamps_messages_is_known_by_the_topics_setting(kafka: Broker) -> None:
     for kind, appended in (("LogAppendTime", True), ("CreateTime", False)):
         topic = kafka.create_topic(1, message_timestamp_type=kind)
-        source = CONNECTOR.source.open({"bootstrap_servers": kafka.bootstrap_servers}, {"topic": topic})
+        source = find_source("kafka").open({"bootstrap_servers": kafka.bootstrap_servers}, {"topic": topic})
         assert source.has_append_times() is appended
         source.close()
 

@@ -105,7 +105,7 @@ def test_a_loop_that_kafka_drives_fills_tables_through_kills_and_the_end_of_hist
     moved = pipeline.rows("SELECT pieces FROM movements WHERE item = 'spoke'")
     spokes = [int(str(pieces)) for (pieces,) in moved]
     assert spokes.count(200) > 1, "what is bought is delivered"
-    levels = dict(pipeline.rows("SELECT item, level FROM levels"))
+    levels = {str(item): level for item, level in pipeline.rows("SELECT item, level FROM levels")}
     assert levels["spoke"] == 100 + sum(spokes)
     done = subprocess.run(
         pipeline.command("replay", "--compare"),

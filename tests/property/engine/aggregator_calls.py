@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from index_trees import key_of
-
+from property.engine.index_trees import key_of
 from rowtide.engine import (
     AFTER_DELETE,
     AFTER_INSERT,

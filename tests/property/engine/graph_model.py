@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, cast
 
 from hypothesis import strategies as st
 
@@ -43,15 +44,15 @@ class Busy:
         self._seen = 0
         self._handles: list[int] = []
 
-    def row(self, port: str, row: object, at: At) -> None:
-        energy, mark = row  # type: ignore[misc]  # rows of these graphs are pairs
+    def row(self, port: str, row: Any, at: At) -> None:
+        energy, mark = row  # rows of these graphs are pairs
         self._see(hash_of(port, energy, mark, at.stamp))
         for copy in range((1, 0, 1, 2, 1)[(self._seen + self._habits.copies) % 5]):
             at.send((energy, (mark * 5 + self._seen + copy) % 9973))
         self._spend(energy, mark, at)
 
-    def event(self, payload: object, at: At) -> None:
-        energy, mark = payload  # type: ignore[misc]  # so are events
+    def event(self, payload: Any, at: At) -> None:
+        energy, mark = payload  # so are events
         self._see(hash_of("event", energy, mark, at.stamp))
         at.send((energy, (mark + self._seen) % 9973))
         self._spend(energy, mark, at)
@@ -79,8 +80,8 @@ class Busy:
     def snapshot(self) -> object:
         return self._seen, list(self._handles)
 
-    def restore(self, state: object) -> None:
-        self._seen, handles = state  # type: ignore[misc]  # as given by snapshot
+    def restore(self, state: Any) -> None:
+        self._seen, handles = state  # as given by snapshot
         self._handles = list(handles)
 
 
@@ -95,7 +96,7 @@ class BusyResettable(Busy):
     def reset(self, before: int, after: int, due: Sequence[Timer], at: At) -> None:
         self._see(before + 3 * after)
         for timer in due:
-            energy, mark = timer.payload  # type: ignore[misc]  # see Busy
+            energy, mark = cast(tuple[int, int], timer.payload)
             self._see(timer.stamp.rowtime)
             at.send((energy, mark))
         at.schedule(after + 1, (0, len(due)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from rowtide.engine import Descending, Fifo, Hashed, IndexType, Ordered, Row, RowType, Sorted
@@ -20,7 +22,7 @@ fifos = st.builds(Fifo, st.sampled_from([0, 0, 1, 2, 3]), jumping=st.booleans(),
 
 
 @st.composite
-def keyed(draw: st.DrawFn, nested: dict[str, IndexType]) -> IndexType:
+def keyed(draw: st.DrawFn, nested: dict[str, Any]) -> IndexType:
     fields = draw(keys)
     match draw(st.sampled_from(["hashed", "ordered", "descending", "sorted"])):
         case "hashed":

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from aggregator_calls import Called, Changed, Event, Operation, Path, Result, Tree, name_at
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from index_trees import ROW_TYPE, changes, displaced, found, trees
 
+from property.engine.aggregator_calls import Called, Changed, Event, Operation, Path, Result, Tree, name_at
+from property.engine.index_trees import ROW_TYPE, changes, displaced, found, trees
 from rowtide.engine import (
     DELETE,
     INSERT,

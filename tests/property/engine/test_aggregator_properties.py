@@ -8,8 +8,8 @@ from itertools import count
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from index_trees import ROW_TYPE, changes, trees
 
+from property.engine.index_trees import ROW_TYPE, changes, trees
 from rowtide.engine import (
     AFTER_DELETE,
     AFTER_INSERT,

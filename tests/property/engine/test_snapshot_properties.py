@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hypothesis import given
 from hypothesis import strategies as st
-from index_trees import ROW_TYPE, changes, trees
 
+from property.engine.index_trees import ROW_TYPE, changes, trees
 from rowtide.engine import (
     DELETE,
     INSERT,
@@ -18,6 +20,7 @@ from rowtide.engine import (
     IndexType,
     Last,
     Row,
+    Rowop,
     SimpleAggregator,
     Sum,
     Table,
@@ -80,6 +83,10 @@ def test_a_restored_table_tells_what_the_original_tells(
     assert restored.unit.snapshot() == original.unit.snapshot()
 
 
+def noted(log: list[str], rowop: Rowop) -> None:
+    log.append(str(rowop))
+
+
 @given(changes, st.integers(0, 10))
 def test_a_restored_collapse_flushes_what_the_original_flushes(made: Changes, cut: int) -> None:
     told: list[list[str]] = []
@@ -88,8 +95,9 @@ def test_a_restored_collapse_flushes_what_the_original_flushes(made: Changes, cu
         unit = Unit("u")
         table = Table(unit, "t", TableType(ROW_TYPE, key=Hashed("a")))
         collapse = Collapse("c", table.out, "a")
-        told.append([])
-        collapse.out.then(lambda rowop, log=told[-1]: log.append(str(rowop)), name="log")
+        log: list[str] = []
+        told.append(log)
+        collapse.out.then(partial(noted, log), name="log")
         if saved is not None:
             unit.restore(load_state(saved))
         for number, (verb, row) in enumerate(part):

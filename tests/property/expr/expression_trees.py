@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import strategies as st
 
@@ -124,7 +124,7 @@ def timed_rows(draw: st.DrawFn) -> list[TimedRow]:
     rows = []
     for counter in range(count):
         row = tuple(draw(each) for each in nullable)
-        rows.append(TimedRow(draw(values(TIMESTAMP)), 0, counter, 1, row))
+        rows.append(TimedRow(cast("int", draw(values(TIMESTAMP))), 0, counter, 1, row))
     return rows
 
 

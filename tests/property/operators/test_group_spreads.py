@@ -8,13 +8,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.operators.inputs import BIGINT, DOUBLE, NARROW, TINYINT
+from contract.operators.inputs import NARROW, TINYINT
 from contract.operators.meanings import bits
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.group.group_functions import Spreads
 from rowtide.operators.group.group_spreads import SpreadsInKernels
 from rowtide.rows.column import Column
-from rowtide.rows.types import Type
+from rowtide.rows.types import BIGINT, DOUBLE, Type
 
 VALUES: dict[Type, st.SearchStrategy[object]] = {
     TINYINT: st.integers(-128, 127),

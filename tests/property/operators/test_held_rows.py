@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rowtide.operators.sort import held_rows
 from rowtide.operators.sort.held_rows import HeldRows
+from rowtide.operators.storage.waiting import SMALL_ROWS
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BOOLEAN, DOUBLE, INTEGER, VARCHAR, Field, RowType, decimal
@@ -42,7 +43,7 @@ SKIPPED = TimedRow(0, 0, 0, Opcode.INSERT, ("skipped", None, None, None, None))
         ),
         max_size=12,
     ),
-    small=st.sampled_from([0, 3, held_rows.SMALL_ROWS]),
+    small=st.sampled_from([0, 3, SMALL_ROWS]),
 )
 def test_rows_leave_in_order_of_time_then_of_arrival(
     steps: list[int | tuple[list[tuple[int, int, tuple[object, ...]]], int]], small: int

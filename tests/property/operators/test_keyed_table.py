@@ -35,6 +35,7 @@ def test_both_forms_do_the_same(data: st.DataObject, case: Case, clean: bool) ->
         for module in (keyed_table, multiset_table):
             patch.setattr(module, "CLEAN_OVER", 0 if clean else 1 << 14)
         compiled = Run(case, make(case.node, case.place))
+        assert isinstance(case.node, KeyedTable)
         by_row = Run(case, KeyedTableByRow(case.node, case.place))
         for step in data.draw(steps_of(case.ports)):
             compiled.step(step)

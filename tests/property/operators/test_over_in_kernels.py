@@ -11,7 +11,7 @@ from contract.operators.over_cases import overs
 from rowtide.operators.contract import Operator
 from rowtide.operators.over.by_row.operator import OverOperator
 from rowtide.operators.over.compiled import OverInKernels
-from rowtide.plan.nodes import Form
+from rowtide.plan.nodes import Form, WindowAggregate
 
 
 @st.composite
@@ -27,6 +27,7 @@ def runs(draw: st.DrawFn) -> tuple[Case, list[tuple[Step, bool]]]:
 @given(runs())
 def test_kernels_give_what_plain_python_gives(drawn: tuple[Case, list[tuple[Step, bool]]]) -> None:
     case, steps = drawn
+    assert isinstance(case.node, WindowAggregate)
     plain: Operator = OverOperator(case.node, case.place)
     compiled: Operator = OverInKernels(case.node, case.place)
     for step, restart in steps:

@@ -55,6 +55,7 @@ def test_both_forms_do_the_same(data: st.DataObject, case: Case, few: bool) -> N
         patch.setattr(window_join, "PAIRS", 2 if few else 1 << 16)
         patch.setattr(window_join, "FORGET_KEYS_OVER", 0 if few else 1 << 16)
         patch.setattr(window_join_chains, "FIRST_LINKS", 1 if few else 64)
+        assert isinstance(case.node, WindowJoin)
         compiled = Run(case, WindowJoinOperator(case.node, case.place))
         by_row = Run(case, WindowJoinByRow(case.node, case.place))
         for step in [*data.draw(steps_of(case.ports)), *(Step(port, (), Bound(LATEST)) for port in (0, 1))]:

@@ -97,7 +97,7 @@ def given_by(
 def test_any_number_of_reading_threads_gives_the_same_rows_in_the_same_order(
     streams: int, partitions: int, seeds: list[int], rows: list[tuple[int, int, str, int]]
 ) -> None:
-    def topics(seed: int) -> list[InMemoryTopic]:
+    def topics(seed: int) -> list[Hindered]:
         made = [Hindered(f"s{number}", partitions, seed + number) for number in range(streams)]
         clocks = [[0] * partitions for _ in made]
         for number, (which, partition, key, later) in enumerate(rows):

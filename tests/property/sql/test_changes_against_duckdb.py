@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from typing import cast
 
 import duckdb
 import pytest
@@ -68,7 +69,8 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
 def as_text(row: Row) -> tuple[str, ...]:
     """Return a row so that numbers are equal whatever their type."""
     return tuple(
-        "-" if value is None else f"{float(value):.9f}" if _is_number(value) else str(value) for value in row
+        "-" if value is None else f"{float(cast('float', value)):.9f}" if _is_number(value) else str(value)
+        for value in row
     )
 
 

@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from decimal import Decimal
 from random import Random
+from typing import cast
 
 import duckdb
 import pytest
@@ -58,7 +59,7 @@ def changes(random: Random) -> list[Change]:
 def as_text(row: Row) -> tuple[str, ...]:
     """Return a row so that numbers are equal whatever their type."""
     return tuple(
-        str(value) if value is None or isinstance(value, str | bool) else f"{float(value):.6f}"
+        str(value) if value is None or isinstance(value, str | bool) else f"{float(cast('float', value)):.6f}"
         for value in row
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,7 +50,7 @@ def join_in(node: Node) -> WindowJoin:
     return found
 
 
-def run(node: Node, given_rows: dict[str, list[tuple[object, ...]]]) -> tuple[list[object], list[object]]:
+def run(node: Node, given_rows: dict[str, list[tuple[Any, ...]]]) -> tuple[list[object], list[object]]:
     """Return the rows of a plan with their times, and what was rejected."""
     flow = Flow({"OUT": node}, {})
     for name, values in given_rows.items():

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from contextlib import ExitStack
 from itertools import pairwise
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -126,9 +127,10 @@ def test_running_changes_skip_nan(form: Form, drawn: list[tuple[int, float | Non
 def test_changes_of_a_table_skip_nan(
     form: Form, drawn: list[tuple[int, int, float | None, bool]], direction: str
 ) -> None:
-    changes = [(Opcode.DELETE if gone else Opcode.INSERT, row) for *row, gone in drawn]
-    changes = [(opcode, tuple(row)) for opcode, row in changes]
-    held: dict[object, tuple[object, ...]] = {}
+    changes: list[tuple[Opcode, tuple[Any, ...]]] = [
+        (Opcode.DELETE if gone else Opcode.INSERT, tuple(row)) for *row, gone in drawn
+    ]
+    held: dict[object, tuple[Any, ...]] = {}
     for opcode, row in changes:
         if opcode is Opcode.INSERT:
             held[row[0]] = row
@@ -140,7 +142,7 @@ def test_changes_of_a_table_skip_nan(
     assert left_by(found) == Counter(wanted)
     first = run(f"SELECT id, x FROM t ORDER BY x{direction}, id LIMIT 2", "T", changes, form)
 
-    def place(row: tuple[object, ...]) -> tuple[object, ...]:
+    def place(row: tuple[Any, ...]) -> tuple[Any, ...]:
         value = row[2]
         if value is None:
             return (-1 if direction else 2, 0, row[0])
@@ -166,7 +168,7 @@ def left_by(changes: list[TimedRow]) -> Counter[tuple[object, ...]]:
 @given(drawn=rows)
 def test_a_sort_puts_nan_last_of_the_values(direction: str, drawn: list[tuple[int, float | None]]) -> None:
     query = f"SELECT STREAM k, x FROM s ORDER BY FLOOR(ROWTIME TO MINUTE), x{direction}"
-    found = [
+    found: list[Any] = [
         timed.row[1] for timed in run(query, "S", [(Opcode.INSERT, row) for row in drawn], Form.COMPILED)
     ]
     values = [value for value in found if value not in ("NaN", None)]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,7 +40,7 @@ def can_be_matched(wanted: list[tuple[object, ...]], given_rows: list[tuple[obje
 
 
 @given(wanted_rows, rows)
-def test_in_any_order_as_many_rows_match_as_can(wanted: list, given_rows: list) -> None:
+def test_in_any_order_as_many_rows_match_as_can(wanted: list[Any], given_rows: list[Any]) -> None:
     matched = RowComparison(ROW).as_multiset(
         [wish(row) for row in wanted], [outcome(row) for row in given_rows]
     )
@@ -49,14 +51,16 @@ def test_in_any_order_as_many_rows_match_as_can(wanted: list, given_rows: list) 
 
 
 @given(wanted_rows, rows)
-def test_in_order_rows_are_equal_only_one_by_one(wanted: list, given_rows: list) -> None:
+def test_in_order_rows_are_equal_only_one_by_one(wanted: list[Any], given_rows: list[Any]) -> None:
     matched = RowComparison(ROW).in_order([wish(row) for row in wanted], [outcome(row) for row in given_rows])
     equal = len(wanted) == len(given_rows) and all(map(fits, wanted, given_rows))
     assert matched.is_equal == equal
 
 
 @given(wanted_rows, rows, st.booleans())
-def test_every_row_of_both_sides_is_shown_once(wanted: list, given_rows: list, ordered: bool) -> None:
+def test_every_row_of_both_sides_is_shown_once(
+    wanted: list[Any], given_rows: list[Any], ordered: bool
+) -> None:
     comparison = RowComparison(ROW)
     compare = comparison.in_order if ordered else comparison.as_multiset
     matched = compare([wish(row) for row in wanted], [outcome(row) for row in given_rows])

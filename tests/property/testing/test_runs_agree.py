@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -74,7 +75,7 @@ def scenario() -> Scenario:
 
 
 def outcome(
-    operations: Sequence[tuple], batching: Batching, recovery: Recovery, *, disturbed: bool
+    operations: Sequence[tuple[Any, ...]], batching: Batching, recovery: Recovery, *, disturbed: bool
 ) -> dict[str, list[ActualRow]]:
     runner = LiveRunner(scenario(), batching, recovery)
     for kind, *rest in operations:
@@ -103,7 +104,7 @@ def outcome(
 @settings(max_examples=40)
 @given(st.lists(operation, max_size=12), batchings, st.sampled_from(Recovery))
 def test_neither_batches_nor_crashes_nor_recovery_nor_idle_statements_can_be_seen_in_what_comes_out(
-    operations: list, batching: Batching, recovery: Recovery
+    operations: list[Any], batching: Batching, recovery: Recovery
 ) -> None:
     plain = outcome(operations, TraysOf(1), Recovery.SNAPSHOT, disturbed=False)
     assert outcome(operations, batching, recovery, disturbed=True) == plain

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rowtide.engine import ModelSetup, RowType
 from rowtide.engine.graph import At, Graph, Use, run_in_model
 
@@ -16,8 +18,8 @@ class Stock:
     def __init__(self) -> None:
         self._ordered = 0
 
-    def row(self, port: str, row: object, at: At) -> None:
-        item, n = row  # type: ignore[misc]  # an order
+    def row(self, port: str, row: Any, at: At) -> None:
+        item, n = row  # an order
         self._ordered += n
         at.send((port, item, n))
 
@@ -27,15 +29,15 @@ class Stock:
     def snapshot(self) -> object:
         return self._ordered
 
-    def restore(self, state: object) -> None:
-        self._ordered = state  # type: ignore[assignment]  # as given by snapshot
+    def restore(self, state: Any) -> None:
+        self._ordered = state  # as given by snapshot
 
 
 class Needs:
     """Sends back two parts for each item that has some, asks for a check, and for more of what came back."""
 
-    def row(self, port: str, row: object, at: At) -> None:
-        what, item, n = row  # type: ignore[misc]  # what stock tells
+    def row(self, port: str, row: Any, at: At) -> None:
+        what, item, n = row  # what stock tells
         if what == "check":
             return
         if item in PARTS:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rowtide.engine import ModelSetup, RowType
 from rowtide.engine.graph import At, Graph, run_in_model
 
@@ -16,11 +18,11 @@ class Limited:
     def __init__(self) -> None:
         self._least = 0
 
-    def row(self, port: str, row: object, at: At) -> None:
+    def row(self, port: str, row: Any, at: At) -> None:
         if port == "limits":
-            (self._least,) = row  # type: ignore[misc]  # a limit
+            (self._least,) = row  # a limit
             return
-        sensor, value = row  # type: ignore[misc]  # a reading
+        sensor, value = row  # a reading
         if value < self._least:
             at.send(("low" if port == "readings" else "again", sensor, value))
             if value > 1:
@@ -32,8 +34,8 @@ class Limited:
     def snapshot(self) -> object:
         return self._least
 
-    def restore(self, state: object) -> None:
-        self._least = state  # type: ignore[assignment]  # as given by snapshot
+    def restore(self, state: Any) -> None:
+        self._least = state  # as given by snapshot
 
 
 class Silence:
@@ -42,22 +44,22 @@ class Silence:
     def __init__(self) -> None:
         self._timers: dict[str, int] = {}
 
-    def row(self, port: str, row: object, at: At) -> None:
-        sensor, _ = row  # type: ignore[misc]  # a reading
+    def row(self, port: str, row: Any, at: At) -> None:
+        sensor, _ = row  # a reading
         if sensor in self._timers:
             at.reschedule(self._timers[sensor], at.rowtime + 10_000)
         else:
             self._timers[sensor] = at.schedule(at.rowtime + 10_000, sensor)
 
-    def event(self, payload: object, at: At) -> None:
-        del self._timers[payload]  # type: ignore[arg-type]  # a sensor
+    def event(self, payload: Any, at: At) -> None:
+        del self._timers[payload]  # a sensor
         at.send(("silent", payload, None))
 
     def snapshot(self) -> object:
         return dict(self._timers)
 
-    def restore(self, state: object) -> None:
-        self._timers = dict(state)  # type: ignore[call-overload]  # as given by snapshot
+    def restore(self, state: Any) -> None:
+        self._timers = dict(state)  # as given by snapshot
 
 
 class Both:

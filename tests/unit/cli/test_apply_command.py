@@ -3,6 +3,7 @@
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ class Files(PipelineFiles):
         self.sql.write_text(text)
 
 
-def straight(folder: Path) -> list[tuple[object, ...]]:
+def straight(folder: Path) -> list[tuple[Any, ...]]:
     files = Files(folder / "straight")
     files.produce(400)
     files.run()

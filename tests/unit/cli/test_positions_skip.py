@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from test_service_commands import Files
 
 from rowtide.codec.contract import Decoded
 from rowtide.codec.json import JsonDecoder
 from rowtide.errors import FaultError
+from unit.cli.test_service_commands import Files
 
 POISON = b'{"sensor":"poison","amount":1}'
 

@@ -12,7 +12,7 @@ from rowtide.errors import StatementError
 from rowtide.rows.types import INTEGER, VARCHAR, Field, RowType
 
 THREE = RowType((Field("A", VARCHAR), Field("B", VARCHAR), Field("C", VARCHAR)))
-TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"))
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 
 
 @given(st.lists(st.lists(TEXTS, min_size=3, max_size=3), max_size=4))

@@ -3,6 +3,8 @@
 See docs/sql/semantics.md#error-rows, #servers-formats-and-pseudo-columns.
 """
 
+from typing import Any
+
 import pytest
 
 from rowtide.codec.json import JsonDecoder
@@ -32,7 +34,7 @@ ORDERS = RowType(
 )
 
 
-def decode(*values: bytes | None) -> tuple[list[object], list[tuple[int, Reason, str]]]:
+def decode(*values: bytes | None) -> tuple[list[tuple[Any, ...]], list[tuple[int, Reason, str]]]:
     decoded = JsonDecoder("ORDERS", ORDERS).decode(values)
     rows = list(zip(*(column.to_list() for column in decoded.columns), strict=True))
     return rows, [(fault.index, fault.reason, fault.message) for fault in decoded.faults]
@@ -41,7 +43,7 @@ def decode(*values: bytes | None) -> tuple[list[object], list[tuple[int, Reason,
 def row(value: bytes) -> tuple[object, ...]:
     rows, faults = decode(value)
     assert not faults
-    return rows[0]  # type: ignore[return-value]
+    return rows[0]
 
 
 def fault(value: bytes | None) -> tuple[Reason, str]:
@@ -52,7 +54,7 @@ def fault(value: bytes | None) -> tuple[Reason, str]:
 
 def test_bad_messages_do_not_shift_their_neighbours() -> None:
     rows, faults = decode(b'{"order_id":1}', b'{"order_id":2},{"order_id":3}', b"]", b'{"order_id":4}', None)
-    assert [each[0] for each in rows] == [1, 4]  # type: ignore[index]
+    assert [each[0] for each in rows] == [1, 4]
     assert [(index, reason) for index, reason, _ in faults] == [
         (1, Reason.DECODE),
         (2, Reason.DECODE),

@@ -2,7 +2,7 @@
 
 import confluent_kafka as ck
 
-from rowtide_connectors.kafka import CONNECTOR
+from rowtide_connectors.registry import find_source
 
 
 def test_topics_of_a_mock_cluster_count_as_not_compacted_at_once() -> None:
@@ -11,7 +11,7 @@ def test_topics_of_a_mock_cluster_count_as_not_compacted_at_once() -> None:
     producer.produce("t", b"x")
     producer.flush(10)
     server = {"bootstrap_servers": f"{broker.host}:{broker.port}", "timeout_s": "10"}
-    source = CONNECTOR.source.open(server, {"topic": "t"})
+    source = find_source("kafka").open(server, {"topic": "t"})
     assert not source.is_compacted()
     assert sum(held.end for held in source.ranges().values()) == 1
     source.close()

@@ -1,6 +1,7 @@
 """Graphs in consistent time, by the pictures of the articles on it by the author of Triceps."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -133,8 +134,8 @@ class Down:
 class DownInRows(Down):
     """The same with rows of one field, as a model has them."""
 
-    def row(self, _port: str, row: object, at: At) -> None:
-        (number,) = row  # type: ignore[misc]  # a row of one field
+    def row(self, _port: str, row: Any, at: At) -> None:
+        (number,) = row
         at.send(row)
         if number:
             at.send((number - 1,), to="back")

@@ -87,14 +87,15 @@ def test_a_filter_gives_a_name_for_each_field() -> None:
 
 def test_a_projection_of_several_rows_takes_an_absent_one_as_nulls() -> None:
     third = RowType(x="int32")
-    for sources, rows, result in [
+    cases: list[tuple[list[RowType], list[Any], Any]] = [
         ([ORDER], [(1, "Ann", 2.0)], (1, 2.0)),
         ([ORDER, CUSTOMER], [None, ("Ann", "Aachen")], (None, None, "Aachen")),
         ([ORDER, CUSTOMER, third], [(1, "Ann", 2.0), None, (7,)], (1, 2.0, None, 7)),
-    ]:
-        chosen = [choose_fields(source.names, ["!cust.*", ".*"]) for source in sources]  # type: ignore[attr-defined]
-        made, function = project(*zip(sources, chosen[: len(sources)], strict=True))  # type: ignore[arg-type]
-        assert function(*rows) == result  # type: ignore[attr-defined]
+    ]
+    for sources, rows, result in cases:
+        chosen = [choose_fields(source.names, ["!cust.*", ".*"]) for source in sources]
+        made, function = project(*zip(sources, chosen[: len(sources)], strict=True))
+        assert function(*rows) == result
         assert len(made) == len(result)
 
 

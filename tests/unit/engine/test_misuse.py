@@ -91,7 +91,10 @@ class World:
             self.table.insert(TRADE.row(9, row.symbol, 9.0))
 
     def change_from_inside(self) -> None:
-        self.table.pre.then(lambda rowop: self.table.insert(TRADE.row(8)), name="meddler")
+        def meddle(rowop: Rowop) -> None:
+            self.table.insert(TRADE.row(8))
+
+        self.table.pre.then(meddle, name="meddler")
         try:
             self.table.delete(TRADE.row(1))
         finally:
@@ -199,7 +202,7 @@ MISUSES: dict[str, tuple[Misuse, type[RowtideError], str]] = {
         'label "there" belongs to unit "elsewhere", not to unit "u"',
     ),
     "a row in a tray": (
-        lambda world: Tray([TRADE.row(7)]),  # type: ignore[list-item]
+        lambda world: Tray([TRADE.row(7)]),
         ModelError,
         "a tray takes rowops, not Row(id=7, symbol=None, price=None)",
     ),

@@ -234,7 +234,11 @@ def test_a_table_cannot_change_while_someone_iterates() -> None:
 
 def test_who_is_told_of_a_change_cannot_change_the_table() -> None:
     table = table_of(BY_ID, (1,))
-    table.out.then(lambda rowop: table.insert(TRADE.row(7)), name="meddler")
+
+    @table.out.then
+    def meddler(rowop: Rowop) -> None:
+        table.insert(TRADE.row(7))
+
     with pytest.raises(ExecutionError) as caught:
         table.delete(TRADE.row(1))
     assert isinstance(caught.value.__cause__, RecursionFault)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -448,7 +450,12 @@ def test_a_cleared_label_refuses_rowops_and_leaves_its_followers_alone() -> None
     first.clear()
     first.clear()
     assert cleared == ["first"]
-    for use in (lambda: unit.call(rowop), lambda: first.insert(NUMBER.row(1)), lambda: unit.schedule(rowop)):
+    uses: tuple[Callable[[], None], ...] = (
+        lambda: unit.call(rowop),
+        lambda: first.insert(NUMBER.row(1)),
+        lambda: unit.schedule(rowop),
+    )
+    for use in uses:
         with pytest.raises(ModelError, match='"first" has been cleared'):
             use()
     second.insert(second.row(1))
@@ -472,9 +479,10 @@ def test_a_clearing_label_takes_no_data() -> None:
 
 def test_an_opcode_is_one_of_the_three() -> None:
     label = Unit("u").label("label", NUMBER)
+    wrong: Any = 7
     for send in (label.send, label.rowop):
         with pytest.raises(ModelError, match='label "label" cannot take opcode 7'):
-            send(7, NUMBER.row(1))  # type: ignore[operator]
+            send(wrong, NUMBER.row(1))
 
 
 def test_a_function_without_a_name_needs_one_for_its_label() -> None:

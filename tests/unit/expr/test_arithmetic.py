@@ -127,7 +127,7 @@ def test_a_decimal_that_needs_more_than_38_digits_rejects_the_row() -> None:
 def test_by_zero_is_a_rejected_row_and_null_by_zero_is_null(operator: str, one: object) -> None:
     value, kind = one if isinstance(one, tuple) else (one, None)
     assert type(value) in (int, float, Decimal)
-    zero = value - value  # type: ignore[operator]
+    zero = value - value
     nought = zero if kind is None else (zero, kind)
     assert rejection(operator, one, nought)[0] is Reason.DIVISION_BY_ZERO
     null = (None, INTEGER if kind is None else kind)

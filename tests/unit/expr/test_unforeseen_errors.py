@@ -36,7 +36,7 @@ def _of_column(values: Any) -> tuple[Any, None]:
 @pytest.mark.parametrize("kernel", [None, _of_column], ids=["row by row", "with a kernel"])
 def test_only_the_row_is_rejected_that_makes_the_function_fail(kernel: Any) -> None:
     brittle = strict("BRITTLE", lambda _: BIGINT, lambda _: _of_row, lambda _: kernel)
-    with patch.dict(registry._DECLARED, BRITTLE=brittle), patch.dict(registry.FUNCTIONS, BRITTLE=brittle):  # type: ignore[arg-type]
+    with patch.dict(registry._DECLARED, BRITTLE=brittle), patch.dict(registry.FUNCTIONS, BRITTLE=brittle):
         found = compile_columns(CALL)(TRAY)
         by_row = compile_row(CALL)
         assert found.column.to_list() == [0, None, 4]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rowtide.operators.contract import Fault, Reason
+from rowtide.errors import Reason
+from rowtide.operators.contract import Fault
 from rowtide.runners.spark.faults import FaultFiles
 from rowtide.runners.spark.given import FAULTS_AT_ONCE, Layout, TaskFiles
 from spark_stand_in import StandIn

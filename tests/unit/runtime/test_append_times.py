@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,7 +99,7 @@ def test_random_appends_and_restarts_lose_and_repeat_nothing_and_make_no_row_lat
         rng = random.Random(seed)
         world, now, appended = world_of(3), 100_000, []
         for _ in range(6):
-            happens = {}
+            happens: dict[Any, Any] = {}
             for _ in range(rng.randrange(1, 8)):
                 now += rng.choice((0, 1, 700))
                 happens[rng.uniform(0, 4) if not happens else max(happens) + rng.uniform(0, 2)] = (

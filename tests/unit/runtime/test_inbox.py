@@ -80,7 +80,12 @@ def test_one_full_stream_does_not_stop_another() -> None:
     try:
         eventually(lambda: full.polls == 1 and other.polls == 1)
         seen: set[str] = set()
-        eventually(lambda: seen.update(each.relation for each in inbox.take(0.1)) or len(seen) == 2)
+
+        def both_come() -> bool:
+            seen.update(each.relation for each in inbox.take(0.1))
+            return len(seen) == 2
+
+        eventually(both_come)
     finally:
         inbox.close()
 

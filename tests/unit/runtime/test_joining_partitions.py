@@ -70,7 +70,7 @@ def test_a_partition_that_has_come_while_the_service_was_down_joins_behind_the_s
 
 
 def test_a_partition_that_comes_while_the_service_runs_joins_within_seconds(world: World) -> None:
-    happened = []
+    happened: list[float] = []
 
     def stopping() -> bool:
         if world.clock.seconds > 8 and not happened:

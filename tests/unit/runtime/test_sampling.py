@@ -16,7 +16,8 @@ from rowtide.errors import StatementError
 from rowtide.runtime.inspect.inferring import proposal, stream_name
 from rowtide.runtime.inspect.sampling import Finding, Sample, findings, take_sample
 from rowtide.sql.pipeline import plan_pipeline
-from rowtide_connectors.memory import CONNECTOR, memory_broker
+from rowtide_connectors.memory import memory_broker
+from rowtide_connectors.registry import find_source
 
 SERVER = "CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'sampling');\n"
 
@@ -90,7 +91,7 @@ def test_a_sample_is_of_the_last_messages_of_each_partition_and_leaves_out_what_
         broker.produce("sampled", [b"%d" % number], timestamps=[0], partition=number % 2)
     broker.hole("sampled", 2)
     broker.produce("sampled", [None], timestamps=[0])
-    source = CONNECTOR.source.open({"broker": "sampling"}, {"topic": "sampled"})
+    source = find_source("memory").open({"broker": "sampling"}, {"topic": "sampled"})
     sample = take_sample(source, 12, SystemClock())
     assert sample.partitions == {0: [b"8"], 1: [b"3", b"5", b"7", b"9"]}
     assert sample.without_value == 1

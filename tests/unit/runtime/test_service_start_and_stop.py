@@ -420,7 +420,7 @@ class CountingLedger(InMemoryLedger):
 class Meanwhile:
     """Lets something happen at one point of the start."""
 
-    def __init__(self, point: str, happens: Callable[[], None]) -> None:
+    def __init__(self, point: str, happens: Callable[[], object]) -> None:
         self._point, self._happens = point, happens
 
     def reach(self, point: str) -> None:

@@ -1,6 +1,7 @@
 """Why a row is there: the messages after it, the operators between, bounds and decisions it waited for."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -272,7 +273,7 @@ ALL_ROWS = [
     ],
 )
 def test_every_kind_of_row_is_told_by_its_messages(
-    columns: str, query: str, row: dict[str, object], offsets: list[int]
+    columns: str, query: str, row: dict[str, Any], offsets: list[int]
 ) -> None:
     ran = Ran(
         f"CREATE FOREIGN TABLE out ({columns}) SERVER d;"
@@ -330,7 +331,7 @@ def test_every_kind_of_row_is_told_by_its_messages(
     ],
 )
 def test_changes_are_told_by_the_messages_that_made_them(
-    statements: str, row: dict[str, object], offsets: list[int]
+    statements: str, row: dict[str, Any], offsets: list[int]
 ) -> None:
     found = Ran(statements, ALL_ROWS).why("OUT", **row)
     assert [each.offset for each in found.inputs] == offsets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -70,7 +71,7 @@ def plannings(monkeypatch: pytest.MonkeyPatch, nesting: str, depth: int) -> int:
     counted = 0
     plan = selects.SelectPlanner.plan
 
-    def counting(planner: selects.SelectPlanner) -> selects.Shape:
+    def counting(planner: selects.SelectPlanner) -> Any:
         nonlocal counted
         counted += 1
         return plan(planner)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ HEAD = "sql: CREATE STREAM s (a INTEGER)\nsteps:\n"
 
 
 @pytest.fixture
-def read(tmp_path: Path):
+def read(tmp_path: Path) -> Any:
     def reading(text: str) -> Scenario:
         file = tmp_path / "case.yaml"
         file.write_text(text)
@@ -37,48 +38,48 @@ def read(tmp_path: Path):
     return reading
 
 
-def step(read, text: str):
+def step(read: Any, text: str) -> Any:
     lines = text.splitlines()
     body = "".join(f"    {line}\n" for line in lines[1:])
     return read(f"{HEAD}  - {lines[0]}\n{body}").steps[0]
 
 
-def test_values_stay_the_text_that_stands_in_the_file(read) -> None:
+def test_values_stay_the_text_that_stands_in_the_file(read: Any) -> None:
     found = step(read, "insert: s\nrows:\n- [10:00:00, 0.10, 1e-9, 'null', 007, yes]")
     assert found.rows == (ListRow(("10:00:00", "0.10", "1e-9", "null", "007", "yes"), 5),)
 
 
 @pytest.mark.parametrize("null", ["null", "~", "NULL"])
-def test_a_plain_null_is_null_and_a_quoted_one_is_the_word(read, null: str) -> None:
+def test_a_plain_null_is_null_and_a_quoted_one_is_the_word(read: Any, null: str) -> None:
     found = step(read, f"insert: s\nrows: [[1, {null}, '{null}']]")
     assert found.rows[0].cells == ("1", None, null)
 
 
-def test_a_mapping_names_columns(read) -> None:
+def test_a_mapping_names_columns(read: Any) -> None:
     found = step(read, 'expect: s\nrows: [{ROWTIME: "10:00:00", amount: 3, \'"Mixed"\': x}]')
     assert found.rows == (NamedRow((("ROWTIME", "10:00:00"), ("amount", "3"), ('"Mixed"', "x")), 4),)
 
 
-def test_times_of_day_mean_the_scenarios_date(read) -> None:
+def test_times_of_day_mean_the_scenarios_date(read: Any) -> None:
     found = read(f"date: 1970-01-02\n{HEAD}  - {{bound: s, at: '00:00:01'}}\n").steps[0]
     assert found == SetBound("s", None, 86_401_000, 4)
 
 
-def test_without_a_date_times_of_day_mean_the_first_of_january_1970(read) -> None:
+def test_without_a_date_times_of_day_mean_the_first_of_january_1970(read: Any) -> None:
     assert step(read, "bound: s\nat: 10:00:00.5").rowtime == 36_000_500
 
 
-def test_a_strict_bound_is_a_bound_one_millisecond_later(read) -> None:
+def test_a_strict_bound_is_a_bound_one_millisecond_later(read: Any) -> None:
     assert step(read, "bound: s\nat: 1000\nstrict: true\npartition: 2") == SetBound("s", 2, 1001, 3)
 
 
-def test_raw_bytes_come_as_text_or_base64_one_message_or_several(read) -> None:
+def test_raw_bytes_come_as_text_or_base64_one_message_or_several(read: Any) -> None:
     assert step(read, "insert: s\nraw: '{\"a\": 1}'\nat: 5") == InsertRaw("s", 0, (b'{"a": 1}',), 5, 3)
     assert step(read, "insert: s\nraw_base64: AAH/\npartition: 1").messages == (b"\x00\x01\xff",)
     assert step(read, "insert: s\nraw: [a, null, 'null']").messages == (b"a", None, b"null")
 
 
-def test_every_kind_of_step_is_read(read) -> None:
+def test_every_kind_of_step_is_read(read: Any) -> None:
     scenario = read(
         HEAD
         + """\
@@ -106,7 +107,9 @@ def test_every_kind_of_step_is_read(read) -> None:
     ]
 
 
-def test_a_pipeline_is_text_a_file_beside_the_scenario_or_a_python_function(read, tmp_path: Path) -> None:
+def test_a_pipeline_is_text_a_file_beside_the_scenario_or_a_python_function(
+    read: Any, tmp_path: Path
+) -> None:
     (tmp_path / "p.sql").write_text("CREATE STREAM s (a INTEGER)")
     assert read("sql: x\nsteps: []").pipeline == SqlText("x")
     from_file = read("file: p.sql\nsteps: []").pipeline
@@ -114,7 +117,7 @@ def test_a_pipeline_is_text_a_file_beside_the_scenario_or_a_python_function(read
     assert read("python: my.pipelines:orders\nsteps: []").pipeline == PythonPipeline("my.pipelines", "orders")
 
 
-def test_the_partitions_of_a_relation_are_those_that_steps_mention(read) -> None:
+def test_the_partitions_of_a_relation_are_those_that_steps_mention(read: Any) -> None:
     scenario = read(
         HEAD
         + """\
@@ -157,7 +160,7 @@ def test_the_partitions_of_a_relation_are_those_that_steps_mention(read) -> None
         (HEAD + "  - {commit: later}", 'commit cannot be "later"'),
     ],
 )
-def test_a_slip_in_a_file_is_told_with_its_place(read, text: str, message: str) -> None:
+def test_a_slip_in_a_file_is_told_with_its_place(read: Any, text: str, message: str) -> None:
     with pytest.raises(StatementError) as refused:
         read(text)
     assert message in refused.value.message

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from rowtide.metrics import Metrics
+from rowtide.runtime.inspect.status import Phase
 from rowtide.web import build_app, build_monitoring_app
-from rowtide.web.status import Phase
 from web_kit import Pipeline, StoppedClock
 
 

@@ -13,7 +13,6 @@ from contract.operators.inputs import (
     KEY_TYPES,
     MOSTLY_INSERTS,
     REAL,
-    TIMESTAMP,
     TINYINT,
     Case,
     ordered_items,
@@ -25,7 +24,7 @@ from rowtide.plan.nodes import Source
 from rowtide.plan.nodes.sample import HashSample
 from rowtide.rows.column import unscaled
 from rowtide.rows.rowop import TimedRow
-from rowtide.rows.types import Type
+from rowtide.rows.types import TIMESTAMP, Type
 
 WORD = 1 << 64
 ORIGINS = (6 << 16, 2 << 16)
