@@ -1,4 +1,7 @@
-"""What a refused statement shows, word for word: ``errors.txt``; ``pytest --rewrite`` writes it again."""
+"""What a refused statement shows, word for word: ``errors.txt``, and ``habits.txt`` for habits of other systems.
+
+``pytest --rewrite`` writes them again.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,15 @@ from rowtide.errors import StatementError
 from rowtide.sql.pipeline import SqlSession
 
 GOLDEN = Path(__file__).with_name("errors.txt")
+HABITS = Path(__file__).with_name("habits.txt")
+MESSAGE_SAYS_IT = (
+    "is written",
+    "remove it",
+    "add two intervals",
+    "would wait for the end",
+    "takes two numbers",
+)
+"""Messages that say by themselves what to write."""
 PRELUDE = """
 CREATE SERVER broker FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers 'localhost:9092');
 CREATE SERVER db FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite://');
@@ -23,10 +35,10 @@ CREATE VIEW big AS SELECT STREAM symbol, shares FROM trades WHERE shares > 1000;
 """
 
 
-def cases() -> list[tuple[str, str]]:
-    """Return the texts of the golden file with what they should show."""
+def cases(golden: Path = GOLDEN) -> list[tuple[str, str]]:
+    """Return the texts of a golden file with what they should show."""
     found = []
-    for block in GOLDEN.read_text(encoding="utf-8").split("\nplan\n")[1:]:
+    for block in golden.read_text(encoding="utf-8").split("\nplan\n")[1:]:
         text, _, shown = block.partition("\n----\n")
         found.append((text, shown.strip("\n")))
     return found
@@ -47,7 +59,10 @@ def shown_for(text: str) -> str:
     return "accepted"
 
 
-@pytest.mark.parametrize(("text", "shown"), cases(), ids=[text[:60] for text, _ in cases()])
+ALL = [*cases(), *cases(HABITS)]
+
+
+@pytest.mark.parametrize(("text", "shown"), ALL, ids=[text[:60] for text, _ in ALL])
 def test_a_refusal_shows_what_the_golden_file_says(
     text: str, shown: str, request: pytest.FixtureRequest
 ) -> None:
@@ -56,9 +71,15 @@ def test_a_refusal_shows_what_the_golden_file_says(
     assert shown_for(text) == shown
 
 
-def test_the_golden_file_is_written_anew_when_asked(request: pytest.FixtureRequest) -> None:
-    head = GOLDEN.read_text(encoding="utf-8").split("\nplan\n")[0]
-    written = "".join(f"\nplan\n{text}\n----\n{shown_for(text)}\n" for text, _ in cases())
+@pytest.mark.parametrize("golden", [GOLDEN, HABITS], ids=lambda each: each.stem)
+def test_the_golden_file_is_written_anew_when_asked(golden: Path, request: pytest.FixtureRequest) -> None:
+    head = golden.read_text(encoding="utf-8").split("\nplan\n")[0]
+    written = "".join(f"\nplan\n{text}\n----\n{shown_for(text)}\n" for text, _ in cases(golden))
     if request.config.getoption("--rewrite"):
-        GOLDEN.write_text(head + written, encoding="utf-8")
-    assert GOLDEN.read_text(encoding="utf-8") == head + written
+        golden.write_text(head + written, encoding="utf-8")
+    assert golden.read_text(encoding="utf-8") == head + written
+
+
+@pytest.mark.parametrize(("text", "shown"), cases(HABITS), ids=[text[:60] for text, _ in cases(HABITS)])
+def test_a_habit_of_another_system_gets_what_is_written_here(text: str, shown: str) -> None:
+    assert "\nhint: " in shown or any(each in shown for each in MESSAGE_SAYS_IT)

@@ -19,7 +19,7 @@ from rowtide.expr.evaluation import (
     strict_columns,
     strict_row,
 )
-from rowtide.rows.types import Type
+from rowtide.rows.types import Kind, Type
 
 
 class TypeMismatch(StatementError):
@@ -101,4 +101,9 @@ def mismatch(name: str, args: Sequence[Type], *, hint: str | None = None) -> Typ
     shown = "-" if name == "NEGATE" else name
     sort = "function" if shown.isidentifier() and shown not in _WORDED_OPERATORS else "operator"
     given = ", ".join(str(arg) for arg in args)
+    if hint is None and shown in "+-*/%" and any(arg.is_text for arg in args):
+        has_time = any(arg.kind in (Kind.DATE, Kind.TIME, Kind.TIMESTAMP) for arg in args)
+        hint = "INTERVAL '1 day' is a length of time." if has_time else "CAST(x AS INTEGER) converts text."
+        if shown == "+" and all(arg.is_text for arg in args):
+            hint = "x || y joins texts."
     return TypeMismatch(f'{sort} "{shown}" does not take ({given})', hint=hint)

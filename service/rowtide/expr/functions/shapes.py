@@ -17,6 +17,7 @@ _SORTS: dict[str, Callable[[Type], bool]] = {
     "i": lambda given: given.is_integer,
     "b": lambda given: given.is_text or given.is_binary,
 }
+_WORDS = {"t": "text", "i": "integer", "b": "text or binary"}
 
 
 def no_columns(signature: CallSignature) -> ColumnKernel | None:
@@ -36,11 +37,12 @@ def declared(
     """Declare a function that is NULL where an argument is NULL; its errors call it ``shown``."""
     wanted, _, optional = shape.partition("?")
     whole = wanted + optional
+    usage = ", ".join(_WORDS[sort] for sort in wanted) + "".join(f" [, {_WORDS[sort]}]" for sort in optional)
 
     def resolve(args: Sequence[Type]) -> Type:
         fits = len(wanted) <= len(args) <= len(whole)
         if not fits or not all(_SORTS[sort](arg) for sort, arg in zip(whole, args, strict=False)):
-            raise mismatch(shown or name, args)
+            raise mismatch(shown or name, args, hint=f"It takes ({usage}).")
         return result(args)
 
     return strict(name, resolve, lambda signature: row, columns)

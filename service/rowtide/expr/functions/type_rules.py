@@ -58,9 +58,11 @@ def common_type(types: Sequence[Type]) -> Type:
     for kind in types[1:]:
         joined = _common(result, kind)
         if joined is None:
-            raise TypeMismatch(
-                f"{result} and {kind} have no common type", hint="CAST one to the type of the other."
-            )
+            times = {result.kind, kind.kind} & {Kind.DATE, Kind.TIME, Kind.TIMESTAMP}
+            hint = "CAST one to the type of the other."
+            if times and (result.is_text or kind.is_text):
+                hint = f"CAST the text AS {times.pop().value}, or write TIMESTAMP '2024-02-29 10:00:00'."
+            raise TypeMismatch(f"{result} and {kind} have no common type", hint=hint)
         result = joined
     return result
 

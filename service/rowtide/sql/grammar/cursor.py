@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.sql.grammar.dialect import RESERVED, LineIndex, Token, TokenKind
+from rowtide.sql.grammar.habits import for_unsupported, where_stopped
 from rowtide.sql.grammar.syntax import Name, QualifiedName
 
 MAX_NESTING = 60
@@ -205,13 +206,16 @@ class Cursor:
 
     def unexpected(self, wanted: str, *, hint: str | None = None) -> StatementError:
         """Return the error that something else was expected at the token ahead."""
-        return self.fail(f"expected {wanted}, found {self.current.shown}", hint=hint)
+        before = [self._tokens[at].text for at in range(self._index - 1, max(self._index - 3, -1), -1)]
+        found = "'" if self.current.kind is TokenKind.STRING else self.current.text
+        habit = where_stopped(wanted, found, before)
+        return self.fail(f"expected {wanted}, found {self.current.shown}", hint=habit or hint)
 
     def unsupported(
         self, what: str, *, token: Token | None = None, hint: str | None = None
     ) -> StatementError:
         """Return the error that something of the language is not there yet."""
-        return self.fail(f"{what} not supported yet", token=token, hint=hint)
+        return self.fail(f"{what} not supported yet", token=token, hint=hint or for_unsupported(what))
 
     def fail(self, message: str, *, token: Token | None = None, hint: str | None = None) -> StatementError:
         """Return the error that refuses the statement at ``token``, by default the one ahead."""

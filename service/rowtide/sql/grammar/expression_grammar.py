@@ -109,7 +109,9 @@ class ExpressionGrammar(TypeGrammar):
             right = self._sum()
             left = Binary("<>" if operator == "!=" else operator, left, right, self.cursor.span(first))
             if self.cursor.is_symbol(*_COMPARISONS):
-                raise self.cursor.fail("comparisons do not chain", hint="Combine two comparisons with AND.")
+                raise self.cursor.fail(
+                    "comparisons do not chain", hint="Combine two comparisons with AND or OR."
+                )
         while True:
             after = self._suffix(left, first)
             if after is None:

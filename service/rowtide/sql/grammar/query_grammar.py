@@ -36,6 +36,10 @@ from rowtide.sql.grammar.syntax import (
 from rowtide.sql.grammar.syntax_walk import calls_in
 from rowtide.sql.grammar.window_grammar import named_windows, with_named_ranges
 
+_TESTS = frozenset({"ISNULL", "NOTNULL"})
+"""Tests of PostgreSQL behind a value: as a name they need AS."""
+_JOINED = _TESTS | {"ASOF", "SEMI", "ANTI"}
+"""Words before JOIN that are kinds of joins elsewhere."""
 _BEHIND_FROM = ("WHERE", "UNION", "EXCEPT", "INTERSECT", "ORDER", "LIMIT")
 """What may follow the select list of a query without FROM."""
 
@@ -273,6 +277,9 @@ class QueryGrammar(ExpressionGrammar):
         # What comes after the query of a view or pump is no name.
         options = cursor.is_word("OPTIONS") and cursor.ahead(1).text == "("
         description = cursor.is_word("DESCRIPTION") and cursor.ahead(1).kind is TokenKind.STRING
+        never = _JOINED if cursor.is_word("JOIN", ahead=1) else _TESTS
+        if cursor.current.kind is TokenKind.WORD and cursor.current.text in never:
+            raise cursor.unexpected("an alias")
         if cursor.accept("AS") or (cursor.is_name() and not options and not description):
             return cursor.name(what)
         return None

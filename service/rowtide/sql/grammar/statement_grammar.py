@@ -118,8 +118,8 @@ class _Grammar(QueryGrammar):
         """Read the statement and see that nothing follows it."""
         statement = self._statement()
         if not self.cursor.at_end:
-            raise self.cursor.fail(
-                f"expected the end of the statement, found {self.cursor.current.shown}",
+            raise self.cursor.unexpected(
+                "the end of the statement",
                 hint="End a statement with a semicolon."
                 if self.cursor.is_word("CREATE") or self.cursor.is_word("SELECT")
                 else None,

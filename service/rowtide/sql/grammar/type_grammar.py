@@ -16,7 +16,7 @@ from rowtide.rows.types import (
     Type,
     decimal,
 )
-from rowtide.sql.grammar import literals
+from rowtide.sql.grammar import habits, literals
 from rowtide.sql.grammar.cursor import Cursor
 from rowtide.sql.grammar.dialect import Token, TokenKind
 from rowtide.sql.grammar.syntax import BinaryLiteral, IntervalFields, TypedLiteral
@@ -61,7 +61,8 @@ class TypeGrammar:
             case "INTERVAL":
                 return self.interval_type()[0]
         if cursor.is_name():
-            raise cursor.fail(f'type "{token.text}" does not exist', hint=f"Types are {_TYPE_NAMES}.")
+            hint = habits.TYPES.get(token.text) or f"Types are {_TYPE_NAMES}."
+            raise cursor.fail(f'type "{token.text}" does not exist', hint=hint)
         raise cursor.unexpected("a type")
 
     def interval_type(self) -> tuple[Type, IntervalFields]:
@@ -123,7 +124,8 @@ class TypeGrammar:
         if cursor.accept_symbol("("):
             token = cursor.current
             if self._digits("a precision") != 3:
-                raise cursor.fail(f"{word} supports millisecond precision only", token=token)
+                hint = f"Write {word} or {word}(3): text with more digits is cut to milliseconds."
+                raise cursor.fail(f"{word} supports millisecond precision only", token=token, hint=hint)
             cursor.expect_symbol(")")
         if cursor.is_word("WITH", "TIME", "ZONE"):
             raise cursor.unsupported(f"{word} WITH TIME ZONE is", hint="All times are UTC.")

@@ -37,7 +37,8 @@ def result_type(function: str, argument: Type | None, place: SourceSpan) -> Type
         raise StatementError(f"{function} takes one argument", place=place)
     found = AGGREGATES[function].result(argument)
     if found is None:
-        raise StatementError(f"{function} does not take {argument}", place=place)
+        hint = "CAST(x AS INTEGER) converts text." if argument is not None and argument.is_text else None
+        raise StatementError(f"{function} does not take {argument}", place=place, hint=hint)
     return found
 
 
@@ -61,6 +62,12 @@ def paired(planner: ArgumentPlanner, syntax: FunctionCall) -> tuple[Expr, Type]:
 def unpaired(found: Expr, of: Type, aggregate: Aggregate) -> Expr:
     """Return what an aggregate of pairs gives: of MAX_BY and MIN_BY the value, which has type ``of``."""
     return Call("$VALUE", (found,), of) if aggregate.pair_of == "$BY" else found
+
+
+def star_of_groups(place: SourceSpan) -> StatementError:
+    """Return the error that * stands in the select list of a grouped query."""
+    hint = "List terms of GROUP BY and aggregates."
+    return StatementError("* is not allowed in a grouped query", place=place, hint=hint)
 
 
 class AggregateList:

@@ -73,7 +73,9 @@ class GroupedPlanner(ExpressionPlanner):
             return typed
         name = ".".join(part.text for part in syntax.parts)
         raise StatementError(
-            f'column "{name}" is neither a term of GROUP BY nor in an aggregate', place=syntax.place
+            f'column "{name}" is neither a term of GROUP BY nor in an aggregate',
+            place=syntax.place,
+            hint=f"Add it to GROUP BY, or take ANY_VALUE({name}).",
         )
 
     def _rounded(self, syntax: Rounded) -> Expr:

@@ -22,7 +22,7 @@ from rowtide.sql.grammar.syntax import (
     Stepped,
 )
 from rowtide.sql.grammar.syntax_walk import conjuncts, connected, holds_query, replaced
-from rowtide.sql.group.aggregates import WINDOW_EDGES
+from rowtide.sql.group.aggregates import WINDOW_EDGES, star_of_groups
 from rowtide.sql.join.comma_joins import JoinLeaf
 from rowtide.sql.select.scope import ROWTIME, NameScope
 from rowtide.sql.subquery.lazy_parts import may_fail
@@ -48,7 +48,7 @@ def groups_in_from(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) ->
     outer: list[SelectItem | StarItem] = []
     for position, item in enumerate(select.items):
         if isinstance(item, StarItem):
-            raise StatementError("* is not allowed in a grouped query", place=item.place)
+            raise star_of_groups(item.place)
         name = _name_of(item, position)
         is_rowtime = name.text == ROWTIME
         inner.append(item if is_rowtime else replace(item, alias=name))

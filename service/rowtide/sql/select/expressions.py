@@ -17,7 +17,7 @@ from decimal import Decimal
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.aggregates import OF_GROUPS, ONLY_OVER
 from rowtide.expr.constant import fold
-from rowtide.expr.functions import common_type, resolve
+from rowtide.expr.functions import FUNCTIONS, common_type, resolve
 from rowtide.expr.functions.function import mismatch
 from rowtide.expr.functions.times.times import ROUNDED_TO, UNITS
 from rowtide.expr.tree import Call, Expr, Literal
@@ -35,6 +35,7 @@ from rowtide.rows.types import (
     Type,
     decimal,
 )
+from rowtide.sql.grammar import habits
 from rowtide.sql.grammar.literals import interval_in_words
 from rowtide.sql.grammar.syntax import (
     LENGTH_UNITS,
@@ -74,6 +75,11 @@ _WINDOW_HINT = (
     "GROUP BY TUMBLE(ROWTIME, ..) makes groups; TUMBLE_START(ROWTIME, ..) and TUMBLE_END(..) are its edges."
 )
 _BIN = "Write DATE_BIN(INTERVAL '15' MINUTE, x, TIMESTAMP '2024-01-01 00:00:00')."
+_OF_AGGREGATES = {
+    "WHERE": "HAVING judges groups: HAVING COUNT(*) > 1.",
+    "GROUP BY": "GROUP BY takes terms of a row; a number is the place of one in the select list.",
+    "an aggregate": "Aggregate twice: SELECT SUM(c) FROM (SELECT COUNT(*) AS c FROM .. GROUP BY ..) GROUP BY ..",
+}
 _CONSTANTS = {"PI": math.pi, "E": math.e}
 _SAME_AS = {"IFNULL": "COALESCE", "NVL": "COALESCE"}
 _PARTS = {
@@ -327,7 +333,9 @@ class ExpressionPlanner:
         if syntax.ignore_nulls:
             raise StatementError(f"{name} takes no IGNORE NULLS", place=place)
         if name in LATER:
-            raise StatementError(f"aggregate {name} is not supported yet", place=place)
+            raise StatementError(
+                f"aggregate {name} is not supported yet", place=place, hint=habits.FUNCTIONS.get(name)
+            )
         if name in ONLY_OVER:
             raise StatementError(
                 f"{name} needs a window", place=place, hint=f"Write {name}(..) OVER (PARTITION BY ..)."
@@ -352,6 +360,10 @@ class ExpressionPlanner:
             )
         if (other := written_out(syntax)) is not None:
             return self._plan(other)
+        if name in habits.FUNCTIONS and name not in FUNCTIONS:
+            raise StatementError(
+                f'function "{name}" does not exist', place=place, hint=habits.FUNCTIONS[name]
+            )
         if name in _PARTS and len(syntax.args) == 1:
             return self._extract(_PARTS[name], self.plan_as(syntax.args[0], TIMESTAMP), place)
         args = [self._plan(each) for each in syntax.args]
@@ -369,8 +381,8 @@ class ExpressionPlanner:
             return Literal(_CONSTANTS[name], DOUBLE)
         if name == "TO_TIMESTAMP" and len(args) == 1:
             return self._from_epoch(args[0], place)
-        if name == "CONCAT" and len(args) > 1:
-            joined = args[0]
+        if name == "CONCAT" and args:
+            joined = args[0] if len(args) > 1 else self._call("||", [args[0], Literal("", VARCHAR)], place)
             for arg in args[1:]:
                 joined = self._call("||", [joined, arg], place)
             return joined
@@ -446,7 +458,11 @@ class ExpressionPlanner:
         return self._call("+", [second, self._call("*", [one, first], place)], place)
 
     def _aggregate(self, syntax: FunctionCall) -> Expr:
-        raise StatementError(f"an aggregate is not allowed in {self._clause}", place=syntax.place)
+        raise StatementError(
+            f"an aggregate is not allowed in {self._clause}",
+            place=syntax.place,
+            hint=_OF_AGGREGATES.get(self._clause),
+        )
 
     def _over(self, syntax: FunctionCall) -> Expr:
         raise StatementError(f"a window (OVER) is not allowed in {self._clause}", place=syntax.place)
@@ -578,4 +594,5 @@ def _number(syntax: NumberLiteral) -> Literal:
 
 
 def _no_condition(expr: Expr, place: SourceSpan) -> StatementError:
-    return StatementError(f"a condition is BOOLEAN, this is {expr.type}", place=place)
+    hint = "Write x <> 0." if expr.type.is_numeric else None
+    return StatementError(f"a condition is BOOLEAN, this is {expr.type}", place=place, hint=hint)

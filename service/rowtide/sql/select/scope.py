@@ -11,6 +11,7 @@ from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Call, Expr, FieldRef, RowtimeRef
 from rowtide.plan.pseudo import PSEUDO_COLUMNS
 from rowtide.rows.types import TIMESTAMP, RowType
+from rowtide.sql.grammar.habits import COLUMNS
 from rowtide.sql.grammar.suggestions import did_you_mean, did_you_mean_or_all
 from rowtide.sql.grammar.syntax import ColumnRef, Name
 
@@ -197,8 +198,7 @@ def _no_column(name: Name, names: Sequence[str], where: str = "") -> StatementEr
             place=name.place,
             hint="A foreign stream of Kafka has it: a view on it can select it under a name.",
         )
-    return StatementError(
-        f'column "{name.text}"{where} does not exist',
-        place=name.place,
-        hint=did_you_mean_or_all(name.text, names),
-    )
+    hint = COLUMNS.get(name.text) or did_you_mean_or_all(name.text, names)
+    if name.text != name.text.upper() and did_you_mean(name.text, names) is None:
+        hint = f"Text is in single quotes: '{name.text}'. {hint or ''}".rstrip()
+    return StatementError(f'column "{name.text}"{where} does not exist', place=name.place, hint=hint)

@@ -30,7 +30,7 @@ from rowtide.sql.grammar.syntax import (
     StarItem,
 )
 from rowtide.sql.grammar.syntax_walk import parts_of
-from rowtide.sql.group.aggregates import GROUP_WINDOWS, AggregateList
+from rowtide.sql.group.aggregates import GROUP_WINDOWS, AggregateList, star_of_groups
 from rowtide.sql.group.changes import check_emit, check_rowtime, distinct_changes, limited, with_shown
 from rowtide.sql.group.group_nodes import group_changes, group_rows
 from rowtide.sql.group.group_windows import (
@@ -464,7 +464,7 @@ class SelectPlanner:
         aggregates = AggregateList(first + len(keys))
         for item in select.items:
             if isinstance(item, StarItem):
-                raise StatementError("* is not allowed in a grouped query", place=item.place)
+                raise star_of_groups(item.place)
         end = partial(last_edge, window, aggregates) if self._tells_changes else RowtimeRef
         edges = partial(window_edge, ExpressionPlanner(scope, "the select list"), window, end)
 

@@ -299,7 +299,8 @@ class SubqueryPlanner:
         """Return the keys for which a sub-query gives rows, each once; without keys its number of rows."""
         select = inner.select
         if inner.aggregated is not None:
-            raise StatementError("an aggregate without GROUP BY always returns a row", place=place)
+            hint = "Compare the value: (SELECT COUNT(*) FROM ..) > 1."
+            raise StatementError("an aggregate without GROUP BY returns one row", place=place, hint=hint)
         if inner.pairs and select is not None:
             return each_once(asked_for(select, inner.pairs, ()), place)
         # The same for any number of rows: only the first one and the last one change it.

@@ -62,7 +62,7 @@ def _binary(operator: str) -> ScalarFunction:
 def _unary(name: str) -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 1 or not (args[0].is_numeric or args[0] in temporal_arithmetic.INTERVALS):
-            raise mismatch(name, args)
+            raise mismatch(name, args, hint="It takes a number.")
         return args[0]
 
     return strict(name, resolve, _row, _columns, _operands)

@@ -31,7 +31,7 @@ def _operands(args: Sequence[Type], result: Type) -> Sequence[Type]:
 def _function(name: str, ufunc: Any, count: int, outside: Domain, why: str) -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != count or not all(arg.is_numeric for arg in args):
-            raise mismatch(name, args)
+            raise mismatch(name, args, hint=f"It takes {'a number' if count == 1 else f'{count} numbers'}.")
         return DOUBLE
 
     def compute(*args: Any) -> tuple[Any, Mask, Mask | None]:

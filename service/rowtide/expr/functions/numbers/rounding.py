@@ -38,6 +38,8 @@ _MOST_FLOAT_DIGITS = 400
 
 Divide = Callable[[Any, Any], Any]
 
+_TAKEN = "It takes a number; FLOOR(x TO HOUR) and DATE_TRUNC('hour', x) round times."
+
 
 def _floor(dividend: Any, divisor: Any) -> Any:
     return dividend // divisor
@@ -72,7 +74,7 @@ def _rounding(name: str, *, takes_digits: bool) -> ScalarFunction:
         counts = (1, 2) if takes_digits else (1,)
         fits = len(args) in counts and args[0].is_numeric and all(arg.is_integer for arg in args[1:])
         if not fits:
-            raise mismatch(name, args)
+            raise mismatch(name, args, hint=_TAKEN)
         kind = args[0]
         if kind.kind is not Kind.DECIMAL:
             return kind
@@ -184,7 +186,7 @@ def _round_floats(name: str, values: Any, kept: int) -> tuple[Any, Mask | None]:
 def _sign() -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 1 or not args[0].is_numeric:
-            raise mismatch("SIGN", args)
+            raise mismatch("SIGN", args, hint=_TAKEN)
         return INTEGER
 
     def row(value: Any) -> int:
@@ -203,7 +205,7 @@ def _width_bucket() -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         fits = len(args) == 4 and all(arg.is_numeric for arg in args) and args[3].is_integer
         if not fits:
-            raise mismatch(name, args)
+            raise mismatch(name, args, hint=_TAKEN)
         return INTEGER
 
     def row(value: Any, start: Any, end: Any, count: int) -> int:

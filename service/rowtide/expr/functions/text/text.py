@@ -101,7 +101,7 @@ def _like(name: str) -> ScalarFunction:
 
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) not in (2, 3) or not all(arg.is_text for arg in args):
-            raise mismatch(name, args)
+            raise mismatch(name, args, hint="It compares texts: CAST(x AS VARCHAR) writes a value as text.")
         return BOOLEAN
 
     def row(text: str, pattern: str, escape: str | None = None) -> bool:

@@ -1,0 +1,313 @@
+"""What is written here for what users of other systems write: hints of refused statements.
+
+tests/golden/sql/habits.txt shows each with a statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+_LOOK_UP = "rowtide explain shows what a file defines, and how it runs."
+_WINDOW = "GROUP BY TUMBLE(ROWTIME, INTERVAL '1' MINUTE), or HOP or SESSION, makes windows."
+_OPTIONS = "CREATE FOREIGN STREAM name (..) SERVER name OPTIONS (topic 'name', format 'JSON') reads a topic."
+_REGULAR = "x ~ 'expression' or REGEXP_LIKE(x, 'expression') says whether it matches."
+_JSON = "There are no JSON functions: list the fields as columns of the stream."
+_ARRAYS = "There are no arrays: LISTAGG(x, ', ') puts values together as text."
+_RANDOM = (
+    "There are no random values: results depend on the data alone. MD5(x) of a key of the row spreads rows."
+)
+_NUMBER = "CAST(x AS INTEGER) or x::INTEGER converts text; TRY_CAST gives NULL where it does not fit."
+_ZONE = "All times are UTC."
+_CLOCK = "CURRENT_TIMESTAMP is the ROWTIME of the row: there is no clock in a query."
+_MODELS = "CREATE MODEL name AS 'package.module:Class' puts a model written in Python into a pipeline."
+_AS_OF = "JOIN table FOR SYSTEM_TIME AS OF s.ROWTIME AS t joins the table as of the row's time; so does a plain JOIN."
+_EXISTS = "WHERE EXISTS (SELECT ..) or NOT EXISTS asks whether there is a row."
+_QUOTED = "A quote in a string is written twice: 'it''s'. CHR(10) is a line break."
+_NO_FUNCTION = "A function in FROM is a model here, or a window in GROUP BY."
+
+_AT_STATEMENT: Mapping[str, str] = {
+    **dict.fromkeys(("SHOW", "DESCRIBE", "DESC", "LIST", "USE", "PRINT"), _LOOK_UP),
+    **dict.fromkeys(("BEGIN", "EXECUTE"), "Pumps that commit together need no word for it: all do."),
+    "TRUNCATE": "A pump from a query over a table deletes rows that the query no longer returns.",
+    "COPY": "A FOREIGN STREAM reads rows, a pump into a FOREIGN TABLE writes them.",
+    "SUBSCRIBE": "rowtide sql --follow shows the rows of a query as they come.",
+    "COMMENT": "DESCRIPTION 'text' at the end of CREATE says what an object is for.",
+    "CALL": _MODELS,
+    "UPSERT": "INSERT into a table with a PRIMARY KEY replaces the row of that key.",
+    "REPLACE": "INSERT into a table with a PRIMARY KEY replaces the row of that key.",
+    "ANALYZE": "Nothing needs it: plans do not depend on statistics.",
+    "VACUUM": "Nothing needs it.",
+}
+_AT_CREATED: Mapping[str, str] = {
+    "MATERIALIZED": "CREATE VIEW name AS SELECT .. is kept up to date; a pump writes it into a table.",
+    "SOURCE": _OPTIONS,
+    "CONNECTION": "CREATE SERVER name FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers '..') names a broker.",
+    "CATALOG": "CREATE SERVER names a broker or a database.",
+    "SINK": "CREATE PUMP name AS INSERT INTO table SELECT STREAM .. writes into a FOREIGN TABLE.",
+    "CONNECTOR": "CREATE SERVER and CREATE FOREIGN STREAM read a topic, CREATE FOREIGN TABLE names a table to write.",
+    **dict.fromkeys(("TEMPORARY", "TEMP"), "Views hold no rows: CREATE VIEW is enough."),
+    "SEQUENCE": "There are no sequences: an offset (KAFKA_OFFSET) or ROW_NUMBER() numbers rows.",
+    "TRIGGER": "CREATE PUMP or CREATE MODEL does something with each row.",
+    "AGGREGATE": _MODELS,
+    "EXTENSION": "There are no extensions: rowtide connectors lists what is installed.",
+    "DATABASE": "CREATE SCHEMA groups objects; CREATE SERVER names a database to write to.",
+    "DOMAIN": "Write the type with CHECK (..) at the column.",
+}
+_AT: Mapping[str, str] = {
+    **dict.fromkeys(("RLIKE", "REGEXP"), _REGULAR),
+    "GLOB": "x LIKE 'a%' compares with a pattern.",
+    "CONTAINS": "POSITION(part IN x) > 0 asks for a part of a text; x >= start AND x < end for a time in a period.",
+    "ASOF": _AS_OF,
+    **dict.fromkeys(("SEMI", "ANTI"), _EXISTS),
+    "APPLY": "JOIN .. ON joins each row with those of a table; a scalar sub-query gives one value.",
+    "LATERAL": "A scalar sub-query in the select list gives one value for each row.",
+    "AUTO_INCREMENT": "There are no generated keys: an offset (KAFKA_OFFSET) or a key of the data tells rows apart.",
+    **dict.fromkeys(
+        ("GENERATED", "IDENTITY"), "Compute the value in a view: SELECT STREAM *, x + y AS z FROM s."
+    ),
+    "OVERWRITE": "A pump into a table with a PRIMARY KEY replaces the rows of the same keys.",
+    "TABLESAMPLE": "WHERE MOD(x, 10) = 0 takes some of the rows, the same ones at each replay.",
+    **dict.fromkeys(("PIVOT", "UNPIVOT"), "SUM(x) FILTER (WHERE k = 'a') is one column of a pivot."),
+    "MATCH_RECOGNIZE": "Pattern matching is not supported: LAG(x) OVER (..), a windowed join or a model compares rows.",
+    "OVERLAPS": "Write a_start < b_end AND b_start < a_end.",
+    **dict.fromkeys(("PRECEDES", "SUCCEEDS"), "Compare the ends: a_end <= b_start."),
+    "ISNULL": "Write x IS NULL.",
+    "NOTNULL": "Write x IS NOT NULL.",
+    "DIV": "x / y of integers is an integer, towards zero.",
+    "MOD": "x % y or MOD(x, y) is the remainder.",
+    "XOR": "x <> y of conditions is TRUE where one of them is; x # y is the exclusive or of bits.",
+    "COLLATE": "Text is compared by code points; LOWER(x) makes the case the same.",
+    "SETTINGS": "Options of the service are in its configuration file.",
+}
+_AFTER: Mapping[str, str] = {
+    **{
+        word: _AT[word]
+        for word in ("RLIKE", "REGEXP", "GLOB", "CONTAINS", "DIV", "MOD", "TABLESAMPLE", "XOR")
+    },
+    **{
+        word: _AT[word]
+        for word in ("ANTI", "SEMI", "MATCH_RECOGNIZE", "PIVOT", "UNPIVOT", "OVERLAPS", "ASOF")
+    },
+    "TOP": "LIMIT 10 behind ORDER BY FLOOR(ROWTIME TO MINUTE), x DESC takes the first rows of each period.",
+    "MINUS": "EXCEPT leaves out the rows of another query.",
+    **dict.fromkeys(("TUMBLING", "HOPPING"), _WINDOW),
+    "OF": _AS_OF,
+}
+"""Hints by a word that was read just before: it was taken for a name."""
+_WANTED: Mapping[tuple[str, str], str] = {
+    (
+        '"ON"',
+        "WITHIN",
+    ): "JOIN s OVER (RANGE INTERVAL '1' HOUR FOLLOWING) ON .. joins rows that are at most an hour apart.",
+    ('"CHANGES"', "ON"): "Remove it: a group gives its final row when its window closes.",
+    (
+        '"CHANGES"',
+        "STREAM",
+    ): "EMIT CHANGES gives every change of a group; without it a group gives its final row.",
+    (
+        '"("',
+        "AS",
+    ): "CREATE VIEW name AS SELECT .. is the result of a query; a pump writes it into a stream or table.",
+    ('"AS"', "("): "A window is WINDOW name AS (ORDER BY ROWTIME RANGE INTERVAL '1' MINUTE PRECEDING). "
+    + _WINDOW,
+    (
+        '"SCHEMA"',
+        "",
+    ): "SET SCHEMA '\"name\"' is all that SET sets; options of the service are in its configuration file.",
+    (
+        "a type",
+        "FOR",
+    ): "ORDER BY at WITHIN INTERVAL '5' SECOND in a view waits for rows that are out of order.",
+    ("the end of the statement", "WITH"): _OPTIONS,
+    ('"FROM"', ")"): "It is written SUBSTRING(x FROM start FOR length) or SUBSTRING(x, start, length).",
+    (
+        "a unit such as",
+        "",
+    ): "It is written EXTRACT(YEAR FROM x); units are YEAR to MILLISECOND, WEEK, DOW, DOY, EPOCH and others.",
+    ("an expression", "ALL"): "List the terms: GROUP BY FLOOR(ROWTIME TO MINUTE), x.",
+    (
+        "an expression",
+        "ON",
+    ): "QUALIFY ROW_NUMBER() OVER (PARTITION BY x ORDER BY ROWTIME) = 1 keeps the first row of each x.",
+    ('"AS"', ","): "It is written CAST(x AS type).",
+    ('")"', "AS"): "TRY_CAST(x AS type) gives NULL where a value does not fit; other functions take commas.",
+    ('")"', "VALUE"): _JSON,
+    ("the end of the statement", "CROSS"): _AT["APPLY"],
+}
+"""Hints by what was wanted, or a part of it, and the word or sign that stands there ('' for any)."""
+
+_UNSUPPORTED: Mapping[str, str] = {
+    "CREATE FUNCTION": _MODELS,
+    "CREATE PROCEDURE": _MODELS,
+    "CREATE TYPE": "Write out the columns: there are no types of one's own.",
+    **dict.fromkeys(
+        ("CREATE USER", "CREATE ROLE", "GRANT", "REVOKE"), "Rights are those of the broker and the database."
+    ),
+    **dict.fromkeys(
+        ("COMMIT", "ROLLBACK"), "The service commits by itself: output and positions in one transaction."
+    ),
+    "INSERT EXPEDITED": "Write INSERT INTO.",
+    "EXCLUDE": "SUM(x) OVER w - x is the sum without the current row.",
+    **dict.fromkeys(("EXCEPT ALL", "INTERSECT ALL"), "EXCEPT and INTERSECT without ALL give each row once."),
+    "GROUP BY": "UNION ALL of one grouped query a grouping gives the same rows.",
+    "TABLE(...)": _WINDOW,
+    "a function in FROM": _NO_FUNCTION,
+    "a row of values": "Compare each value: a.x = b.x AND a.y = b.y; periods by a_start < b_end AND b_start < a_end.",
+    "a query as an argument": "Put the query into FROM (..), or into parentheses of its own for one value.",
+    "CURSOR(...)": _MODELS,
+    "WITH TIES": "QUALIFY RANK() OVER (..) <= 3 takes rows that are equal, too.",
+    "ORDER BY inside": "LISTAGG and percentiles take ORDER BY; MAX_BY(x, y) gives the x of the greatest y.",
+    "DESC in": "Values are listed in ascending order, or in the order of time.",
+}
+
+FUNCTIONS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("RANDOM", "RAND", "RAND_INTEGER", "UUID", "GEN_RANDOM_UUID", "NEWID", "RANDOMBLOB"), _RANDOM
+    ),
+    **dict.fromkeys(
+        ("JSON_VALUE", "JSON_QUERY", "JSON_EXISTS", "JSON_OBJECT", "JSON_EXTRACT", "EXTRACTJSONFIELD"), _JSON
+    ),
+    **dict.fromkeys(
+        ("GET_JSON_OBJECT", "JSON_EXTRACT_PATH_TEXT", "TO_JSON", "JSON_ARRAYAGG", "JSON_AGG"), _JSON
+    ),
+    "ISNULL": "COALESCE(x, y) gives y where x is NULL; x IS NULL asks whether it is.",
+    "ZEROIFNULL": "Write COALESCE(x, 0).",
+    "NULLIFZERO": "Write NULLIF(x, 0).",
+    "ROW": "There are no row values: write the columns one by one.",
+    "SPLIT": "SPLIT_PART(x, ',', n) is the nth part of a text.",
+    "STRING_TO_ARRAY": "SPLIT_PART(x, ',', n) is the nth part of a text.",
+    "STRSPLIT": "SPLIT_PART(x, ',', n) is the nth part of a text.",
+    **dict.fromkeys(("REGEXP_MATCHES", "REGEXP_MATCH", "REGEXP"), _REGULAR),
+    "REGEXP_SPLIT_TO_ARRAY": "REGEXP_EXTRACT(x, 'expression', group) is a part of a text.",
+    **dict.fromkeys(("TO_NUMBER", "TO_INT", "TOINT", "TO_DOUBLE", "TO_DECIMAL", "INT", "FLOAT"), _NUMBER),
+    **dict.fromkeys(
+        ("CONVERT", "SAFE_CAST", "TRY_CONVERT"),
+        "CAST(x AS type) converts; TRY_CAST gives NULL where a value does not fit.",
+    ),
+    **dict.fromkeys(
+        ("TO_VARCHAR", "TO_STRING", "STR", "STRING", "TEXT"),
+        "CAST(x AS VARCHAR) or x::TEXT writes a value as text.",
+    ),
+    "DIV": "x / y of integers is an integer, towards zero.",
+    **dict.fromkeys(
+        ("GETDATE", "SYSDATETIME", "PROCTIME", "CLOCK_TIMESTAMP", "TRANSACTION_TIMESTAMP"), _CLOCK
+    ),
+    **dict.fromkeys(
+        ("STATEMENT_TIMESTAMP", "CURDATE", "CURTIME", "UTC_TIMESTAMP", "CURRENT_WATERMARK"), _CLOCK
+    ),
+    "AGE": "x - y is the time between, TIMESTAMPDIFF(MONTH, x, y) counts whole months.",
+    **dict.fromkeys(("CONVERT_TZ", "FROM_UTC_TIMESTAMP", "TO_UTC_TIMESTAMP", "TIMEZONE"), _ZONE),
+    "TO_TIMESTAMP_LTZ": "TO_TIMESTAMP(seconds), or CAST(milliseconds AS TIMESTAMP). " + _ZONE,
+    "DATE_ADD": "x + INTERVAL '1' DAY adds a length of time; TIMESTAMPADD(DAY, n, x) adds n units.",
+    "DATE_SUB": "x - INTERVAL '1' DAY goes back by a length of time.",
+    "TIMEDIFF": "x - y is the time between; TIMESTAMPDIFF(SECOND, x, y) counts units.",
+    "STR_TO_DATE": "TO_TIMESTAMP(text, 'YYYY-MM-DD') reads text in a format.",
+    "STRPTIME": "TO_TIMESTAMP(text, 'YYYY-MM-DD') reads text in a format.",
+    "STRFTIME": "TO_CHAR(x, 'YYYY-MM-DD') writes a time in a format.",
+    "STRINGTOTIMESTAMP": "Write PARSE_TIMESTAMP(text, pattern).",
+    "TIMESTAMPTOSTRING": "Write FORMAT_TIMESTAMP(x, pattern).",
+    "TIME_BUCKET": "Write DATE_BIN(INTERVAL '5 minutes', x), or STEP(x BY INTERVAL '5' MINUTE).",
+    **dict.fromkeys(
+        ("TUMBLE_ROWTIME", "TUMBLE_PROCTIME", "HOP_ROWTIME", "SESSION_ROWTIME"),
+        "ROWTIME of a group is the end of its window.",
+    ),
+    **dict.fromkeys(
+        ("TUMBLINGWINDOW", "HOPPINGWINDOW", "SLIDINGWINDOW", "SESSIONWINDOW", "CUMULATE"), _WINDOW
+    ),
+    **dict.fromkeys(
+        ("ARRAY_AGG", "COLLECT_LIST", "COLLECT_SET", "ARRAY", "LIST", "UNNEST", "EXPLODE", "CARDINALITY"),
+        _ARRAYS,
+    ),
+    "GROUP_CONCAT": "Write LISTAGG(x, ', ').",
+    **dict.fromkeys(
+        ("TOPK", "TOPKDISTINCT", "APPROX_TOP_K"),
+        "ORDER BY FLOOR(ROWTIME TO MINUTE), x DESC LIMIT 3 takes the greatest of each period.",
+    ),
+    **dict.fromkeys(
+        ("APPROX_COUNT_DISTINCT", "COUNT_DISTINCT", "UNIQ", "HLL"),
+        "COUNT(DISTINCT x) counts different values, exactly.",
+    ),
+    "APPROX_PERCENTILE": "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x) is exact.",
+    "PERCENTILE": "Write PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x).",
+    "QUANTILE": "Write PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x).",
+    "AVERAGE": "Write AVG(x).",
+    "MEAN": "Write AVG(x).",
+    "FIRST": "Write FIRST_VALUE(x).",
+    "LAST": "Write LAST_VALUE(x).",
+    "EXP_AVG": "AVG(x) OVER (ROWS 9 PRECEDING) is a moving average; a model computes any other.",
+    "NTH_VALUE": "NTH_VALUE(x, n) OVER (..) is the nth value of a window.",
+    "COLLECT": _ARRAYS,
+    "LEN": "Write LENGTH(x).",
+    "DATALENGTH": "Write OCTET_LENGTH(x).",
+    "CHAR": "Write CHR(n).",
+    "IFF": "Write IF(condition, x, y).",
+    "SWITCH": "Write CASE WHEN condition THEN x ELSE y END.",
+    "SUBSTRING_INDEX": "SPLIT_PART(x, ',', n) is the nth part of a text.",
+    "MID": "Write SUBSTRING(x FROM start FOR length).",
+    "USER": "A pipeline has no users.",
+}
+"""Hints for functions that do not exist."""
+
+COLUMNS: Mapping[str, str] = {
+    **dict.fromkeys(("SYSDATE", "SYSTIMESTAMP", "SYSTIME"), _CLOCK),
+    **dict.fromkeys(("CURRENT_USER", "SESSION_USER", "SYSTEM_USER", "USER"), "A pipeline has no users."),
+    **dict.fromkeys(
+        ("WINDOW_START", "WINDOWSTART"),
+        "TUMBLE_START(ROWTIME, INTERVAL '1' MINUTE) is the start of a group's window. " + _WINDOW,
+    ),
+    **dict.fromkeys(("WINDOW_END", "WINDOWEND"), "ROWTIME of a group is the end of its window. " + _WINDOW),
+    "ROWNUM": "ROW_NUMBER() OVER (..) numbers rows.",
+    "ROWID": "KAFKA_PARTITION and KAFKA_OFFSET tell rows of a foreign stream apart.",
+    **dict.fromkeys(
+        ("ROWOFFSET", "ROWPARTITION"), "KAFKA_PARTITION and KAFKA_OFFSET tell where a message stood."
+    ),
+    **dict.fromkeys(("_TIME", "EVENT_TIME"), "ROWTIME is the time of the row."),
+}
+"""Hints for names that other systems know without a relation."""
+
+TYPES: Mapping[str, str] = {
+    **dict.fromkeys(("DATETIME", "DATETIME2", "SMALLDATETIME"), "Write TIMESTAMP."),
+    **dict.fromkeys(("TIMESTAMPTZ", "TIMESTAMP_LTZ", "TIMETZ"), "Write TIMESTAMP: all times are UTC."),
+    **dict.fromkeys(
+        ("JSON", "JSONB", "VARIANT"), "Write VARCHAR for the text, or list the fields as columns."
+    ),
+    **dict.fromkeys(
+        ("ARRAY", "MAP", "STRUCT", "MULTISET", "LIST"),
+        "There are no such values: list them as columns, or keep them as VARCHAR.",
+    ),
+    "UUID": "Write CHAR(36).",
+    **dict.fromkeys(("SERIAL", "BIGSERIAL"), "Write BIGINT: there are no generated keys."),
+    **dict.fromkeys(("MONEY", "NUMBER", "SMALLMONEY"), "Write DECIMAL(12, 2) for exact numbers."),
+    **dict.fromkeys(("NVARCHAR", "NCHAR", "VARCHAR2", "CLOB", "LONGTEXT"), "Write VARCHAR: text is Unicode."),
+    **dict.fromkeys(("LONG", "INT64", "UINT32", "UNSIGNED"), "Write BIGINT."),
+    **dict.fromkeys(("INT32", "MEDIUMINT"), "Write INTEGER."),
+    **dict.fromkeys(("FLOAT64", "DOUBLES"), "Write DOUBLE."),
+    **dict.fromkeys(("BLOB", "IMAGE", "RAW"), "Write VARBINARY."),
+    "BIT": "Write BOOLEAN.",
+}
+"""Hints for types that do not exist."""
+
+
+def where_stopped(wanted: str, found: str, before: Sequence[str]) -> str | None:
+    """Return what to write where the grammar wanted something else.
+
+    ``found`` is the word or sign that is there, a quote for any string; ``before`` are the two before it, the
+    last one first.
+    """
+    if wanted.startswith("CREATE, "):
+        return _AT_STATEMENT.get(found)
+    if wanted.startswith("SCHEMA, "):
+        return _AT_CREATED.get(found)
+    if found == "'" and before[:1] == ["E"]:
+        return _QUOTED
+    if wanted == '"SELECT"' and before[:2] in (["(", "ANY"], ["(", "SOME"], ["(", "ALL"]):
+        return "A list of values follows IN: x IN (1, 2)."
+    for (part, word), hint in _WANTED.items():
+        if word in ("", found) and (part == wanted or (part in wanted and not part.startswith('"'))):
+            return hint
+    return _AT.get(found) or next((_AFTER[word] for word in before if word in _AFTER), None)
+
+
+def for_unsupported(what: str) -> str | None:
+    """Return what to write in the place of something that the language does not have yet."""
+    return next((hint for part, hint in _UNSUPPORTED.items() if what.startswith(part)), None)
