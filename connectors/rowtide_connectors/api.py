@@ -36,7 +36,7 @@ CHECKPOINT_TABLES = frozenset(
 class Option:
     """One option of a connector, declared once: parsing, docs and ``connectors describe`` read it.
 
-    ``kind`` is str, int, bool or float; ``applies_to`` is "server", "stream" or "table".
+    ``kind`` is str, int, bool or float; ``applies_to`` is "server", "stream", "column" or "table".
     A ``secret`` never shows in logs, errors, ``check`` or ``explain``.
     """
 

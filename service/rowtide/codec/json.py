@@ -5,20 +5,23 @@ message spells one name in several ways, the column's main spelling counts (the
 name in lower case; of a quoted name with small letters, the name itself), else
 the last of the others. Unknown fields are ignored; of a field given twice the
 last counts. An absent field or ``null`` is NULL, and MISSING_FIELD where the
-column is NOT NULL. What is no JSON object is DECODE.
+column is NOT NULL. What is no JSON object is DECODE. A column with a path takes
+the value at that place, whose names are spelled as the path has them. An object or an array in a column of text is
+its JSON text, as it is in the message.
 
 Almost every message is decoded by msgspec into a struct of the main spellings
-and its fields gathered into columns. A message that this cannot do (a field
-absent, another type, bad JSON) is processed alone, with a precise reason; the
-two ways agree, and which one a message goes depends on nothing but itself.
+and its fields gathered into columns; where text is an object or an array, into
+a second struct. A message that this cannot do (a field absent, another type,
+bad JSON) is processed alone, with a precise reason; the ways agree, and which
+one a message goes depends on nothing but itself.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -26,8 +29,10 @@ from msgspec import UNSET, UnsetType
 
 from rowtide.codec.contract import Decoded, DecodeFault
 from rowtide.codec.json_columns import Builder, builder, wire_type
-from rowtide.codec.json_values import FromJson, converter
-from rowtide.errors import Reason, RejectedRowError, StatementError, rejection_of
+from rowtide.codec.json_readings import reading_of, text_at, text_of_raw, value_at
+from rowtide.codec.json_shape import Shape, struct_decoder
+from rowtide.codec.options import Declared, Options
+from rowtide.errors import Reason, RejectedRowError, rejection_of
 from rowtide.rows.arrays import Mask
 from rowtide.rows.column import Column, Indices
 from rowtide.rows.rowop import Row
@@ -38,106 +43,133 @@ _PLAIN_NAME = re.compile(r"\w+", re.ASCII)
 """Names that JSON can write in capitals, in small letters and with \\u escapes, and in no other way."""
 
 
+class _Way(NamedTuple):
+    """How messages are decoded together: what is wanted of them, and the function that decodes one."""
+
+    shape: Shape
+    decode: Callable[[Any], Any]
+
+
 class JsonDecoder:
     """Decodes the JSON messages of one foreign stream; see ``codec.contract``.
 
     Raises:
-      StatementError: a column's type cannot come from JSON.
+      StatementError: a column's type cannot come from JSON, or one of its options is wrong.
     """
 
-    def __init__(self, relation: str, row_type: RowType) -> None:
+    def __init__(
+        self, relation: str, row_type: RowType, columns: Mapping[str, Options] | None = None
+    ) -> None:
+        declared = Declared(relation, row_type, {}, columns or {})
         self._row_type = row_type
-        converters: list[FromJson] = []
-        for field in row_type:
-            convert = converter(field.type)
-            if convert is None:
-                raise StatementError(
-                    f'column "{field.name}" of foreign stream "{relation}": '
-                    f"a message in JSON cannot carry the type {field.type}",
-                    hint="Read it as text or as a number and convert it in a view.",
-                )
-            converters.append(convert)
-        self._converters = converters
-        self._builders: list[Builder] = [builder(field.type) for field in row_type]
-        self._spellings = [_main_spelling(field.name) for field in row_type]
-        self._folded = {_fold(field.name): index for index, field in enumerate(row_type)}
+        self._readings = [reading_of(declared, field) for field in row_type]
+        self._converters = [reading.convert for reading in self._readings]
+        self._builders: list[Builder] = [
+            builder(field.type, reading.convert, plain=reading.plain)
+            for field, reading in zip(row_type, self._readings, strict=True)
+        ]
+        self._folded = {
+            _fold(field.name): index
+            for index, field in enumerate(row_type)
+            if self._readings[index].path is None
+        }
+        spellings = [_main_spelling(field.name) for field in row_type]
+        self._spellings = spellings
         self._quoted = [
             f'"{field.name.lower()}"'.encode() if _PLAIN_NAME.fullmatch(field.name) else None
             for field in row_type
         ]
-        self._attributes = [f"f{index}" for index in range(len(row_type))]
-        struct = msgspec.defstruct(
-            "Message",
-            [
-                (attribute, wire_type(field.type) | None | UnsetType, UNSET)
-                for attribute, field in zip(self._attributes, row_type, strict=True)
-            ],
-            rename=dict(zip(self._attributes, self._spellings, strict=True)),
-            gc=False,
-        )
-        self._decode_struct = msgspec.json.Decoder(struct).decode
+        paths = [
+            (spellings[index],) if reading.path is None else reading.path
+            for index, reading in enumerate(self._readings)
+        ]
+        strict = [wire_type(field.type) for field in row_type]
+        loose = [msgspec.Raw if field.type.is_text else strict[at] for at, field in enumerate(row_type)]
+        ways = [struct_decoder(paths, types) for types in ([strict] if strict == loose else [strict, loose])]
+        self._ways = [_Way(*way) for way in ways if way is not None]
+        """First structs of which text is text; then those of which text may be an object or an array."""
         self._decode_any = msgspec.json.Decoder(float_hook=Decimal).decode
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode messages; see ``codec.contract.Decoder``."""
-        messages, failed = self._structs(values)
-        alone = np.zeros(len(messages), dtype=np.bool_)
-        alone[failed] = True
-        try:
-            # Numbers beyond all range are doubtful ones, and nothing to warn of.
-            with np.errstate(all="ignore"):
-                columns = self._columns(values, messages, alone)
-        except Exception:  # noqa: BLE001 - whatever a value does to a column, it does to one message only
-            alone[:] = True
-            columns = tuple(Column.nulls(field.type, 0) for field in self._row_type)
-        if not alone.any():
-            return Decoded(columns, np.arange(len(values), dtype=np.int64), ())
-        rows, found, faults = self._one_by_one(values, np.flatnonzero(alone))
-        together = np.flatnonzero(~alone)
-        if not rows:
-            return Decoded(columns, together, faults)
-        accepted = np.concatenate([together, np.array(found, dtype=np.int64)])
+        left: Indices = np.arange(len(values), dtype=np.int64)
+        parts: list[tuple[tuple[Column, ...], Indices]] = []
+        alone: list[Indices] = []
+        for way in self._ways:
+            if len(left):
+                together, doubtful, left = self._together(way, values, left)
+                parts += [] if together is None else [together]
+                alone.append(doubtful)
+        alone.append(left)
+        single = np.sort(np.concatenate(alone))
+        if not len(single) and len(parts) == 1:
+            return Decoded(*parts[0], ())
+        rows, found, faults = self._one_by_one(values, single)
+        if rows or not parts:
+            columns = tuple(
+                Column.from_values(field.type, (row[index] for row in rows))
+                for index, field in enumerate(self._row_type)
+            )
+            parts.append((columns, np.array(found, dtype=np.int64)))
+        if len(parts) == 1:
+            return Decoded(*parts[0], faults)
+        accepted = np.concatenate([indices for _, indices in parts])
         order = np.argsort(accepted, kind="stable")
         merged = tuple(
-            Column.concat([column, Column.from_values(column.type, (row[index] for row in rows))]).take(order)
-            for index, column in enumerate(columns)
+            Column.concat(same).take(order) for same in zip(*(columns for columns, _ in parts), strict=True)
         )
         return Decoded(merged, accepted[order], faults)
 
-    def _structs(self, values: Sequence[bytes | None]) -> tuple[list[Any], list[int]]:
-        """Decode each message into a struct; None where that did not go, and where that was."""
-        messages: list[Any] = []
-        failed: list[int] = []
-        # The iterator goes on behind the message that raised, and what extend() has taken stays.
-        decoded: Iterator[Any] = map(self._decode_struct, values)  # type: ignore[arg-type]
-        while True:
-            try:
-                messages.extend(decoded)
-                return messages, failed
-            except Exception:  # noqa: BLE001 - processed alone, which says why
-                failed.append(len(messages))
-                messages.append(None)
+    def _together(
+        self, way: _Way, values: Sequence[bytes | None], indices: Indices
+    ) -> tuple[tuple[tuple[Column, ...], Indices] | None, Indices, Indices]:
+        """Decode the messages at ``indices`` into structs and these into columns.
+
+        Returns:
+          The columns with the messages that are in them; the messages of which that is doubtful; and those that
+          are not such structs.
+        """
+        every = len(indices) == len(values)
+        messages, failed = _structs(way, values if every else [values[at] for at in indices.tolist()])
+        others = indices[failed]
+        if failed:
+            messages = [message for message in messages if message is not None]
+            indices = np.delete(indices, failed)
+        if not messages:
+            return None, indices, others
+        leave = np.zeros(len(messages), dtype=np.bool_)
+        try:
+            # Numbers beyond all range are doubtful ones, and nothing to warn of.
+            with np.errstate(all="ignore"):
+                columns = self._columns(way, values, messages, indices, leave)
+        except Exception:  # noqa: BLE001 - whatever a value does to a column, it does to one message only
+            return None, indices, others
+        return (columns, indices[~leave]), indices[leave], others
 
     def _columns(
-        self, values: Sequence[bytes | None], messages: list[Any], alone: Mask
+        self,
+        way: _Way,
+        values: Sequence[bytes | None],
+        messages: list[Any],
+        indices: Indices,
+        leave: Mask,
     ) -> tuple[Column, ...]:
-        """Return the columns of the messages that went well; mark further ones in ``alone``."""
-        together = np.arange(len(messages), dtype=np.int64)
-        if alone.any():
-            together = np.flatnonzero(~alone)
-            messages = [message for message in messages if message is not None]
-        leave = np.zeros(len(messages), dtype=np.bool_)
+        """Return the columns of the structs that go well, and mark the others in ``leave``."""
+        gathered: list[list[Any]] = [[] for _ in self._row_type]
+        way.shape.gather(messages, gathered)
         columns = []
         for index, (field, build) in enumerate(zip(self._row_type, self._builders, strict=True)):
-            attribute = self._attributes[index]
-            fields = [getattr(message, attribute) for message in messages]
+            fields = gathered[index]
             types = set(map(type, fields))
             valid = None
             if UnsetType in types:
                 unset = [number for number, value in enumerate(fields) if value is UNSET]
                 for number in unset:
                     fields[number] = None
-                    leave[number] |= self._may_be_spelled_otherwise(index, values[together[number]])
+                    leave[number] |= self._may_be_spelled_otherwise(index, values[indices[number]])
+            if msgspec.Raw in types:
+                fields = _texts(fields, leave)
+                types = set(map(type, fields))
             if UnsetType in types or type(None) in types:
                 valid = np.fromiter((value is not None for value in fields), np.bool_, len(fields))
                 if not field.nullable:
@@ -147,13 +179,14 @@ class JsonDecoder:
                 leave |= doubtful
             columns.append(column)
         if leave.any():
-            alone[together[leave]] = True
             keep: Indices = np.flatnonzero(~leave)
             columns = [column.take(keep) for column in columns]
         return tuple(_without_needless_mask(column) for column in columns)
 
     def _may_be_spelled_otherwise(self, index: int, value: bytes | None) -> bool:
         """Return whether a message may name the field at ``index`` in another than its main spelling."""
+        if self._readings[index].path is not None:
+            return False
         quoted = self._quoted[index]
         return value is None or quoted is None or quoted in value.lower() or _ESCAPE in value
 
@@ -195,23 +228,58 @@ class JsonDecoder:
             raise RejectedRowError(Reason.DECODE, str(error)) from error
         if not isinstance(message, dict):
             raise RejectedRowError(Reason.DECODE, "the message is not a JSON object")
-        others = {self._folded.get(_fold(name)): field for name, field in message.items()}
-        row: list[object] = []
-        for index, field in enumerate(self._row_type):
-            given = message.get(self._spellings[index], UNSET)
-            if given is UNSET:
-                given = others.get(index, UNSET)
+        names = {self._folded.get(_fold(name)): name for name in message}
+        return tuple(self._field(index, value, message, names) for index in range(len(self._row_type)))
+
+    def _field(
+        self, index: int, value: bytes, message: dict[str, object], names: Mapping[int | None, str]
+    ) -> object:
+        """Return the value of one column; ``names`` are how the message spells the columns' names."""
+        field, reading = self._row_type[index], self._readings[index]
+        path = reading.path
+        if path is None:
+            main = self._spellings[index]
+            name = main if main in message else names.get(index, main)
+            path = (name,)
+        try:
+            given = value_at(message, path)
             if given is UNSET or given is None:
-                if not field.nullable:
-                    said = "is absent" if given is UNSET else "is null"
-                    raise RejectedRowError(Reason.MISSING_FIELD, f'field "{field.name}" {said}')
-                row.append(None)
-                continue
-            try:
-                row.append(self._converters[index](given))
-            except RejectedRowError as error:
-                raise RejectedRowError(error.reason, f'field "{field.name}": {error.message}') from error
-        return tuple(row)
+                if field.nullable:
+                    return None
+                raise RejectedRowError(Reason.MISSING_FIELD, "is absent" if given is UNSET else "is null")
+            if isinstance(given, dict | list) and field.type.is_text:
+                given = text_at(value, path)
+            return self._converters[index](given)
+        except RejectedRowError as error:
+            colon = "" if error.reason is Reason.MISSING_FIELD else ":"
+            raise RejectedRowError(error.reason, f"{reading.shown}{colon} {error.message}") from error
+
+
+def _structs(way: _Way, values: Sequence[bytes | None]) -> tuple[list[Any], list[int]]:
+    """Decode each message into a struct; None where that did not go, and where that was."""
+    messages: list[Any] = []
+    failed: list[int] = []
+    # The iterator goes on behind the message that raised, and what extend() has taken stays.
+    decoded: Iterator[Any] = map(way.decode, values)
+    while True:
+        try:
+            messages.extend(decoded)
+            return messages, failed
+        except Exception:  # noqa: BLE001 - processed alone, which says why
+            failed.append(len(messages))
+            messages.append(None)
+
+
+def _texts(fields: Sequence[Any], leave: Mask) -> list[Any]:
+    """Return what a column of text holds of each value; mark those that are not text in ``leave``."""
+    found: list[Any] = []
+    for at, value in enumerate(fields):
+        try:
+            found.append(text_of_raw(value))
+        except ValueError:
+            found.append(None)
+            leave[at] = True
+    return found
 
 
 def _main_spelling(name: str) -> str:

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowtide.codec.json_values import MAX_FLOAT32
+from rowtide.codec.json_values import MAX_FLOAT32, FromJson
+from rowtide.errors import RejectedRowError
 from rowtide.rows.arrays import Mask
 from rowtide.rows.column import Column
 from rowtide.rows.types import INTEGER_BYTES, MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Kind, Type
@@ -44,25 +45,30 @@ def wire_type(kind: Type) -> Any:
             return float
         case Kind.DECIMAL:
             return float | str
-        case Kind.TIMESTAMP:
+        case Kind.TIMESTAMP | Kind.DATE | Kind.TIME:
             return int | str
         case _:
             return str
 
 
-def builder(kind: Type) -> Builder:
-    """Return the builder of columns of ``kind``."""
+def builder(kind: Type, convert: FromJson, *, plain: bool = True) -> Builder:
+    """Return the builder of columns of ``kind``; ``convert`` is the rule for one value.
+
+    Without ``plain`` the column declares a unit or a pattern of its own, which only ``convert`` knows.
+    """
     if kind.is_text:
         return _text(kind)
     match kind.kind:
         case Kind.DECIMAL if kind.dtype != np.dtype(object):
             return _decimal(kind)
-        case Kind.TIMESTAMP:
+        case Kind.TIMESTAMP if plain:
             return _timestamp(kind)
         case Kind.REAL:
             return _real(kind)
-        case Kind.DECIMAL | Kind.DATE | Kind.TIME | Kind.BINARY | Kind.VARBINARY:
+        case Kind.DECIMAL:
             return _one_by_one(kind)
+        case Kind.TIMESTAMP | Kind.DATE | Kind.TIME | Kind.BINARY | Kind.VARBINARY:
+            return _by_value(kind, convert)
         case _:
             return _numbers(kind)
 
@@ -173,6 +179,28 @@ def _timestamp(kind: Type) -> Builder:
 def _doubtful(kind: Type, count: int, valid: Mask | None) -> tuple[Column, Mask | None]:
     """Leave every value that is not null to ``json_values``."""
     return Column.nulls(kind, count), np.ones(count, np.bool_) if valid is None else valid
+
+
+def _by_value(kind: Type, convert: FromJson) -> Builder:
+    """Convert each value by the rule itself: text and whole numbers are what the rule is given alone, too."""
+
+    def build(values: list[Any], valid: Mask | None) -> tuple[Column, Mask | None]:
+        found: list[object] = []
+        doubtful: list[int] = []
+        for at, value in enumerate(values):
+            try:
+                found.append(None if value is None else convert(value))
+            except RejectedRowError:
+                found.append(None)
+                doubtful.append(at)
+        column = Column.from_values(kind, found)
+        if not doubtful:
+            return column, None
+        unsure = np.zeros(len(values), np.bool_)
+        unsure[doubtful] = True
+        return column, unsure
+
+    return build
 
 
 def _one_by_one(kind: Type) -> Builder:

@@ -14,7 +14,8 @@ is sure of the answer, and leaves the rest to the functions here.
 * Text longer than the column is TYPE, unless only blanks are cut. Text with a
   NUL character is TYPE: no database keeps it.
 * TIMESTAMP is text as ISO 8601 (without zone: UTC; finer than a millisecond:
-  cut) or an integer of milliseconds; DATE and TIME are text as ISO 8601.
+  cut) or an integer of milliseconds; DATE and TIME are text as ISO 8601. Options of a column
+  declare other units and patterns (``json_times``).
 * BINARY is text in base64.
 """
 
@@ -49,7 +50,7 @@ FromJson = Callable[[object], object]
 """Takes a JSON value (numbers with a point or exponent as Decimal), gives one in row form."""
 
 
-class _NotOfTypeError(Exception):
+class NotOfTypeError(Exception):
     """The value is no value of the column's type; the argument says why, where the type does not."""
 
 
@@ -59,17 +60,20 @@ def converter(kind: Type) -> FromJson | None:
     The function raises RejectedRowError (TYPE). It is not called for null.
     """
     convert = _converter(kind)
-    if convert is None:
-        return None
+    return None if convert is None else checked(kind, convert)
 
-    def checked(value: object) -> object:
+
+def checked(kind: Type, convert: FromJson) -> FromJson:
+    """Return a function that says of which value and type it is where ``convert`` says NotOfTypeError."""
+
+    def converted(value: object) -> object:
         try:
             return convert(value)
-        except _NotOfTypeError as error:
+        except NotOfTypeError as error:
             detail = f": {error}" if error.args else ""
-            raise RejectedRowError(Reason.TYPE, f"{_shown(value)} is not a valid {kind}{detail}") from None
+            raise RejectedRowError(Reason.TYPE, f"{shown(value)} is not a valid {kind}{detail}") from None
 
-    return checked
+    return converted
 
 
 def _converter(kind: Type) -> FromJson | None:
@@ -98,7 +102,7 @@ def _converter(kind: Type) -> FromJson | None:
             return None
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """Return a JSON value as a message shows it: short, and never more than its kind for what is nested."""
     match value:
         case str():
@@ -116,7 +120,7 @@ def _shown(value: object) -> str:
 
 def _boolean(value: object) -> object:
     if not isinstance(value, bool):
-        raise _NotOfTypeError
+        raise NotOfTypeError
     return value
 
 
@@ -125,11 +129,11 @@ def _integer(width: int) -> FromJson:
 
     def convert(value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
-            raise _NotOfTypeError
+            raise NotOfTypeError
         if not low <= value <= high:
-            raise _NotOfTypeError(f"it holds {low} to {high}")
+            raise NotOfTypeError(f"it holds {low} to {high}")
         if isinstance(value, Decimal) and value != value.to_integral_value():
-            raise _NotOfTypeError("it has a fractional part")
+            raise NotOfTypeError("it has a fractional part")
         return int(value)
 
     return convert
@@ -138,14 +142,14 @@ def _integer(width: int) -> FromJson:
 def _floating(limit: float | None) -> FromJson:
     def convert(value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
-            raise _NotOfTypeError
+            raise NotOfTypeError
         try:
             number = float(value)
         except OverflowError:
-            raise _NotOfTypeError("it is out of range") from None
+            raise NotOfTypeError("it is out of range") from None
         # Decimals out of range come as infinity, integers as OverflowError.
         if number - number != 0.0 or (limit is not None and abs(number) > limit):
-            raise _NotOfTypeError("it is out of range")
+            raise NotOfTypeError("it is out of range")
         return number
 
     return convert
@@ -158,21 +162,21 @@ def _decimal(precision: int, scale: int) -> FromJson:
     def convert(value: object) -> object:
         if isinstance(value, str):
             if _DECIMAL_TEXT.fullmatch(value) is None:
-                raise _NotOfTypeError
+                raise NotOfTypeError
             try:
                 number = Decimal(value)
             except InvalidOperation:
-                raise _NotOfTypeError("it is out of range") from None
+                raise NotOfTypeError("it is out of range") from None
         elif isinstance(value, bool) or not isinstance(value, int | Decimal):
-            raise _NotOfTypeError
+            raise NotOfTypeError
         else:
             number = Decimal(value)
         # copy_abs() and not abs(): arithmetic overflows where the exponent is beyond the context's.
         if number.copy_abs() >= limit:
-            raise _NotOfTypeError("it has too many digits before the point")
+            raise NotOfTypeError("it has too many digits before the point")
         rounded = number.quantize(unit, context=_ROUNDING)
         if rounded.copy_abs() >= limit:
-            raise _NotOfTypeError("it has too many digits before the point")
+            raise NotOfTypeError("it has too many digits before the point")
         return rounded if rounded else unit * 0
 
     return convert
@@ -181,12 +185,12 @@ def _decimal(precision: int, scale: int) -> FromJson:
 def _text(length: int | None) -> FromJson:
     def convert(value: object) -> object:
         if not isinstance(value, str):
-            raise _NotOfTypeError
+            raise NotOfTypeError
         if "\0" in value:
-            raise _NotOfTypeError("it has a NUL character")
+            raise NotOfTypeError("it has a NUL character")
         if length is not None and len(value) > length:
             if value[length:].strip(" "):
-                raise _NotOfTypeError(f"it has {len(value)} characters")
+                raise NotOfTypeError(f"it has {len(value)} characters")
             return value[:length]
         return value
 
@@ -196,13 +200,13 @@ def _text(length: int | None) -> FromJson:
 def _binary(length: int | None) -> FromJson:
     def convert(value: object) -> object:
         if not isinstance(value, str):
-            raise _NotOfTypeError
+            raise NotOfTypeError
         try:
             raw = base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError):
-            raise _NotOfTypeError("it is not base64") from None
+            raise NotOfTypeError("it is not base64") from None
         if length is not None and len(raw) > length:
-            raise _NotOfTypeError(f"it has {len(raw)} bytes")
+            raise NotOfTypeError(f"it has {len(raw)} bytes")
         return raw
 
     return convert
@@ -210,22 +214,22 @@ def _binary(length: int | None) -> FromJson:
 
 def _date(value: object) -> object:
     if not isinstance(value, str):
-        raise _NotOfTypeError
+        raise NotOfTypeError
     try:
         return date.fromisoformat(value).toordinal() - _EPOCH_ORDINAL
     except ValueError:
-        raise _NotOfTypeError from None
+        raise NotOfTypeError from None
 
 
 def _time(value: object) -> object:
     if not isinstance(value, str):
-        raise _NotOfTypeError
+        raise NotOfTypeError
     try:
         parsed = time.fromisoformat(value)
     except ValueError:
-        raise _NotOfTypeError from None
+        raise NotOfTypeError from None
     if parsed.tzinfo is not None:
-        raise _NotOfTypeError("a time of day has no zone")
+        raise NotOfTypeError("a time of day has no zone")
     seconds = (parsed.hour * 60 + parsed.minute) * 60 + parsed.second
     return seconds * 1000 + parsed.microsecond // 1000
 
@@ -233,11 +237,11 @@ def _time(value: object) -> object:
 def _timestamp(value: object) -> object:
     if isinstance(value, str):
         if _TIMESTAMP_TEXT.fullmatch(value) is None:
-            raise _NotOfTypeError
+            raise NotOfTypeError
         try:
             parsed = datetime.fromisoformat(value)
         except ValueError:
-            raise _NotOfTypeError from None
+            raise NotOfTypeError from None
         if parsed.tzinfo is None:
             parsed = parsed.replace(tzinfo=UTC)
         lapse = parsed - _EPOCH
@@ -245,7 +249,7 @@ def _timestamp(value: object) -> object:
     elif isinstance(value, int) and not isinstance(value, bool):
         number = value
     else:
-        raise _NotOfTypeError
+        raise NotOfTypeError
     if not MIN_TIMESTAMP_MS <= number <= MAX_TIMESTAMP_MS:
-        raise _NotOfTypeError("it is not within the years 1 to 9999")
+        raise NotOfTypeError("it is not within the years 1 to 9999")
     return number

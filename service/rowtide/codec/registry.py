@@ -1,50 +1,104 @@
-"""Which decoder a format has: one line a format."""
+"""Decoders by the name of their format; each is imported when a stream uses it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from rowtide.codec.contract import Decoder
 from rowtide.codec.csv import CsvDecoder
 from rowtide.codec.json import JsonDecoder
+from rowtide.codec.json_readings import COLUMN_OPTIONS
+from rowtide.codec.options import Declared, FormatOption, check_column_options
 from rowtide.codec.raw import RawDecoder
 from rowtide.errors import StatementError
+from rowtide.plan.plan import ForeignStream
 from rowtide.rows.types import RowType
 
 
-def _json(relation: str, row_type: RowType) -> Decoder:
+def _json(declared: Declared) -> Decoder:
 
-    return JsonDecoder(relation, row_type)
-
-
-def _csv(_relation: str, row_type: RowType) -> Decoder:
-
-    return CsvDecoder(row_type)
+    return JsonDecoder(declared.relation, declared.row_type, declared.columns)
 
 
-def _raw(relation: str, row_type: RowType) -> Decoder:
+def _json_options() -> tuple[FormatOption, ...]:
+    return COLUMN_OPTIONS
 
-    return RawDecoder(relation, row_type)
+
+def _csv(declared: Declared) -> Decoder:
+
+    return CsvDecoder(declared.row_type)
 
 
-DECODERS: dict[str, Callable[[str, RowType], Decoder]] = {"JSON": _json, "CSV": _csv, "RAW": _raw}
-"""Makers of decoders by format, as the option ``format`` of a foreign stream names it in upper case."""
+def _raw(declared: Declared) -> Decoder:
+
+    return RawDecoder(declared.relation, declared.row_type)
+
+
+def _no_options() -> tuple[FormatOption, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How a decoder of the format is made, and which options a stream and its columns may declare for it."""
+
+    decoder: Callable[[Declared], Decoder]
+    options: Callable[[], tuple[FormatOption, ...]] = _no_options
+
+
+FORMATS: dict[str, Format] = {
+    "JSON": Format(_json, _json_options),
+    "CSV": Format(_csv),
+    "RAW": Format(_raw),
+}
+"""Formats by name, as the option ``format`` of a foreign stream names it in upper case."""
 
 
 DEFAULT_FORMAT = "JSON"
 """The format of a foreign stream that names none."""
 
 
-def decoder_for(format_name: str, relation: str, row_type: RowType) -> Decoder:
+def format_of(stream: ForeignStream) -> str:
+    """Return the name of the format of a foreign stream."""
+    return dict(stream.options).get("format", DEFAULT_FORMAT).upper()
+
+
+def decoder_of(stream: ForeignStream) -> Decoder:
     """Make the decoder of a foreign stream.
 
     Raises:
-      StatementError: there is no such format, or it cannot carry a type of ``row_type``.
+      StatementError: there is no such format, it cannot carry a type of the stream, or an option is wrong.
     """
-    maker = DECODERS.get(format_name.upper())
-    if maker is None:
+    columns = {name: dict(options) for name, options in stream.column_options}
+    return decoder_for(
+        dict(stream.options).get("format", DEFAULT_FORMAT),
+        stream.name,
+        stream.row_type,
+        options=dict(stream.options),
+        columns=columns,
+    )
+
+
+def decoder_for(
+    format_name: str,
+    relation: str,
+    row_type: RowType,
+    *,
+    options: Mapping[str, str] | None = None,
+    columns: Mapping[str, Mapping[str, str]] | None = None,
+) -> Decoder:
+    """Make the decoder of a relation with messages of a format.
+
+    Raises:
+      StatementError: there is no such format, it cannot carry a type of ``row_type``, or an option is wrong.
+    """
+    found = FORMATS.get(format_name.upper())
+    if found is None:
         raise StatementError(
             f'format "{format_name}" of foreign stream "{relation}" does not exist',
-            hint=f"The formats are {', '.join(sorted(DECODERS))}.",
+            hint=f"The formats are {', '.join(sorted(FORMATS))}.",
         )
-    return maker(relation, row_type)
+    declared = Declared(relation, row_type, options or {}, columns or {})
+    check_column_options(format_name.upper(), declared, found.options())
+    return found.decoder(declared)

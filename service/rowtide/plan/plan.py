@@ -18,6 +18,10 @@ class Server:
     options: tuple[tuple[str, str], ...]
 
 
+ColumnOptions = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+"""Options of columns, by the column's name; columns without options are left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class ForeignStream:
     """CREATE FOREIGN STREAM: a relation whose rows a connector brings.
@@ -30,6 +34,7 @@ class ForeignStream:
     server: str
     options: tuple[tuple[str, str], ...]
     pseudo: tuple[str, ...] = ()
+    column_options: ColumnOptions = ()
 
     @property
     def source_type(self) -> RowType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rowtide.codec.registry import DECODERS, DEFAULT_FORMAT
+from rowtide.codec.registry import DEFAULT_FORMAT, FORMATS
 from rowtide.config import Settings
 from rowtide.errors import StatementError
 from rowtide.plan.nodes import Node, Promote, Source, rewrite
@@ -22,7 +22,7 @@ STREAM_OPTIONS = (
     Option(
         FORMAT_OPTION,
         str,
-        f"format of the messages: {', '.join(sorted(DECODERS))}",
+        f"format of the messages: {', '.join(sorted(FORMATS))}",
         "stream",
         default=DEFAULT_FORMAT,
     ),
@@ -49,6 +49,13 @@ STREAM_OPTIONS = (
     ),
 )
 """Rowtide's own options of every foreign stream, with any connector."""
+COLUMN_OPTIONS = tuple(
+    Option(option.name, str, f"{format_name}: {option.meaning}", "column", default=option.default)
+    for format_name, found in FORMATS.items()
+    for option in found.options()
+    if option.of_column
+)
+"""Options of the columns of foreign streams: each belongs to a format."""
 OWN_STREAM_OPTIONS = frozenset(option.name for option in STREAM_OPTIONS)
 """Their names; all other options are the connector's."""
 

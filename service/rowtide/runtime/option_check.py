@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from rowtide.codec.registry import DEFAULT_FORMAT, decoder_for
+from rowtide.codec.options import FormatOptionError
+from rowtide.codec.registry import decoder_of
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.plan.plan import ForeignStream, Notice, Plan
 from rowtide.runtime.configured import (
@@ -69,22 +70,30 @@ class _Places:
         self._text = text
         self._file = file
 
-    def error(self, name: str, option: str | None, message: str, hint: str | None) -> StatementError:
-        """Return the error about an option of an object, or about the object itself."""
+    def error(
+        self, name: str, option: str | None, message: str, hint: str | None, *, column: str | None = None
+    ) -> StatementError:
+        """Return the error about an option of an object or of its ``column``, or about the object itself."""
         last = name.rpartition(".")[2]
-        place = self._found().get((last, option))
+        place = self._found().get((last, option) if column is None else (last, column, option))
         if place is None:
             return StatementError(f'{message}; the configuration sets it for "{name}"', hint=hint)
         return StatementError(message, place=place, file=self._file, text=self._text, hint=hint)
 
-    def _found(self) -> dict[tuple[str, str | None], SourceSpan]:
+    def _found(self) -> dict[tuple[str | None, ...], SourceSpan]:
         """Parse the text again. Only errors need this."""
-        found: dict[tuple[str, str | None], SourceSpan] = {}
+        found: dict[tuple[str | None, ...], SourceSpan] = {}
         for statement in parse(self._text):
             if isinstance(statement, CreateServer | CreateRelation):
                 name = statement.name.parts[-1].text
                 found[name, None] = statement.name.place
                 found |= {(name, item.name): item.place for item in statement.options}
+            if isinstance(statement, CreateRelation):
+                found |= {
+                    (name, column.name.text, item.name): item.place
+                    for column in statement.columns
+                    for item in column.options
+                }
         return found
 
 
@@ -122,7 +131,11 @@ def _checked(
 def _check_own(places: _Places, stream: ForeignStream) -> None:
     """Parse Rowtide's own options of a foreign stream."""
     try:
-        decoder_for(dict(stream.options).get("format", DEFAULT_FORMAT), stream.name, stream.row_type)
+        decoder_of(stream)
+    except FormatOptionError as error:
+        raise places.error(
+            stream.name, error.option, error.message, error.hint, column=error.column
+        ) from error
     except StatementError as error:
         raise places.error(stream.name, "format", error.message, error.hint) from error
     timeout = dict(stream.options).get(IDLE_TIMEOUT)

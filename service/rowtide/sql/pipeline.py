@@ -314,7 +314,12 @@ def _plan(
     )
     streams = tuple(
         ForeignStream(
-            relation_name(key), found.row_type, found.server, found.options, catalog.pseudo_columns(key)
+            relation_name(key),
+            found.row_type,
+            found.server,
+            found.options,
+            catalog.pseudo_columns(key),
+            found.column_options,
         )
         for key, found in catalog.objects.items()
         if isinstance(found, StreamDefinition) and found.server is not None

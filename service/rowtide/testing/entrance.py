@@ -13,7 +13,7 @@ import numpy as np
 
 from rowtide.codec.contract import Decoder
 from rowtide.codec.pseudo import pseudo_columns
-from rowtide.codec.registry import decoder_for
+from rowtide.codec.registry import decoder_of
 from rowtide.errors import Reason, StatementError
 from rowtide.operators.contract import Fault
 from rowtide.plan.nodes import Source, TableSource
@@ -119,8 +119,7 @@ class ScenarioEntrance:
             stream = self._relations.foreign_stream(relation)
             if stream is None:
                 raise StatementError(f'"{relation}" is not a foreign stream: it takes rows, not raw messages')
-            options = dict(stream.options)
-            self._decoders[relation] = decoder_for(options.get("format", "JSON"), relation, stream.row_type)
+            self._decoders[relation] = decoder_of(stream)
         return self._decoders[relation]
 
     def _missing(self, source: Source | TableSource, row: InputRow) -> int | None:

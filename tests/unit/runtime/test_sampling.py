@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowtide.clock import SystemClock
-from rowtide.codec.registry import decoder_for
+from rowtide.codec.registry import decoder_of
 from rowtide.errors import StatementError
 from rowtide.runtime.inspect.inferring import proposal, stream_name
 from rowtide.runtime.inspect.sampling import Finding, Sample, findings, take_sample
@@ -60,7 +60,7 @@ def test_epoch_seconds_are_told_from_milliseconds() -> None:
     assert not seconds.fits
     assert "1767225600 is 1970-01-21 10:53:45.600, in seconds it would be 2026-01-01 00:00:00" in seconds.text
     assert seconds.hint is not None
-    assert "CAST(TS * 1000 AS TIMESTAMP) AS ROWTIME" in seconds.hint
+    assert "TS TIMESTAMP OPTIONS (time_unit 's')" in seconds.hint
     assert len(told("ts TIMESTAMP", [{"ts": 1_767_225_600_000}, {"ts": "2026-01-01T00:00:00Z"}])) == 1
 
 
@@ -128,12 +128,12 @@ def test_a_topic_is_declared_from_its_messages() -> None:
         '  "order" VARCHAR(10) NOT NULL,',
         "  ts TIMESTAMP NOT NULL,  -- numbers, read as milliseconds since 1970",
         "  price DOUBLE NOT NULL,",
+        "  user_id BIGINT OPTIONS (path '$.user.id'),",
         "  paid BOOLEAN,",
         "  day DATE,",
+        "  tags VARCHAR,  -- arrays, as JSON text",
         '  "odd name" VARCHAR(10)',
-        "  -- user: an object, which is not a column here",
-        "  -- tags: an array, which is not a column here",
-        "  -- mixed: values of several types: text, numbers, or TRUE and FALSE",
+        "  -- mixed: values of several types, such as text and numbers",
         ") SERVER k OPTIONS (topic 'shop.orders', format 'JSON');",
         "",
         "-- the time of the rows, unless that of the messages is meant",
@@ -143,11 +143,39 @@ def test_a_topic_is_declared_from_its_messages() -> None:
     ]
 
 
-def test_seconds_are_promoted_by_a_cast() -> None:
-    text = proposed([{"created_at": 1_767_225_600, "size": 1_767_225_600}])
-    assert "created_at BIGINT NOT NULL,  -- seconds since 1970, by its name" in text
-    assert "size BIGINT NOT NULL\n" in text
-    assert "SELECT STREAM CAST(created_at * 1000 AS TIMESTAMP) AS ROWTIME, * FROM orders;" in text
+def test_numbers_are_times_by_their_size_and_seconds_also_by_their_name() -> None:
+    times = {"us": 1_767_225_600_000_000, "ns": 1_767_225_600_000_000_000}
+    text = proposed([{"created_at": 1_767_225_600, "size": 1_767_225_600, **times}])
+    seconds = "created_at TIMESTAMP NOT NULL OPTIONS (time_unit 's'),  -- seconds since 1970, by its name"
+    assert seconds in text
+    assert "size BIGINT NOT NULL,\n" in text
+    for unit in times:
+        assert f"{unit} TIMESTAMP NOT NULL OPTIONS (time_unit '{unit}')" in text
+    assert "SELECT STREAM created_at AS ROWTIME, * FROM orders;" in text
+    plan_pipeline(SERVER + text)
+
+
+def test_paths_count_as_declared_and_are_looked_for_where_they_lead() -> None:
+    columns = (
+        "city VARCHAR(9) OPTIONS (path '$.user.city'), zip VARCHAR(9) OPTIONS (path '$.user.zip'), "
+        "ts TIMESTAMP OPTIONS (time_unit 's')"
+    )
+    first, missing = told(columns, [{"user": {"city": "Rome"}, "ts": 1_767_225_600, "tags": []}] * 2)
+    assert first.text == "2 of 2 messages decode; fields that are not declared: tags (2)"
+    assert missing.text == 'column "ZIP" ($.user.zip) is in none of 2 messages: it is always NULL'
+    columns = "at TIMESTAMP OPTIONS (path '$.meta.at')"
+    (_, seconds) = told(columns, [{"meta": {"at": 1_767_225_600}}])
+    assert "look like seconds" in seconds.text
+    assert seconds.hint == "Declare it as: AT TIMESTAMP OPTIONS (time_unit 's')."
+
+
+def test_members_of_objects_have_names_of_their_own_and_maps_are_text() -> None:
+    many = {f"k{number}": number for number in range(60)}
+    text = proposed([{"a": {"b": 1, "B": "x", "c d": {"e": True}}, "a_b": 2, "map": many, "none": {}}])
+    assert "  a_b_2 BIGINT NOT NULL OPTIONS (path '$.a.b')," in text
+    assert "  a_b_3 VARCHAR(10) NOT NULL OPTIONS (path '$.a.B')," in text
+    assert "  \"a_c d_e\" BOOLEAN NOT NULL OPTIONS (path '$.a[''c d''].e')," in text
+    assert "  map VARCHAR NOT NULL,  -- objects, as JSON text" in text
     plan_pipeline(SERVER + text)
 
 
@@ -157,7 +185,7 @@ def test_what_is_no_json_is_refused_with_what_to_do() -> None:
     assert caught.value.hint is not None
     assert "'CSV'" in caught.value.hint
     with pytest.raises(StatementError, match="can be a column"):
-        proposed([{"user": {}}])
+        proposed([{"user": None}])
 
 
 @pytest.mark.parametrize(
@@ -173,7 +201,7 @@ def test_a_stream_is_called_by_the_last_word_of_its_topic(topic: str, name: str)
     assert stream_name(topic) == name
 
 
-NAMES = st.text(string.ascii_letters + string.digits + '_ "-.é', min_size=1, max_size=6)
+NAMES = st.text(string.ascii_letters + string.digits + "_ \"-.é'\\", min_size=1, max_size=6)
 TIMES = st.one_of(
     st.integers(978_307_200, 4_102_444_800),
     st.integers(978_307_200_000, 4_102_444_800_000),
@@ -198,7 +226,13 @@ SCALARS = st.one_of(
 def test_a_proposal_is_accepted_and_decodes_every_message_that_it_was_made_from(
     names: list[str], data: st.DataObject
 ) -> None:
-    kinds = {name: data.draw(st.sampled_from([SCALARS, TIMES, st.integers(), st.text()])) for name in names}
+    nested = st.recursive(
+        st.dictionaries(NAMES, SCALARS, max_size=3),
+        lambda inner: st.dictionaries(NAMES, inner | TIMES, max_size=3) | st.lists(inner, max_size=2),
+        max_leaves=6,
+    )
+    strategies = [SCALARS, TIMES, st.integers(), st.text(), nested]
+    kinds = {name: data.draw(st.sampled_from(strategies)) for name in names}
     messages = data.draw(
         st.lists(st.fixed_dictionaries({}, optional=kinds), min_size=1, max_size=6), label="messages"
     )
@@ -210,6 +244,6 @@ def test_a_proposal_is_accepted_and_decodes_every_message_that_it_was_made_from(
         assert "can be a column" in error.message
         return
     (stream,) = plan_pipeline(SERVER + text).foreign_streams
-    decoded = decoder_for("JSON", stream.name, stream.row_type).decode(values)
+    decoded = decoder_of(stream).decode(values)
     assert not decoded.faults
     assert all(each.fits for each in findings(stream, sample) if "seconds" not in each.text)

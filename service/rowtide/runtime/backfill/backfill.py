@@ -25,7 +25,7 @@ import pyarrow.dataset
 import structlog
 
 from rowtide.checkpoint.ledger import KeptSnapshot, PartitionPosition
-from rowtide.codec.registry import DEFAULT_FORMAT, decoder_for
+from rowtide.codec.registry import decoder_of
 from rowtide.errors import StatementError
 from rowtide.operators.contract import Fault
 from rowtide.plan.outputs import table_nodes
@@ -77,9 +77,7 @@ class MessageIntake:
         self, relation: str, batch: pa.RecordBatch, origins: Mapping[int, int]
     ) -> Iterator[tuple[int, Tray | Bound | Fault]]:
         stream = self._streams[relation]
-        decoder = decoder_for(
-            dict(stream.options).get("format", DEFAULT_FORMAT), stream.name, stream.row_type
-        )
+        decoder = decoder_of(stream)
         for messages in _by_partition(batch):
             delivery = deliver(stream, decoder, origins[messages.partition], messages)
             for fault in delivery.faults:

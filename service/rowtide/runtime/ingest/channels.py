@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowtide.codec.registry import DEFAULT_FORMAT, decoder_for
+from rowtide.codec.registry import decoder_of
 from rowtide.flow.flow import Flow
 from rowtide.plan.plan import ForeignStream
 from rowtide.runtime.ingest.intake import Channel
@@ -18,7 +18,7 @@ def channel(
     Raises:
       StatementError: the stream's format does not exist or cannot carry its types.
     """
-    decoder = decoder_for(dict(stream.options).get("format", DEFAULT_FORMAT), stream.name, stream.row_type)
+    decoder = decoder_of(stream)
     origins = {
         partition: flow.origin(stream.name, partition)
         for relation, partition in flow.bounds()

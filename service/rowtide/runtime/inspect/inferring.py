@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from rowtide.codec.json_readings import value_at
+from rowtide.codec.json_times import counted
 from rowtide.codec.json_values import converter
 from rowtide.errors import RejectedRowError, StatementError
+from rowtide.expr.json_path import JsonSteps, show_path
 from rowtide.plan.show import show_interval
 from rowtide.rows.types import DATE, DOUBLE, TIMESTAMP, VARCHAR, Type
 from rowtide.runtime.inspect.sampling import (
@@ -31,24 +34,44 @@ _WITHIN_MS = (1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 600_000, 3_600_000,
 _TIME_NAME = re.compile(
     r"(^|_)(ts|time|timestamp|at|date|epoch|when|created|updated|occurred)($|_)|(At|Time|Ts)$"
 )
+_FINER_UNITS = {"ms": 10**3, "us": 10**6, "ns": 10**9}
+"""Units whose numbers of this century are in ranges of their own, with how many make a second."""
+_MOST_MEMBERS = 50
+"""An object with more members than this, over all messages, is taken for a map: a column of JSON text."""
+_DEEPEST = 5
+"""Objects further down than this are columns of JSON text."""
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 _DATE_TEXT = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """The inferred type of a field. ``type`` None: no column can hold it, for the reason ``note``."""
+    """The inferred type of a value of the messages. ``type`` None: no column can hold it, for the reason ``note``.
+
+    ``name`` is that of the column, ``steps`` are the path of the value, ``unit`` is the unit of its numbers.
+    """
 
     name: str
+    steps: JsonSteps
     type: str | None
     always: bool = False
     note: str | None = None
-    seconds: bool = False
+    unit: str | None = None
 
     @property
     def column(self) -> str:
         """The column's name in SQL."""
         return quoted(self.name)
+
+    @property
+    def options(self) -> str:
+        """The column's OPTIONS as SQL writes them, with a blank before them; nothing where it needs none."""
+        given = []
+        if len(self.steps) > 1:
+            given.append(f"path '{_text(show_path(self.steps))}'")
+        if self.unit is not None:
+            given.append(f"time_unit '{self.unit}'")
+        return f" OPTIONS ({', '.join(given)})" if given else ""
 
 
 def quoted(name: str) -> str:
@@ -88,7 +111,7 @@ def proposal(sample: Sample, server: str, options: Mapping[str, str]) -> str:
     for at, each in enumerate(columns):
         null = " NOT NULL" if each.always else ""
         comma = "," if at + 1 < len(columns) else ""
-        lines.append(f"  {each.column} {each.type}{null}{comma}{_comment(each.note)}")
+        lines.append(f"  {each.column} {each.type}{null}{each.options}{comma}{_comment(each.note)}")
     lines += [f"  -- {_line(each.name)}: {each.note}" for each in guesses if each.type is None]
     lines += [f") SERVER {server} OPTIONS ({given});"]
     lines += _view(stream, columns, sample)
@@ -96,7 +119,10 @@ def proposal(sample: Sample, server: str, options: Mapping[str, str]) -> str:
 
 
 def guesses_of(documents: Sequence[Mapping[str, object]]) -> list[Guess]:
-    """Return the inferred type of each field, in the order in which the fields first occur."""
+    """Return the inferred type of each value, in the order in which the values first occur.
+
+    The members of an object are columns of their own, those of objects in arrays are not.
+    """
     names: dict[str, str] = {}
     values: dict[str, list[object]] = {}
     for document in documents:
@@ -104,7 +130,38 @@ def guesses_of(documents: Sequence[Mapping[str, object]]) -> list[Guess]:
         for key, (name, value) in own.items():
             names.setdefault(key, name)
             values.setdefault(key, []).append(value)
-    return [_guess(names[key], given, len(documents)) for key, given in values.items()]
+    found: list[Guess] = []
+    for key, given in values.items():
+        found += _guessed((names[key],), given, len(documents))
+    return _with_names_of_their_own(found)
+
+
+def _guessed(steps: tuple[str, ...], given: Sequence[object], messages: int) -> Iterator[Guess]:
+    """Yield what the values at a place are taken for: several columns, where they are objects."""
+    objects = [value for value in given if isinstance(value, dict)]
+    members: dict[str, list[object]] = {}
+    for each in objects:
+        for name, value in each.items():
+            members.setdefault(name, []).append(value)
+    nested = objects and all(value is None or isinstance(value, dict) for value in given)
+    if nested and 0 < len(members) <= _MOST_MEMBERS and len(steps) < _DEEPEST:
+        for name, values in members.items():
+            yield from _guessed((*steps, name), values, messages)
+        return
+    yield _guess("_".join(steps), steps, given, messages)
+
+
+def _with_names_of_their_own(guesses: Sequence[Guess]) -> list[Guess]:
+    """Return the guesses with a number after each name that another one has, in whatever case."""
+    taken = {folded(each.name) for each in guesses if len(each.steps) == 1}
+    found = []
+    for each in guesses:
+        name, number = each.name, 2
+        while len(each.steps) > 1 and folded(name) in taken:
+            name, number = f"{each.name}_{number}", number + 1
+        taken.add(folded(name))
+        found.append(replace(each, name=name))
+    return found
 
 
 def stream_name(topic: str) -> str:
@@ -113,40 +170,43 @@ def stream_name(topic: str) -> str:
     return word if _PLAIN.fullmatch(word) and word.upper() not in RESERVED else f"topic_{word}"
 
 
-def _guess(name: str, given: Sequence[object], messages: int) -> Guess:
-    if not name.strip() or not name.isprintable() or "\\" in name or '"' in name:
-        return Guess(name, None, note="not a name that a column can have")
+def _guess(name: str, steps: JsonSteps, given: Sequence[object], messages: int) -> Guess:
+    if not name.strip() or not name.isprintable():
+        return Guess(name, steps, None, note="not a name that a column can have")
     there = [value for value in given if value is not None]
     always = len(there) == messages
     if not there:
-        return Guess(name, None, note="null in all messages")
-    if any(isinstance(value, dict | list) for value in there):
-        kind = "an object" if any(isinstance(value, dict) for value in there) else "an array"
-        return Guess(name, None, note=f"{kind}, which is not a column here")
+        return Guess(name, steps, None, note="null in all messages")
     kinds = {type(value) for value in there}
+    if kinds <= {dict, list}:
+        what = "objects" if kinds == {dict} else "arrays" if kinds == {list} else "objects and arrays"
+        return Guess(name, steps, "VARCHAR", always, f"{what}, as JSON text")
     if kinds == {bool}:
-        return Guess(name, "BOOLEAN", always)
+        return Guess(name, steps, "BOOLEAN", always)
     if kinds == {str}:
         if not _all_are(VARCHAR, there):
-            return Guess(name, None, note="text with NUL characters")
-        return Guess(name, _type_of_texts([str(value) for value in there]), always)
+            return Guess(name, steps, None, note="text with NUL characters")
+        return Guess(name, steps, _type_of_texts([str(value) for value in there]), always)
     if kinds <= {int, Decimal} and not _all_are(DOUBLE, there):
-        return Guess(name, None, note="numbers that are out of range")
+        return Guess(name, steps, None, note="numbers that are out of range")
     if kinds == {int}:
-        return _guess_of_integers(name, [int(str(value)) for value in there], always)
+        return _guess_of_integers(name, steps, [int(str(value)) for value in there], always)
     if kinds <= {int, Decimal}:
-        return Guess(name, "DOUBLE", always)
-    return Guess(name, None, note="values of several types: text, numbers, or TRUE and FALSE")
+        return Guess(name, steps, "DOUBLE", always)
+    return Guess(name, steps, None, note="values of several types, such as text and numbers")
 
 
-def _guess_of_integers(name: str, given: Sequence[int], always: bool) -> Guess:
-    if all(SECONDS_FROM * 1000 <= value <= SECONDS_TO * 1000 for value in given):
-        return Guess(name, "TIMESTAMP", always, "numbers, read as milliseconds since 1970")
-    if all(map(looks_like_seconds, given)) and _TIME_NAME.search(name):
-        return Guess(name, "BIGINT", always, "seconds since 1970, by its name", seconds=True)
+def _guess_of_integers(name: str, steps: JsonSteps, given: Sequence[int], always: bool) -> Guess:
+    for unit, factor in _FINER_UNITS.items():
+        if all(SECONDS_FROM * factor <= value <= SECONDS_TO * factor for value in given):
+            if unit == "ms":
+                return Guess(name, steps, "TIMESTAMP", always, "numbers, read as milliseconds since 1970")
+            return Guess(name, steps, "TIMESTAMP", always, "by the size of its numbers", unit)
+    if all(map(looks_like_seconds, given)) and _TIME_NAME.search(str(steps[-1])):
+        return Guess(name, steps, "TIMESTAMP", always, "seconds since 1970, by its name", "s")
     if all(-(1 << 63) <= value < 1 << 63 for value in given):
-        return Guess(name, "BIGINT", always)
-    return Guess(name, "DOUBLE", always)
+        return Guess(name, steps, "BIGINT", always)
+    return Guess(name, steps, "DOUBLE", always)
 
 
 def _type_of_texts(given: Sequence[str]) -> str:
@@ -168,31 +228,30 @@ def _all_are(kind: Type, given: Sequence[object]) -> bool:
 
 def _view(stream: str, columns: Sequence[Guess], sample: Sample) -> Iterator[str]:
     """Propose a promotion of the likeliest time; nothing if no column is a time in every message."""
-    times = [each for each in columns if each.always and (each.type == "TIMESTAMP" or each.seconds)]
-    times.sort(key=lambda each: _TIME_NAME.search(each.name) is None)
+    times = [each for each in columns if each.always and each.type == "TIMESTAMP"]
+    times.sort(key=lambda each: _TIME_NAME.search(str(each.steps[-1])) is None)
     if not times:
         return
     time = times[0]
-    promoted = f"CAST({time.column} * 1000 AS TIMESTAMP)" if time.seconds else time.column
     late_ms = max((_disorder(time, values) for values in sample.partitions.values()), default=0)
     order = ""
     if late_ms:
         within = next((each for each in _WITHIN_MS if each >= 2 * late_ms), 2 * late_ms)
-        order = f"\n  ORDER BY {promoted} WITHIN {show_interval(within)}"
+        order = f"\n  ORDER BY {time.column} WITHIN {show_interval(within)}"
     yield ""
     yield "-- the time of the rows, unless that of the messages is meant"
     yield f"CREATE VIEW {stream}_timed AS"
-    yield f"  SELECT STREAM {promoted} AS ROWTIME, * FROM {stream}{order};"
+    yield f"  SELECT STREAM {time.column} AS ROWTIME, * FROM {stream}{order};"
 
 
 def _disorder(time: Guess, values: Sequence[bytes]) -> int:
     """Return the greatest disorder (ms) of the messages of a partition."""
-    convert = converter(TIMESTAMP)
+    convert = converter(TIMESTAMP) if time.unit is None else counted(TIMESTAMP, time.unit)
     assert convert is not None
     highest, late = None, 0
     for document in documents_of(values):
-        given = {folded(name): value for name, value in document.items()}[folded(time.name)]
-        at = int(str(given)) * 1000 if time.seconds else int(str(convert(given)))
+        first = {folded(name): value for name, value in document.items()}[folded(str(time.steps[0]))]
+        at = int(str(convert(value_at(first, time.steps[1:]))))
         highest = at if highest is None else max(highest, at)
         late = max(late, highest - at)
     return late

@@ -5,18 +5,23 @@ Nothing is committed and no position moves: the last messages are read and dropp
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import msgspec
+from msgspec import UNSET
 
 from rowtide.clock import Clock
 from rowtide.codec.contract import Decoded
-from rowtide.codec.registry import decoder_for
+from rowtide.codec.json_readings import PATH, TIME_UNIT, value_at
+from rowtide.codec.registry import decoder_of, format_of
+from rowtide.errors import RejectedRowError
+from rowtide.expr.json_path import JsonSteps, parse_path, show_path
 from rowtide.plan.plan import ForeignStream
-from rowtide.rows.types import Kind
+from rowtide.rows.types import Field, Kind
 from rowtide.rowtime.text import time_text
 from rowtide.sql.grammar.suggestions import did_you_mean
 from rowtide_connectors.api import Messages, TopicSource
@@ -121,9 +126,8 @@ def findings(stream: ForeignStream, sample: Sample) -> list[Finding]:
     values = sample.values
     if not values:
         return [Finding(True, f'topic "{sample.topic}" has no messages to look at')]
-    form = dict(stream.options).get("format", "JSON")
-    decoded = decoder_for(form, stream.name, stream.row_type).decode(values)
-    documents = sample.documents() if form.upper() == "JSON" else []
+    decoded = decoder_of(stream).decode(values)
+    documents = sample.documents() if format_of(stream) == "JSON" else []
     undeclared = _undeclared(stream, documents)
     told = f"{len(decoded.accepted)} of {len(values)} messages decode"
     if undeclared:
@@ -150,13 +154,46 @@ def _keep(taken: list[bytes], messages: Messages, end: int) -> int:
 
 
 def _undeclared(stream: ForeignStream, documents: Documents) -> dict[str, int]:
-    declared = {folded(field.name) for field in stream.row_type}
+    """Return the members of messages that no column is read from, with how many messages have them."""
+    paths = _paths(stream)
+    exact = {path[0] for path in paths.values() if path}
+    if any(path == () for path in paths.values()):
+        return {}
+    declared = {folded(field.name) for field in stream.row_type if field.name not in paths}
     found: dict[str, int] = {}
     for document in documents:
         for name in document:
-            if folded(name) not in declared:
+            if folded(name) not in declared and name not in exact:
                 found[name] = found.get(name, 0) + 1
     return found
+
+
+def _paths(stream: ForeignStream) -> dict[str, JsonSteps]:
+    """Return the paths of the columns that declare one."""
+    declared = ((name, dict(options).get(PATH)) for name, options in stream.column_options)
+    return {name: parse_path(path) for name, path in declared if path is not None}
+
+
+def _given(
+    stream: ForeignStream, documents: Documents
+) -> Iterator[tuple[Field, JsonSteps | None, list[object]]]:
+    """Yield each column with its path and what the messages have there; where they have nothing, nothing."""
+    paths = _paths(stream)
+    plain: dict[str, list[object]] = {}
+    for document in documents:
+        for name, value in document.items():
+            plain.setdefault(folded(name), []).append(value)
+    for field in stream.row_type:
+        path = paths.get(field.name)
+        if path is None:
+            yield field, None, plain.get(folded(field.name), [])
+            continue
+        found = []
+        for document in documents:
+            # What leads elsewhere is among the messages that do not decode.
+            with contextlib.suppress(RejectedRowError):
+                found.append(value_at(document, path))
+        yield field, path, [value for value in found if value is not UNSET]
 
 
 def _refused(decoded: Decoded) -> Iterator[Finding]:
@@ -178,41 +215,33 @@ def _never_there(
     """Yield the declared columns that no message has."""
     if not documents:
         return
-    there: dict[str, bool] = {}
-    for document in documents:
-        for name, value in document.items():
-            there[folded(name)] = there.get(folded(name), False) or value is not None
-    for field in stream.row_type:
-        found = there.get(folded(field.name))
-        if found is None:
+    for field, path, values in _given(stream, documents):
+        if not values:
+            where = "" if path is None else f" ({show_path(path)})"
             yield Finding(
                 False,
-                f'column "{field.name}" is in none of {len(documents)} messages: it is always NULL',
+                f'column "{field.name}"{where} is in none of {len(documents)} messages: it is always NULL',
                 did_you_mean(field.name, undeclared)
                 or (f"The messages also have: {', '.join(undeclared)}." if undeclared else None),
             )
-        elif not found:
+        elif all(value is None for value in values):
             yield Finding(True, f'column "{field.name}" is null in all of {len(documents)} messages')
 
 
 def _seconds(stream: ForeignStream, documents: Documents) -> Iterator[Finding]:
     """Yield the numbers that are read as milliseconds and look like seconds."""
-    for field in stream.row_type:
-        if field.type.kind is not Kind.TIMESTAMP:
+    counted = {name for name, options in stream.column_options if TIME_UNIT in dict(options)}
+    for field, _, values in _given(stream, documents):
+        if field.type.kind is not Kind.TIMESTAMP or field.name in counted:
             continue
-        given = [
-            value
-            for document in documents
-            for name, value in document.items()
-            if folded(name) == folded(field.name) and looks_like_seconds(value)
-        ]
+        given = [value for value in values if looks_like_seconds(value)]
         if given and isinstance(given[0], int):
             yield Finding(
                 False,
                 f'column "{field.name}" has numbers that look like seconds since 1970, but a TIMESTAMP is '
                 f"read from milliseconds: {given[0]} is {time_text(given[0])}, in seconds it would be "
                 f"{time_text(given[0] * 1000)}",
-                f"Declare it as BIGINT and promote it: CAST({field.name} * 1000 AS TIMESTAMP) AS ROWTIME.",
+                f"Declare it as: {field.name} TIMESTAMP OPTIONS (time_unit 's').",
             )
 
 

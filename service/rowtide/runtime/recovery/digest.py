@@ -31,7 +31,9 @@ def plan_digests(plan: Plan) -> dict[str, str]:
         digests[f'model "{model.relation}"'] = _digest(own)
     for stream in plan.foreign_streams:
         options = tuple(sorted((name, value) for name, value in stream.options if "." not in name))
-        digests[f'foreign stream "{stream.name}"'] = _digest((_canonical(stream.row_type), options))
+        # Streams whose columns have no options have the digests that they had before there were any.
+        columns = (tuple(sorted(stream.column_options)),) if stream.column_options else ()
+        digests[f'foreign stream "{stream.name}"'] = _digest((_canonical(stream.row_type), options, *columns))
     for table in plan.foreign_tables:
         digests[f'foreign table "{table.name}"'] = _digest((_canonical(table.row_type), table.key))
     return digests

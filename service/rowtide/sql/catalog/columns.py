@@ -9,11 +9,19 @@ from rowtide.errors import StatementError
 from rowtide.expr.functions import resolve
 from rowtide.expr.tree import Call, Expr, Literal
 from rowtide.plan.nodes import Filter, Node
+from rowtide.plan.plan import ColumnOptions
 from rowtide.rows.types import BOOLEAN, VARCHAR, Field, RowType
 from rowtide.sql.catalog.models import refuse_port
 from rowtide.sql.catalog.objects import Catalog, StreamDefinition, TableDefinition, relation_name
 from rowtide.sql.catalog.values import constant_of
-from rowtide.sql.grammar.statements import AddColumn, CheckDefinition, ColumnDefinition, DropColumn, Rename
+from rowtide.sql.grammar.statements import (
+    AddColumn,
+    CheckDefinition,
+    ColumnDefinition,
+    DropColumn,
+    ObjectKind,
+    Rename,
+)
 from rowtide.sql.grammar.suggestions import did_you_mean_or_all
 from rowtide.sql.grammar.syntax import Name
 from rowtide.sql.select.expressions import ExpressionPlanner
@@ -68,6 +76,26 @@ def defaults_of(columns: Sequence[ColumnDefinition], row_type: RowType) -> Defau
     )
 
 
+def column_options_of(columns: Sequence[ColumnDefinition], kind: ObjectKind) -> ColumnOptions:
+    """Return the OPTIONS of each column that has some.
+
+    Raises:
+      StatementError: the relation is not a foreign stream: nothing would read them.
+    """
+    for column in columns:
+        if column.options and kind is not ObjectKind.FOREIGN_STREAM:
+            raise StatementError(
+                f"a column of a {kind.value} cannot have OPTIONS",
+                place=column.options[0].place,
+                hint="They say how a column of a foreign stream is read from its messages.",
+            )
+    return tuple(
+        (column.name.text, tuple((item.name, item.value) for item in column.options))
+        for column in columns
+        if column.options
+    )
+
+
 def checked(node: Node, relation: str, checks: Sequence[CheckDefinition]) -> Node:
     """Return the rows for which every CHECK is TRUE or UNKNOWN; the others are rejected (CONSTRAINT).
 
@@ -106,6 +134,9 @@ def with_column(catalog: Catalog, statement: AddColumn) -> Catalog:
         row_type=row_type,
         defaults=(*found.defaults, *((len(found.row_type), each) for _, each in default)),
     )
+    added_options = column_options_of([column], found.kind)
+    if isinstance(changed, StreamDefinition):
+        changed = replace(changed, column_options=(*changed.column_options, *added_options))
     if isinstance(changed, TableDefinition) and changed.rows:
         if value is None and not column.nullable:
             raise StatementError(
@@ -143,6 +174,10 @@ def without_column(catalog: Catalog, statement: DropColumn) -> Catalog:
             indexes=tuple(replace(each, columns=moved(each.columns)) for each in changed.indexes),
             rows=tuple((*row[:gone], *row[gone + 1 :]) for row in changed.rows),
         )
+    elif isinstance(changed, StreamDefinition):
+        changed = replace(
+            changed, column_options=tuple(each for each in changed.column_options if each[0] != name.text)
+        )
     return catalog.define(key, changed)
 
 
@@ -158,7 +193,16 @@ def with_renamed_column(catalog: Catalog, statement: Rename, column: Name) -> Ca
         raise StatementError(f'column "{statement.to.text}" already exists', place=statement.to.place)
     fields = list(found.row_type)
     fields[at] = replace(fields[at], name=statement.to.text)
-    return catalog.define(key, replace(found, row_type=RowType(tuple(fields))))
+    changed = replace(found, row_type=RowType(tuple(fields)))
+    if isinstance(changed, StreamDefinition):
+        changed = replace(
+            changed,
+            column_options=tuple(
+                (statement.to.text if name == column.text else name, options)
+                for name, options in changed.column_options
+            ),
+        )
+    return catalog.define(key, changed)
 
 
 def _columned(

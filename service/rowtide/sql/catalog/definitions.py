@@ -8,6 +8,7 @@ from dataclasses import replace
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.sql.catalog.columns import (
     Defaults,
+    column_options_of,
     defaults_of,
     row_type_of,
     with_column,
@@ -250,8 +251,10 @@ def _create_relation(catalog: Catalog, statement: CreateRelation, origin: Origin
             max_ahead,
             defaults=_no_defaults_of_messages(statement, defaults),
             checks=statement.checks,
+            column_options=column_options_of(statement.columns, statement.kind),
         )
     else:
+        column_options_of(statement.columns, statement.kind)
         table = TableDefinition(
             row_type, key, origin, server, options, defaults=defaults, checks=statement.checks
         )

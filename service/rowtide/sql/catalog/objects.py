@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.plan.nodes import ModelPort
-from rowtide.plan.plan import Server
+from rowtide.plan.plan import ColumnOptions, Server
 from rowtide.plan.pseudo import PSEUDO_COLUMNS, WITH_PSEUDO_COLUMNS
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
@@ -50,6 +50,7 @@ class StreamDefinition:
     """The model whose input it is."""
     defaults: tuple[tuple[int, object], ...] = ()
     checks: tuple[CheckDefinition, ...] = ()
+    column_options: ColumnOptions = ()
 
     @property
     def kind(self) -> ObjectKind:

@@ -332,8 +332,12 @@ class _Grammar(QueryGrammar):
         nullable = True
         default: Expression | None = None
         constraint: Name | None = None
+        options: tuple[OptionItem, ...] = ()
         while True:
             token = cursor.current
+            if not options and cursor.is_word("OPTIONS"):
+                options = self._options()
+                continue
             if cursor.accept("CONSTRAINT"):
                 constraint = cursor.name("the name of the constraint")
                 continue
@@ -353,7 +357,7 @@ class _Grammar(QueryGrammar):
             elif cursor.is_word("REFERENCES"):
                 raise cursor.unsupported("REFERENCES is", hint=_NO_REFERENCES)
             elif not cursor.accept("NULL"):
-                return ColumnDefinition(name, column_type, nullable, default)
+                return ColumnDefinition(name, column_type, nullable, default, options)
 
     def _view(self, first: Token, replace: bool) -> CreateView:
         cursor = self.cursor

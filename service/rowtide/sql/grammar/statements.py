@@ -62,12 +62,13 @@ class CheckDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
-    """``name type [NOT NULL] [DEFAULT constant]``."""
+    """``name type [NOT NULL] [DEFAULT constant] [OPTIONS (option 'value', ...)]``."""
 
     name: Name
     type: Type
     nullable: bool
     default: Expression | None = None
+    options: tuple[OptionItem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
