@@ -16,7 +16,7 @@ from rowtide.cli.lazy_commands import LazyGroup
 from rowtide.clock import SystemClock
 from rowtide.config import load_settings
 from rowtide.runtime.commit.output import target_table
-from rowtide.runtime.configured import COLUMN_OPTIONS, STREAM_OPTIONS, configured
+from rowtide.runtime.configured import FORMAT_OPTIONS, STREAM_OPTIONS, configured
 from rowtide.runtime.inspect.sampling import findings, take_sample
 from rowtide.runtime.pipeline import open_database, open_source
 from rowtide.sql.pipeline import plan_pipeline
@@ -218,9 +218,9 @@ def guarantees(connector: Connector) -> dict[str, str]:
 def options_of(connector: Connector) -> tuple[Option, ...]:
     """Return a connector's options; where it has a source, with those of every foreign stream and its columns."""
     streams = () if connector.source is None else (*connector.source.options, *STREAM_OPTIONS)
-    columns = () if connector.source is None else COLUMN_OPTIONS
+    formats = () if connector.source is None else FORMAT_OPTIONS
     tables = () if connector.sink is None else connector.sink.options
-    return (*connector.options, *streams, *columns, *tables)
+    return (*connector.options, *streams, *formats, *tables)
 
 
 def _described(option: Option) -> dict[str, object]:

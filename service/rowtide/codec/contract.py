@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rowtide.errors import Reason
 from rowtide.rows.column import Column, Indices
@@ -30,6 +33,8 @@ class Decoded:
     columns: tuple[Column, ...]
     accepted: Indices
     faults: tuple[DecodeFault, ...]
+    opcodes: NDArray[np.int8] | None = None
+    """What each row does to the table that it is of; None: all are INSERTs."""
 
 
 class Decoder(Protocol):
@@ -40,3 +45,11 @@ class Decoder(Protocol):
 
         Every message is either accepted or has exactly one fault; faults come in message order.
         """
+
+
+@runtime_checkable
+class ChangeDecoder(Protocol):
+    """Decodes the messages of a topic that fills a table: they are changes, whose keys count too."""
+
+    def decode_changes(self, values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> Decoded:
+        """Decode messages as ``Decoder.decode``; a DELETE has the columns of the PRIMARY KEY only."""

@@ -30,7 +30,7 @@ class CsvDecoder:
 
     def __init__(self, row_type: RowType) -> None:
         self._row_type = row_type
-        self._converters = [_converter(field.name, field.type) for field in row_type]
+        self._converters = [converter(field.name, field.type) for field in row_type]
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode messages; see ``codec.contract.Decoder``."""
@@ -66,7 +66,8 @@ def _fields(text: str) -> Iterator[str | None]:
         at, more = found.end(), end == ","
 
 
-def _converter(name: str, of: Type) -> Callable[[str], object]:
+def converter(name: str, of: Type) -> Callable[[str], object]:
+    """Return the function that makes a value of a field's text; it raises RejectedRowError (TYPE)."""
     if of.is_text:
 
         def same(text: str) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rowtide.errors import StatementError
@@ -42,6 +42,15 @@ class Declared:
     options: Options = field(default_factory=dict)
     columns: Mapping[str, Options] = field(default_factory=dict)
     """Options of columns by the column's name."""
+    key: tuple[int, ...] = ()
+    """The PRIMARY KEY of the table that the messages fill; without it they are of a stream."""
+    patched: bool = False
+    """Whether rows say which columns stay as they are."""
+
+    @property
+    def what(self) -> str:
+        """What the messages are of, as errors name it."""
+        return f'{"table" if self.key else "foreign stream"} "{self.relation}"'
 
     def of(self, column: str) -> Options:
         """Return the options of a column."""
@@ -52,16 +61,23 @@ class Declared:
     ) -> FormatOptionError:
         """Return the error about an option of the stream, or of one of its columns."""
         where = f'column "{column}" of ' if column is not None else ""
-        message = f'option "{option}" of {where}foreign stream "{self.relation}": {problem}'
+        message = f'option "{option}" of {where}{self.what}: {problem}'
         return FormatOptionError(message, option, column=column, hint=hint)
 
 
-def check_column_options(format_name: str, declared: Declared, taken: Iterable[FormatOption]) -> None:
-    """Refuse options of columns that a format does not take.
+def check_options_taken(
+    format_name: str, declared: Declared, taken: Sequence[FormatOption], every: Iterable[FormatOption]
+) -> None:
+    """Refuse options that a format does not take; ``every`` are those of all formats.
 
     Raises:
       FormatOptionError: naming the option.
     """
+    own = [option.name for option in taken if not option.of_column]
+    for option in every:
+        if not option.of_column and option.name in declared.options and option.name not in own:
+            hint = f"Options of the format are: {', '.join(own)}." if own else None
+            raise declared.error(option.name, f"format {format_name} does not take it", hint=hint)
     names = [option.name for option in taken if option.of_column]
     for column, options in declared.columns.items():
         for name in options:

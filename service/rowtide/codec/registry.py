@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from rowtide.codec.changes import KEY_OPTION, UpsertDecoder
 from rowtide.codec.contract import Decoder
 from rowtide.codec.csv import CsvDecoder
+from rowtide.codec.debezium import OPTIONS as DEBEZIUM_OPTIONS
+from rowtide.codec.debezium import DebeziumJsonDecoder
 from rowtide.codec.json import JsonDecoder
 from rowtide.codec.json_readings import COLUMN_OPTIONS
-from rowtide.codec.options import Declared, FormatOption, check_column_options
+from rowtide.codec.options import Declared, FormatOption, check_options_taken
 from rowtide.codec.raw import RawDecoder
 from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream
@@ -18,21 +21,43 @@ from rowtide.rows.types import RowType
 
 def _json(declared: Declared) -> Decoder:
 
-    return JsonDecoder(declared.relation, declared.row_type, declared.columns)
+    decoder = JsonDecoder(declared.relation, declared.row_type, declared.columns)
+    if not declared.key:
+        return decoder
+
+    return UpsertDecoder(declared, decoder)
 
 
 def _json_options() -> tuple[FormatOption, ...]:
-    return COLUMN_OPTIONS
+    return (KEY_OPTION, *COLUMN_OPTIONS)
+
+
+def _debezium_json(declared: Declared) -> Decoder:
+    return DebeziumJsonDecoder(declared)
+
+
+def _debezium_json_options() -> tuple[FormatOption, ...]:
+    return (KEY_OPTION, *DEBEZIUM_OPTIONS)
 
 
 def _csv(declared: Declared) -> Decoder:
+    _refuse_table("CSV", declared)
 
     return CsvDecoder(declared.row_type)
 
 
 def _raw(declared: Declared) -> Decoder:
+    _refuse_table("RAW", declared)
 
     return RawDecoder(declared.relation, declared.row_type)
+
+
+def _refuse_table(format_name: str, declared: Declared) -> None:
+    if declared.key:
+        raise StatementError(
+            f"{declared.what}: messages of format {format_name} are not changes of a table",
+            hint="Declare a foreign stream, and a pump that writes its rows to a table.",
+        )
 
 
 def _no_options() -> tuple[FormatOption, ...]:
@@ -49,6 +74,7 @@ class Format:
 
 FORMATS: dict[str, Format] = {
     "JSON": Format(_json, _json_options),
+    "DEBEZIUM_JSON": Format(_debezium_json, _debezium_json_options),
     "CSV": Format(_csv),
     "RAW": Format(_raw),
 }
@@ -77,7 +103,16 @@ def decoder_of(stream: ForeignStream) -> Decoder:
         stream.row_type,
         options=dict(stream.options),
         columns=columns,
+        key=stream.key,
+        patched=stream.is_patched,
     )
+
+
+def every_option() -> Iterator[tuple[str, FormatOption]]:
+    """Yield every option of a format, with the format's name; one that several formats take once for each."""
+    for name, found in FORMATS.items():
+        for option in found.options():
+            yield name, option
 
 
 def decoder_for(
@@ -87,6 +122,8 @@ def decoder_for(
     *,
     options: Mapping[str, str] | None = None,
     columns: Mapping[str, Mapping[str, str]] | None = None,
+    key: tuple[int, ...] = (),
+    patched: bool = False,
 ) -> Decoder:
     """Make the decoder of a relation with messages of a format.
 
@@ -99,6 +136,8 @@ def decoder_for(
             f'format "{format_name}" of foreign stream "{relation}" does not exist',
             hint=f"The formats are {', '.join(sorted(FORMATS))}.",
         )
-    declared = Declared(relation, row_type, options or {}, columns or {})
-    check_column_options(format_name.upper(), declared, found.options())
+    declared = Declared(relation, row_type, options or {}, columns or {}, key, patched)
+    check_options_taken(
+        format_name.upper(), declared, found.options(), (option for _, option in every_option())
+    )
     return found.decoder(declared)

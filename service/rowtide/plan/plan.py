@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rowtide.plan.nodes import Node
 from rowtide.plan.pseudo import with_pseudo_columns
-from rowtide.rows.types import RowType
+from rowtide.rows.types import Field, Kind, RowType, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,26 @@ ColumnOptions = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 """Options of columns, by the column's name; columns without options are left out."""
 
 
+PATCHING_FORMATS = ("DEBEZIUM_JSON", "DEBEZIUM_AVRO")
+"""Formats whose messages may leave columns of a row as they are."""
+KEPT = Field("$KEPT", Type(Kind.VARCHAR))
+"""Behind the columns of such a row: the numbers of the columns that stay as they are, between commas."""
+
+
+def is_patching(options: tuple[tuple[str, str], ...]) -> bool:
+    """Return whether the format that options name is one of ``PATCHING_FORMATS``."""
+    return dict(options).get("format", "").upper() in PATCHING_FORMATS
+
+
+def changes_type(row_type: RowType, key: tuple[int, ...], *, patched: bool) -> RowType:
+    """Return the row type of the changes of a table: a DELETE has the key only."""
+    fields = [replace(field, nullable=at not in key) for at, field in enumerate(row_type)]
+    return RowType((*fields, *((KEPT,) if patched else ())))
+
+
 @dataclass(frozen=True, slots=True)
 class ForeignStream:
-    """CREATE FOREIGN STREAM: a relation whose rows a connector brings.
+    """CREATE FOREIGN STREAM: a relation whose rows a connector brings. Also what fills a table with SERVER.
 
     ``row_type`` holds the columns that are decoded, ``pseudo`` names the pseudo-columns that queries read.
     """
@@ -35,10 +52,19 @@ class ForeignStream:
     options: tuple[tuple[str, str], ...]
     pseudo: tuple[str, ...] = ()
     column_options: ColumnOptions = ()
+    key: tuple[int, ...] = ()
+    """The PRIMARY KEY of the table that it fills; without it it is a stream."""
+
+    @property
+    def is_patched(self) -> bool:
+        """Whether its messages may leave columns of a row as they are."""
+        return bool(self.key) and is_patching(self.options)
 
     @property
     def source_type(self) -> RowType:
         """What its source gives: the columns, and after them the pseudo-columns."""
+        if self.key:
+            return changes_type(self.row_type, self.key, patched=self.is_patched)
         return with_pseudo_columns(self.row_type, self.pseudo)
 
 

@@ -66,8 +66,9 @@ class Tray:
         rowtime: NDArray[np.int64],
         origin: int,
         counter: NDArray[np.int64],
+        opcode: NDArray[np.int8] | None = None,
     ) -> Tray:
-        """Make a tray of INSERTs that all come from one ``origin``."""
+        """Make a tray of rowops that all come from one ``origin``; without ``opcode`` they are INSERTs."""
         count = len(rowtime)
         return cls(
             row_type,
@@ -75,7 +76,7 @@ class Tray:
             rowtime,
             np.full(count, origin, dtype=np.int32),
             counter,
-            np.full(count, Opcode.INSERT, dtype=np.int8),
+            np.full(count, Opcode.INSERT, dtype=np.int8) if opcode is None else opcode,
         )
 
     @classmethod

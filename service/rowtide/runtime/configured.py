@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rowtide.codec.registry import DEFAULT_FORMAT, FORMATS
+from rowtide.codec.options import FormatOption
+from rowtide.codec.registry import DEFAULT_FORMAT, FORMATS, every_option
 from rowtide.config import Settings
 from rowtide.errors import StatementError
 from rowtide.plan.nodes import Node, Promote, Source, rewrite
@@ -49,14 +50,31 @@ STREAM_OPTIONS = (
     ),
 )
 """Rowtide's own options of every foreign stream, with any connector."""
-COLUMN_OPTIONS = tuple(
-    Option(option.name, str, f"{format_name}: {option.meaning}", "column", default=option.default)
-    for format_name, found in FORMATS.items()
-    for option in found.options()
-    if option.of_column
+
+
+def _of_formats() -> tuple[Option, ...]:
+    """Return the options of formats, each once, with the names of the formats that take it."""
+    formats: dict[FormatOption, list[str]] = {}
+    for format_name, option in every_option():
+        formats.setdefault(option, []).append(format_name)
+    return tuple(
+        Option(
+            option.name,
+            str,
+            f"{', '.join(names)}: {option.meaning}",
+            "column" if option.of_column else "stream",
+            default=option.default,
+            secret=option.secret,
+        )
+        for option, names in formats.items()
+    )
+
+
+FORMAT_OPTIONS = _of_formats()
+"""Options of foreign streams and of their columns that belong to formats."""
+OWN_STREAM_OPTIONS = frozenset(
+    option.name for option in (*STREAM_OPTIONS, *FORMAT_OPTIONS) if option.applies_to == "stream"
 )
-"""Options of the columns of foreign streams: each belongs to a format."""
-OWN_STREAM_OPTIONS = frozenset(option.name for option in STREAM_OPTIONS)
 """Their names; all other options are the connector's."""
 
 

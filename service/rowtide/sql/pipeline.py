@@ -324,6 +324,18 @@ def _plan(
         for key, found in catalog.objects.items()
         if isinstance(found, StreamDefinition) and found.server is not None
     )
+    streams += tuple(
+        ForeignStream(
+            relation_name(key),
+            found.row_type,
+            found.source,
+            found.options,
+            column_options=found.column_options,
+            key=found.key,
+        )
+        for key, found in catalog.objects.items()
+        if isinstance(found, TableDefinition) and found.source is not None
+    )
     tables = tuple(
         ForeignTable(relation_name(key), found.row_type, found.key, found.server, found.options)
         for key, found in catalog.objects.items()

@@ -19,14 +19,16 @@ from rowtide.plan.nodes import (
     Merge,
     Model,
     Node,
+    PatchedTable,
     Source,
     TableSource,
     UniqueTable,
     nodes_below,
 )
+from rowtide.plan.plan import changes_type, is_patching
 from rowtide.plan.pseudo import with_pseudo_columns
 from rowtide.rows.types import RowType
-from rowtide.sql.catalog.columns import checked
+from rowtide.sql.catalog.columns import checked, filled_by_a_topic
 from rowtide.sql.catalog.finite import table_of
 from rowtide.sql.catalog.models import model_node, output_node
 from rowtide.sql.catalog.objects import (
@@ -216,6 +218,8 @@ class Planner:
             case TableDefinition(row_type=row_type, key=columns) as table:
                 with written_in(table.origin):
                     rows = checked(TableSource(name, row_type), name, table.checks)
+                if table.source is not None:
+                    return self._filled(name, table)
                 unique = tuple(index.columns for index in table.indexes if index.unique)
                 if unique:
                     return Planned(UniqueTable(name, rows, columns, unique), changelog=True)
@@ -228,6 +232,15 @@ class Planner:
                     return Planned(projected(renamed(shape, view.columns), name), shape.changelog)
             case PumpDefinition():
                 raise KeyError(key)
+
+    def _filled(self, name: str, table: TableDefinition) -> Planned:
+        """Return a table whose changes a topic brings."""
+        patched = is_patching(table.options)
+        source = Source(name, changes_type(table.row_type, table.key, patched=patched), foreign=True)
+        with written_in(table.origin):
+            changes = checked(source, name, table.checks)
+        kind = PatchedTable if patched else KeyedTable
+        return Planned(kind(name, changes, table.key), changelog=True)
 
     def _model(self, reader: Key, name: str) -> Model:
         """Return the node of a model, which every output of it reads."""
@@ -390,6 +403,8 @@ class Planner:
             raise StatementError(
                 f'writing to foreign stream "{shown}" is not supported yet', place=pump.target.place
             )
+        if isinstance(target, TableDefinition) and target.source is not None:
+            raise filled_by_a_topic(shown, pump.target.place)
         if isinstance(pump.query, ValuesSyntax):
             raise StatementError(
                 "a pump cannot insert VALUES",

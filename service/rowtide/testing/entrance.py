@@ -20,7 +20,7 @@ from rowtide.plan.nodes import Source, TableSource
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import MAX_TIMESTAMP_MS
-from rowtide.runtime.ingest.intake import not_a_time
+from rowtide.runtime.ingest.intake import decoded_by, not_a_time
 from rowtide.testing.relations import Relations
 from rowtide.testing.rows import InputRow
 from rowtide.testing.source_log import LogRows, SourceLog
@@ -47,7 +47,7 @@ class ScenarioEntrance:
         if isinstance(source, TableSource):
             if partition != 0:
                 raise StatementError(f'table "{relation}" has no partitions')
-        elif any(row.opcode is Opcode.DELETE for row in rows):
+        elif not self._fills_a_table(relation) and any(row.opcode is Opcode.DELETE for row in rows):
             raise StatementError(f'rows of stream "{relation}" cannot be deleted')
         first = self._log.take_offsets(relation, partition, len(rows))
         accepted, faults = [], []
@@ -76,7 +76,8 @@ class ScenarioEntrance:
                 not_a_time(relation, at, UNSIGNED, first + index) for index in range(len(messages))
             )
             return LogRows(relation, partition, Tray.empty(source.row_type), refused)
-        decoded = decoder.decode(messages)
+        keys: list[bytes | None] = [None] * len(messages)
+        decoded = decoded_by(decoder, messages, keys)
         faults = (
             Fault(relation, fault.reason, fault.message, at, UNSIGNED, first + fault.index)
             for fault in decoded.faults
@@ -86,11 +87,15 @@ class ScenarioEntrance:
         timestamps = np.full(len(accepted), at, dtype=np.int64)
         stream = self._relations.foreign_stream(relation)
         names = () if stream is None else stream.pseudo
-        keys = [None] * len(offsets)
         topic = self._relations.topics().get(relation, relation)
-        pseudo = pseudo_columns(names, topic, partition, offsets, timestamps, keys, None)
-        tray = Tray.from_columns(source.row_type, decoded.columns + pseudo, timestamps, UNSIGNED, offsets)
+        pseudo = pseudo_columns(names, topic, partition, offsets, timestamps, [None] * len(offsets), None)
+        columns = decoded.columns + pseudo
+        tray = Tray.from_columns(source.row_type, columns, timestamps, UNSIGNED, offsets, decoded.opcodes)
         return LogRows(relation, partition, tray, tuple(faults))
+
+    def _fills_a_table(self, relation: str) -> bool:
+        stream = self._relations.foreign_stream(relation)
+        return stream is not None and bool(stream.key)
 
     def _pseudo(self, relation: str, partition: int, offset: int, rowtime: int) -> Row:
         """Return the pseudo-columns of a row of a foreign stream, as if it had come without a key."""

@@ -95,7 +95,8 @@ class Relations:
         """
         wanted = {name: self._nodes[name] for name in named if name in self._nodes}
         for name, node in self._nodes.items():
-            if self.entrance(name) is not None and name not in self._foreign_streams:
+            is_table = isinstance(node, KeyedTable)
+            if self.entrance(name) is not None and (is_table or name not in self._foreign_streams):
                 wanted.setdefault(name, node)
         wanted |= self._table_nodes
         if with_unread:

@@ -47,6 +47,7 @@ from rowtide.plan.nodes import (
     Merge,
     Model,
     NumberedChanges,
+    PatchedTable,
     Project,
     ProjectKeys,
     Promote,
@@ -422,6 +423,21 @@ def unique_tables(draw: st.DrawFn) -> Case:
 
 
 @st.composite
+def patched_tables(draw: st.DrawFn) -> Case:
+    """Tables some of whose INSERTs leave columns that are not of the key as they are."""
+    fields = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(2, 4)))]
+    row_type = RowType((*row_type_of(fields), Field("KEPT", VARCHAR)))
+    origins = (6 << 16, 2 << 16)
+    others = st.lists(st.integers(1, len(fields) - 1), min_size=1, unique=True).map(sorted)
+    kept = st.none() | others.map(lambda places: ",".join(map(str, places)))
+    items = tuple(
+        item._replace(row=(*item.row[:-1], draw(kept))) if isinstance(item, TimedRow) else item
+        for item in draw(ordered_items(row_type, origins, NEAR, opcodes=MOSTLY_INSERTS, copies=True, rows=14))
+    )
+    return Case(PatchedTable("T", Source("S", row_type), (0,)), OperatorSite(OWN, True, (origins,)), (items,))
+
+
+@st.composite
 def joins(draw: st.DrawFn) -> Case:
     """Joins by no key, one or two, of a table and a stream that may stem from one source.
 
@@ -528,6 +544,7 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
     nodes.WindowAggregate: overs(),
     nodes.WindowsAbreast: overs_abreast(),
     nodes.KeyedTable: tables(),
+    PatchedTable: patched_tables(),
     UniqueTable: unique_tables(),
     nodes.AsOfJoin: joins(),
     nodes.AsOfJoinOn: joins_on(),

@@ -17,6 +17,7 @@ from contract.operators.over_model import AbreastModel, OverModel
 from contract.operators.stream_models import (
     FilterModel,
     MergeModel,
+    PatchedTableModel,
     ProjectKeysModel,
     ProjectModel,
     PromoteModel,
@@ -39,6 +40,7 @@ from rowtide.plan.nodes import (
     Merge,
     Node,
     NumberedChanges,
+    PatchedTable,
     Project,
     ProjectKeys,
     Promote,
@@ -72,6 +74,7 @@ MODELS: dict[type, Callable[[Any, OperatorSite], Model]] = {
     GroupChanges: ChangesModel,
     TableJoin: TableJoinModel,
     TopChanges: TopChangesModel,
+    PatchedTable: PatchedTableModel,
     UniqueTable: UniqueTableModel,
     NumberedChanges: TopChangesModel,
     SortInPeriod: SortInPeriodModel,

@@ -308,6 +308,22 @@ class TableModel(Model):
         return self.passed
 
 
+class PatchedTableModel(TableModel):
+    """A table whose INSERTs may name columns, in their last field, that keep the value that the row has."""
+
+    def row(self, port: int, timed: TimedRow) -> None:
+        *values, kept = timed.row
+        old = next((row for row in self.rows if self.key(row) == self.key(timed.row)), None)
+        if timed.opcode == Opcode.INSERT and kept is not None and None not in self.key(timed.row):
+            if old is None:
+                self.account.rows_in += 1
+                self.tell(self.node.relation, Reason.MISSING_FIELD, timed._replace(row=tuple(values)))
+                return
+            for at in map(int, str(kept).split(",")):
+                values[at] = old[at]
+        super().row(port, timed._replace(row=tuple(values)))
+
+
 class UniqueTableModel(TableModel):
     """A table that takes no row whose values in some fields another row has."""
 

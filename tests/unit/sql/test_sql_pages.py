@@ -14,7 +14,11 @@ from rowtide.testing.session import ScenarioRun as Scenarios
 from rowtide.testing.session import Verdict
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGES = [*sorted((DOCS / "sql").glob("*.md")), DOCS / "how-consistent-time-works.md"]
+PAGES = [
+    *sorted((DOCS / "sql").glob("*.md")),
+    DOCS / "how-consistent-time-works.md",
+    DOCS / "howto/formats.md",
+]
 WITHOUT_EXAMPLE = ("README.md", "models.md")
 """An index, and what docs/howto/models.md shows."""
 

@@ -11,7 +11,7 @@ from rowtide.plan.nodes.row_wise import BoundPolicy, Filter, Project, ProjectKey
 from rowtide.plan.nodes.sort import Sort
 from rowtide.plan.nodes.sort_in_period import SortInPeriod
 from rowtide.plan.nodes.sources import Source, TableSource
-from rowtide.plan.nodes.table import KeyedTable, UniqueTable
+from rowtide.plan.nodes.table import KeyedTable, PatchedTable, UniqueTable
 from rowtide.plan.nodes.table_join import TableJoin
 from rowtide.plan.nodes.top_changes import NumberedChanges, TopChanges
 from rowtide.plan.nodes.walk import below_same_rowtime, nodes_below, rewrite, with_inputs
@@ -37,6 +37,7 @@ __all__ = [
     "Node",
     "NumberedChanges",
     "PartitionKey",
+    "PatchedTable",
     "Form",
     "Project",
     "ProjectKeys",

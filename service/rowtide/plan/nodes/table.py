@@ -90,6 +90,31 @@ class KeyedTable(SameFields):
 
 
 @dataclass(frozen=True, slots=True)
+class PatchedTable(KeyedTable):
+    """An engine table whose INSERTs may leave columns as they are: their last field names these by number.
+
+    An INSERT that leaves some, of a key that is not there, is rejected (docs/sql/tables.md).
+    """
+
+    @property
+    def row_type(self) -> RowType:
+        """That of the input without its last field."""
+        fields = (
+            replace(field, nullable=False) if at in self.key else field
+            for at, field in enumerate(tuple(self.input.row_type)[:-1])
+        )
+        return RowType(tuple(fields))
+
+    def form(self) -> Form | None:
+        """Return that rows are applied one by one."""
+        return Form.BY_ROW
+
+    def signature(self) -> tuple[object, ...]:
+        """Return the table with what it reads."""
+        return (PatchedTable, self.own_fields(), types_of(self.row_type), self.read_types())
+
+
+@dataclass(frozen=True, slots=True)
 class UniqueTable(KeyedTable):
     """An engine table of which each of ``unique`` names fields that no two rows have alike.
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rowtide.clock import Clock
-from rowtide.codec.contract import Decoder
+from rowtide.codec.contract import ChangeDecoder, Decoded, Decoder
 from rowtide.codec.pseudo import pseudo_columns
 from rowtide.errors import Reason, StatementError
 from rowtide.operators.contract import Fault
@@ -133,7 +133,7 @@ def deliver(
             origin,
             int(messages.offsets[index]),
         )
-    decoded = decoder.decode(values)
+    decoded = decoded_by(decoder, values, messages.keys)
     faults = [mark for mark in marks.values() if isinstance(mark, Fault)]
     untimed = _untimed(relation, origin, messages, marks.keys())
     faults += untimed.values()
@@ -157,14 +157,22 @@ def deliver(
         messages.timestamps[accepted],
         origin,
         messages.offsets[accepted],
+        decoded.opcodes,
     )
-    if untimed:
-        timed = ~np.isin(accepted, list(untimed))
-        tray, accepted = tray.where(timed), accepted[timed]
+    if untimed or marks:
+        wanted = ~np.isin(accepted, [*untimed, *marks])
+        tray, accepted = tray.where(wanted), accepted[wanted]
     bounds = {index: mark for index, mark in marks.items() if isinstance(mark, ExplicitBound)}
     raw_bytes = sum(map(len, filter(None, messages.values)))
     parts = _in_log_order(tray, accepted, bounds)
     return Delivery(relation, messages.partition, parts, tuple(faults), messages, raw_bytes)
+
+
+def decoded_by(decoder: Decoder, values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> Decoded:
+    """Decode messages; of a topic that fills a table, with their keys."""
+    if isinstance(decoder, ChangeDecoder):
+        return decoder.decode_changes(values, keys)
+    return decoder.decode(values)
 
 
 def _untimed(relation: str, origin: int, messages: Messages, marks: Collection[int]) -> dict[int, Fault]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rowtide.errors import StatementError
+from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions import resolve
 from rowtide.expr.tree import Call, Expr, Literal
 from rowtide.plan.nodes import Filter, Node
@@ -76,18 +76,31 @@ def defaults_of(columns: Sequence[ColumnDefinition], row_type: RowType) -> Defau
     )
 
 
-def column_options_of(columns: Sequence[ColumnDefinition], kind: ObjectKind) -> ColumnOptions:
+def filled_by_a_topic(table: str, place: SourceSpan) -> StatementError:
+    """Return the error that only its topic changes a table."""
+    return StatementError(
+        f'table "{table}" is filled by its topic: nothing else writes to it',
+        place=place,
+        hint="Write to a table without SERVER, or join both in a view.",
+    )
+
+
+def column_options_of(
+    columns: Sequence[ColumnDefinition], kind: ObjectKind, *, of_messages: bool
+) -> ColumnOptions:
     """Return the OPTIONS of each column that has some.
 
+    ``of_messages``: the relation has a server; if it is not a foreign table, its rows are read from messages.
+
     Raises:
-      StatementError: the relation is not a foreign stream: nothing would read them.
+      StatementError: the rows are not read from messages: nothing would read the options.
     """
     for column in columns:
-        if column.options and kind is not ObjectKind.FOREIGN_STREAM:
+        if column.options and (not of_messages or kind is ObjectKind.FOREIGN_TABLE):
             raise StatementError(
                 f"a column of a {kind.value} cannot have OPTIONS",
                 place=column.options[0].place,
-                hint="They say how a column of a foreign stream is read from its messages.",
+                hint="They say how a column is read from messages, of a foreign stream or a table with SERVER.",
             )
     return tuple(
         (column.name.text, tuple((item.name, item.value) for item in column.options))
@@ -134,9 +147,9 @@ def with_column(catalog: Catalog, statement: AddColumn) -> Catalog:
         row_type=row_type,
         defaults=(*found.defaults, *((len(found.row_type), each) for _, each in default)),
     )
-    added_options = column_options_of([column], found.kind)
-    if isinstance(changed, StreamDefinition):
-        changed = replace(changed, column_options=(*changed.column_options, *added_options))
+    read = found.server if isinstance(found, StreamDefinition) else found.source
+    added_options = column_options_of([column], found.kind, of_messages=read is not None)
+    changed = replace(changed, column_options=(*changed.column_options, *added_options))
     if isinstance(changed, TableDefinition) and changed.rows:
         if value is None and not column.nullable:
             raise StatementError(
@@ -174,10 +187,8 @@ def without_column(catalog: Catalog, statement: DropColumn) -> Catalog:
             indexes=tuple(replace(each, columns=moved(each.columns)) for each in changed.indexes),
             rows=tuple((*row[:gone], *row[gone + 1 :]) for row in changed.rows),
         )
-    elif isinstance(changed, StreamDefinition):
-        changed = replace(
-            changed, column_options=tuple(each for each in changed.column_options if each[0] != name.text)
-        )
+    kept = tuple(each for each in changed.column_options if each[0] != name.text)
+    changed = replace(changed, column_options=kept)
     return catalog.define(key, changed)
 
 
@@ -194,14 +205,13 @@ def with_renamed_column(catalog: Catalog, statement: Rename, column: Name) -> Ca
     fields = list(found.row_type)
     fields[at] = replace(fields[at], name=statement.to.text)
     changed = replace(found, row_type=RowType(tuple(fields)))
-    if isinstance(changed, StreamDefinition):
-        changed = replace(
-            changed,
-            column_options=tuple(
-                (statement.to.text if name == column.text else name, options)
-                for name, options in changed.column_options
-            ),
-        )
+    changed = replace(
+        changed,
+        column_options=tuple(
+            (statement.to.text if name == column.text else name, options)
+            for name, options in changed.column_options
+        ),
+    )
     return catalog.define(key, changed)
 
 

@@ -10,6 +10,7 @@ from rowtide.sql.catalog.columns import (
     Defaults,
     column_options_of,
     defaults_of,
+    filled_by_a_topic,
     row_type_of,
     with_column,
     with_renamed_column,
@@ -235,6 +236,7 @@ def _create_relation(catalog: Catalog, statement: CreateRelation, origin: Origin
     defaults = defaults_of(statement.columns, row_type)
     server = None if statement.server is None else server_for(catalog, statement).name
     options = options_of(statement.options)
+    read_by = column_options_of(statement.columns, statement.kind, of_messages=server is not None)
     definition: ObjectDefinition
     if statement.kind in (ObjectKind.STREAM, ObjectKind.FOREIGN_STREAM):
         if statement.key:
@@ -251,10 +253,20 @@ def _create_relation(catalog: Catalog, statement: CreateRelation, origin: Origin
             max_ahead,
             defaults=_no_defaults_of_messages(statement, defaults),
             checks=statement.checks,
-            column_options=column_options_of(statement.columns, statement.kind),
+            column_options=read_by,
+        )
+    elif statement.kind is ObjectKind.TABLE and server is not None:
+        _check_filled(statement)
+        definition = TableDefinition(
+            row_type,
+            key,
+            origin,
+            source=server,
+            options=options,
+            checks=statement.checks,
+            column_options=read_by,
         )
     else:
-        column_options_of(statement.columns, statement.kind)
         table = TableDefinition(
             row_type, key, origin, server, options, defaults=defaults, checks=statement.checks
         )
@@ -266,6 +278,32 @@ def _create_relation(catalog: Catalog, statement: CreateRelation, origin: Origin
             f'option "{item.name}" is for a foreign {statement.kind.value}', place=item.place
         )
     return _create(catalog, statement.name, statement.replace, definition)
+
+
+def _check_filled(statement: CreateRelation) -> None:
+    """See that a topic can fill a table.
+
+    Raises:
+      StatementError: it has no PRIMARY KEY, or what only INSERT and pumps can keep to.
+    """
+    if not statement.key:
+        raise StatementError(
+            "a table that a topic fills has a PRIMARY KEY: changes are applied by it",
+            place=statement.name.place,
+            hint="Name the columns that tell its rows apart: PRIMARY KEY (id).",
+        )
+    if statement.indexes:
+        what = "UNIQUE" if statement.indexes[0].unique else "INDEX"
+        raise StatementError(
+            f"a table that a topic fills cannot have {what}", place=statement.indexes[0].place
+        )
+    for column in statement.columns:
+        if column.default is not None:
+            raise StatementError(
+                "a table that a topic fills cannot have DEFAULT: a missing field is NULL",
+                place=column.name.place,
+                hint="Use COALESCE(column, ..) in a view on it.",
+            )
 
 
 def _no_defaults_of_messages(statement: CreateRelation, defaults: Defaults) -> Defaults:
@@ -358,6 +396,8 @@ def _renamed(catalog: Catalog, statement: Rename) -> Catalog:
 def _insert(catalog: Catalog, statement: InsertValues) -> Catalog:
     key, found = catalog.find(statement.target, "table")
     shown = relation_name(key)
+    if isinstance(found, TableDefinition) and found.source is not None:
+        raise filled_by_a_topic(shown, statement.target.place)
     if not isinstance(found, TableDefinition) or found.server is not None:
         hint = None
         if found.kind is ObjectKind.STREAM:

@@ -79,6 +79,8 @@ class SecondaryIndex:
 class TableDefinition:
     """An engine table or, with ``server``, a foreign table. ``rows`` are those of INSERT statements.
 
+    ``source`` is the server whose topic fills an engine table.
+
     ``defaults`` are the fields that have one, each with its value.
     """
 
@@ -91,6 +93,8 @@ class TableDefinition:
     indexes: tuple[SecondaryIndex, ...] = ()
     defaults: tuple[tuple[int, object], ...] = ()
     checks: tuple[CheckDefinition, ...] = ()
+    source: str | None = None
+    column_options: ColumnOptions = ()
 
     @property
     def kind(self) -> ObjectKind:

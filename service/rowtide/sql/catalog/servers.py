@@ -101,7 +101,8 @@ def drop_server(catalog: Catalog, name: QualifiedName, *, if_exists: bool) -> Ca
     users = [
         relation_name(key)
         for key, found in catalog.objects.items()
-        if isinstance(found, StreamDefinition | TableDefinition) and found.server == server
+        if (isinstance(found, StreamDefinition | TableDefinition) and found.server == server)
+        or (isinstance(found, TableDefinition) and found.source == server)
     ]
     refuse_if_used(f'server "{server}"', users, name.place)
     left = {other: kept for other, kept in catalog.servers.items() if other != server}

@@ -279,7 +279,8 @@ class _Grammar(QueryGrammar):
         cursor.comma_list(element)
         cursor.expect_symbol(")")
         server = None
-        if kind in (ObjectKind.FOREIGN_STREAM, ObjectKind.FOREIGN_TABLE):
+        of_server = kind in (ObjectKind.FOREIGN_STREAM, ObjectKind.FOREIGN_TABLE)
+        if of_server or (kind is ObjectKind.TABLE and cursor.is_word("SERVER")):
             cursor.expect("SERVER")
             server = cursor.qualified_name("the name of the server")
         options = self._options()

@@ -122,7 +122,10 @@ class CreateServer:
 
 @dataclass(frozen=True, slots=True)
 class CreateRelation:
-    """CREATE [OR REPLACE] [FOREIGN] STREAM or TABLE. ``key`` names the PRIMARY KEY columns."""
+    """CREATE [OR REPLACE] [FOREIGN] STREAM or TABLE. ``key`` names the PRIMARY KEY columns.
+
+    A TABLE with ``server`` is an engine table that a topic fills.
+    """
 
     kind: ObjectKind
     name: QualifiedName

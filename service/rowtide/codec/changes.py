@@ -1,0 +1,185 @@
+"""Changes of a table: rows put together from several decoders, and messages whose null value is a DELETE.
+
+See docs/sql/tables.md#tables-that-a-topic-fills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from rowtide.codec.contract import Decoded, DecodeFault, Decoder
+from rowtide.codec.csv import converter as text_converter
+from rowtide.codec.json import JsonDecoder
+from rowtide.codec.options import Declared, FormatOption
+from rowtide.codec.rowwise import decode_each, text_of
+from rowtide.errors import Reason
+from rowtide.plan.plan import KEPT
+from rowtide.rows.column import Column, Indices
+from rowtide.rows.rowop import Opcode, Row
+from rowtide.rows.types import RowType
+
+KEY_FORMAT = "key_format"
+KEY_OPTION = FormatOption(
+    KEY_FORMAT,
+    "of a table: how keys of messages are written, which say what a message without a value deletes: "
+    "JSON (an object with the columns of the PRIMARY KEY, or the value of the only one) or TEXT",
+    default="JSON",
+)
+
+
+def key_type(declared: Declared) -> RowType:
+    """Return the columns of the PRIMARY KEY."""
+    return RowType(tuple(declared.row_type[at] for at in declared.key))
+
+
+@dataclass(slots=True)
+class Gathered:
+    """Rows of messages that several decoders have decoded, until they are in the order of the messages."""
+
+    declared: Declared
+    parts: list[tuple[tuple[Column, ...], Indices, int]] = field(default_factory=list)
+    faults: list[DecodeFault] = field(default_factory=list)
+
+    def reject(self, at: int, reason: Reason, message: str) -> None:
+        """Add the fault of a message."""
+        self.faults.append(DecodeFault(at, reason, message))
+
+    def inserts(self, decoded: Decoded, places: Sequence[int], kept: str | None = None) -> None:
+        """Add rows of the messages at ``places``; ``kept`` are the columns that stay as they are."""
+        columns = decoded.columns
+        if self.declared.patched:
+            columns = (*columns, Column.from_values(KEPT.type, [kept] * len(decoded.accepted)))
+        self._add(decoded, columns, places, Opcode.INSERT)
+
+    def deletes(self, decoded: Decoded, places: Sequence[int]) -> None:
+        """Add DELETEs of the messages at ``places``; what is decoded are the columns of the key."""
+        count = len(decoded.accepted)
+        keys = dict(zip(self.declared.key, decoded.columns, strict=True))
+        columns = [
+            keys[at] if at in keys else Column.nulls(each.type, count)
+            for at, each in enumerate(self.declared.row_type)
+        ]
+        if self.declared.patched:
+            columns.append(Column.nulls(KEPT.type, count))
+        self._add(decoded, tuple(columns), places, Opcode.DELETE)
+
+    def _add(self, decoded: Decoded, columns: tuple[Column, ...], places: Sequence[int], opcode: int) -> None:
+        where = np.array(places, dtype=np.int64)
+        self.parts.append((columns, where[decoded.accepted], opcode))
+        self.faults += [
+            DecodeFault(places[fault.index], fault.reason, fault.message) for fault in decoded.faults
+        ]
+
+    def decoded(self) -> Decoded:
+        """Return everything in the order of the messages."""
+        faults = tuple(sorted(self.faults, key=lambda fault: fault.index))
+        if not self.parts:
+            types = [each.type for each in self.declared.row_type]
+            types += [KEPT.type] if self.declared.patched else []
+            nothing = tuple(Column.nulls(each, 0) for each in types)
+            return Decoded(nothing, np.zeros(0, dtype=np.int64), faults)
+        accepted = np.concatenate([places for _, places, _ in self.parts])
+        opcodes = np.concatenate(
+            [np.full(len(places), opcode, dtype=np.int8) for _, places, opcode in self.parts]
+        )
+        order = np.argsort(accepted, kind="stable")
+        columns = tuple(
+            Column.concat(same).take(order)
+            for same in zip(*(columns for columns, _, _ in self.parts), strict=True)
+        )
+        return Decoded(columns, accepted[order], faults, opcodes[order])
+
+
+class KeyReader:
+    """Decodes the keys of messages into the columns of a table's PRIMARY KEY.
+
+    Raises:
+      FormatOptionError: ``key_format`` does not exist, or does not fit the key.
+    """
+
+    def __init__(self, declared: Declared) -> None:
+        self._type = key_type(declared)
+        form = declared.options.get(KEY_FORMAT, "JSON").upper()
+        if form not in ("JSON", "TEXT"):
+            raise declared.error(KEY_FORMAT, f'"{form}" is neither JSON nor TEXT')
+        if form == "TEXT" and len(self._type) > 1:
+            raise declared.error(
+                KEY_FORMAT,
+                f"TEXT is for one column, and the PRIMARY KEY has {len(self._type)}",
+                hint="Write keys as JSON objects, and declare key_format 'JSON'.",
+            )
+        self._convert: Callable[[str], object] | None = None
+        if form == "TEXT":
+            self._convert = text_converter(self._type[0].name, self._type[0].type)
+        self._json = JsonDecoder(declared.relation, self._type)
+
+    def delete(self, gathered: Gathered, places: Sequence[int], keys: Sequence[bytes | None]) -> None:
+        """Add the DELETEs that messages at ``places`` with these keys mean."""
+        there = [(at, key) for at, key in zip(places, keys, strict=True) if key is not None]
+        for at, key in zip(places, keys, strict=True):
+            if key is None:
+                gathered.reject(at, Reason.TOMBSTONE, "the message has neither a value nor a key")
+        if not there:
+            return
+        if self._convert is not None:
+            decoded = decode_each([key for _, key in there], self._type, self._row)
+        else:
+            decoded = self._json.decode([self._object(key) for _, key in there])
+        named = tuple(
+            DecodeFault(fault.index, fault.reason, f"key of the message: {fault.message}")
+            for fault in decoded.faults
+        )
+        gathered.deletes(Decoded(decoded.columns, decoded.accepted, named), [at for at, _ in there])
+
+    def _row(self, key: bytes) -> Row:
+        assert self._convert is not None
+        return (self._convert(text_of(key)),)
+
+    def _object(self, key: bytes) -> bytes:
+        """Return a key as a JSON object of columns: out of the wrapper with its schema, or the only value."""
+        try:
+            inner = _decode_wrapper(key).payload
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            inner = None
+        given = key if inner is None else bytes(inner)
+        if len(self._type) == 1 and not given.lstrip().startswith(b"{"):
+            name = self._type[0].name
+            main = name.lower() if name == name.upper() else name
+            return b"{" + msgspec.json.encode(main) + b":" + given + b"}"
+        return given
+
+
+class _Wrapper(msgspec.Struct):
+    """The object in which Kafka Connect writes a value with its schema."""
+
+    schema: msgspec.Raw
+    payload: msgspec.Raw
+
+
+_decode_wrapper = msgspec.json.Decoder(_Wrapper).decode
+
+
+class UpsertDecoder:
+    """Decodes messages each of which is the whole row of its key now, or, without a value, deletes it."""
+
+    def __init__(self, declared: Declared, rows: Decoder) -> None:
+        self._declared = declared
+        self._rows = rows
+        self._keys = KeyReader(declared)
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        """Decode messages without keys; see ``codec.contract.Decoder``."""
+        return self.decode_changes(values, [None] * len(values))
+
+    def decode_changes(self, values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> Decoded:
+        """Decode messages; see ``codec.contract.ChangeDecoder``."""
+        gathered = Gathered(self._declared)
+        there = [at for at, value in enumerate(values) if value is not None]
+        gone = [at for at, value in enumerate(values) if value is None]
+        gathered.inserts(self._rows.decode([values[at] for at in there]), there)
+        self._keys.delete(gathered, gone, [keys[at] for at in gone])
+        return gathered.decoded()

@@ -1,0 +1,223 @@
+"""Tables that topics fill: upserts and Debezium's envelopes, in a service that dies at random."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from growing_kit import DiesAnywhere
+from rowtide.errors import StatementError
+from rowtide.runtime.commit.crashpoints import CrashPoints, SimulatedCrash
+from rowtide.runtime.context import PipelineContext
+from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.option_check import check_options
+from rowtide.runtime.pipeline import open_pipeline
+from rowtide.runtime.service import Service
+from rowtide.sql.pipeline import plan_pipeline
+from rowtide.testing.virtual_clock import VirtualClock
+from rowtide_connectors.memory import memory_broker
+
+SERVER = "CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');\n"
+SQL = (
+    SERVER
+    + """
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{file}');
+CREATE TABLE users (id INTEGER PRIMARY KEY, name VARCHAR(20), notes VARCHAR(200))
+  SERVER k OPTIONS (topic 'users', partitions '2', format 'JSON');
+CREATE TABLE cities (country VARCHAR(2), city VARCHAR(20), people BIGINT NOT NULL, notes VARCHAR(99),
+  PRIMARY KEY (country, city)) SERVER k OPTIONS (topic 'cities', partitions '2', format 'DEBEZIUM_JSON');
+CREATE TABLE words (word VARCHAR(9) PRIMARY KEY, n INTEGER)
+  SERVER k OPTIONS (topic 'words', partitions '2', format 'JSON', key_format 'TEXT');
+CREATE FOREIGN TABLE users_now (id INTEGER PRIMARY KEY, name VARCHAR(20), notes VARCHAR(200)) SERVER d;
+CREATE FOREIGN TABLE cities_now (country VARCHAR(2), city VARCHAR(20), people BIGINT, notes VARCHAR(99),
+  PRIMARY KEY (country, city)) SERVER d;
+CREATE FOREIGN TABLE words_now (word VARCHAR(9) PRIMARY KEY, n INTEGER) SERVER d;
+CREATE FOREIGN TABLE countries (country VARCHAR(2) PRIMARY KEY, people BIGINT) SERVER d;
+CREATE PUMP p1 STARTED AS INSERT INTO users_now SELECT * FROM users;
+CREATE PUMP p2 STARTED AS INSERT INTO cities_now SELECT * FROM cities;
+CREATE PUMP p3 STARTED AS INSERT INTO words_now SELECT * FROM words;
+CREATE PUMP p4 STARTED AS INSERT INTO countries SELECT country, SUM(people) FROM cities GROUP BY country;
+"""
+)
+UNAVAILABLE = "__debezium_unavailable_value"
+
+
+class World:
+    """Topics, the tables that they are about as they are now, and a pipeline."""
+
+    def __init__(self, folder: Path, rng: random.Random) -> None:
+        self.file = folder / "tables.db"
+        self.plan = plan_pipeline(SQL.format(file=self.file))
+        self.broker = memory_broker(str(self.file))
+        self.rng = rng
+        self.at = 1_767_225_600_000
+        self.users: dict[int, tuple[object, ...]] = {}
+        self.cities: dict[tuple[str, str], tuple[object, ...]] = {}
+        self.words: dict[str, int] = {}
+        for topic in ("users", "cities", "words"):
+            self.broker.ensure_topic(topic, 2)
+
+    def send(self, topic: str, key: object, value: object, *, raw_key: bytes | None = None) -> None:
+        self.at += self.rng.choice((0, 1, 500))
+        key_bytes = json.dumps(key).encode() if raw_key is None else raw_key
+        self.broker.produce(
+            topic,
+            [None if value is None else json.dumps(value).encode()],
+            timestamps=[self.at],
+            partition=sum(key_bytes) % 2,
+            keys=[key_bytes],
+        )
+
+    def change(self) -> None:
+        rng = self.rng
+        id_ = rng.randrange(6)
+        if rng.random() < 0.3:
+            self.users.pop(id_, None)
+            self.send("users", rng.choice((id_, {"id": id_}, {"schema": {}, "payload": {"id": id_}})), None)
+        else:
+            self.users[id_] = (f"n{rng.randrange(9)}", None)
+            self.send("users", {"id": id_}, {"id": id_, "name": self.users[id_][0]})
+        word = rng.choice(("null", "7", '"x"', "a b"))
+        if rng.random() < 0.3:
+            self.words.pop(word, None)
+            self.send("words", None, None, raw_key=word.encode())
+        else:
+            self.words[word] = rng.randrange(99)
+            self.send("words", None, {"word": word, "n": self.words[word]}, raw_key=word.encode())
+        self._change_city((rng.choice("AB"), rng.choice("xyz")))
+
+    def _change_city(self, key: tuple[str, str]) -> None:
+        rng = self.rng
+        names = {"country": key[0], "city": key[1]}
+        old = self.cities.get(key)
+        change: dict[str, object]
+        if old is not None and rng.random() < 0.3:
+            del self.cities[key]
+            before = rng.choice(
+                (None, {**names, "people": None}, {**names, "people": old[0], "notes": old[1]})
+            )
+            change = {"op": "d", "before": before, "after": None}
+        else:
+            people = rng.randrange(1000)
+            notes = None if old is None else rng.choice((old[1], f"note {people}"))
+            self.cities[key] = (people, notes)
+            kept = old is not None and notes == old[1] and rng.random() < 0.7
+            image = {**names, "people": people, "notes": UNAVAILABLE if kept else notes}
+            change = {"op": "c" if old is None else "u", "before": None, "after": image}
+        wrapped = rng.random() < 0.5
+        self.send("cities", names, {"schema": {"type": "struct"}, "payload": change} if wrapped else change)
+        if change["op"] == "d" and rng.random() < 0.7:
+            self.send("cities", names, None)
+
+    def run(self, crash_points: CrashPoints) -> None:
+        with open_pipeline(self.plan, "p") as pipeline:
+            context = PipelineContext(
+                name="p",
+                plan=pipeline.plan,
+                sources=pipeline.sources,
+                database=pipeline.database,
+                ledger=pipeline.ledger,
+                clock=VirtualClock(),
+                pace=Pace(0, 10, None, None),
+                stopping=lambda: False,
+                threads=False,
+                crash_points=crash_points,
+                poll_messages=7,
+            )
+            Service(context).run(until_end=True)
+
+    def rows(self, text: str) -> list[tuple[object, ...]]:
+        connection = sqlite3.connect(self.file)
+        try:
+            return sorted(connection.execute(text).fetchall())
+        finally:
+            connection.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tables_are_what_their_topics_say(tmp_path: Path, seed: int) -> None:
+    world = World(tmp_path, random.Random(seed))
+    died = 0
+    for _ in range(8):
+        for _ in range(20):
+            world.change()
+        while True:
+            try:
+                world.run(DiesAnywhere(world.rng))
+                break
+            except SimulatedCrash:
+                died += 1
+    # A last change of each partition, so that nothing waits for its bound.
+    world.at += 1000
+    for partition in (0, 1):
+        for topic in ("users", "cities", "words"):
+            world.broker.produce(
+                topic,
+                [None],
+                timestamps=[world.at],
+                partition=partition,
+                headers=[[("rowtide.bound", str(world.at).encode())]],
+            )
+    while True:
+        try:
+            world.run(DiesAnywhere(world.rng))
+            break
+        except SimulatedCrash:
+            died += 1
+    assert died
+    assert world.rows("select kind, reason, relation from rowtide_errors") == []
+    assert world.rows("select * from users_now") == sorted((k, *v) for k, v in world.users.items())
+    cities = sorted((*key, *row) for key, row in world.cities.items())
+    assert world.rows("select country, city, people, coalesce(notes, '') from cities_now") == [
+        (*row[:3], row[3] or "") for row in cities
+    ]
+    assert world.rows("select * from words_now") == sorted(world.words.items())
+    totals = {country: 0 for country, _ in world.cities}
+    for (country, _), (people, _) in world.cities.items():
+        totals[country] += people  # type: ignore[operator]
+    assert world.rows("select * from countries") == sorted(totals.items())
+
+
+@pytest.mark.parametrize(
+    ("statement", "wanted"),
+    [
+        ("CREATE TABLE t (a INTEGER) SERVER k OPTIONS (topic 't');", "has a PRIMARY KEY"),
+        ("CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER UNIQUE) SERVER k;", "cannot have UNIQUE"),
+        ("CREATE TABLE t (a INTEGER PRIMARY KEY DEFAULT 1) SERVER k;", "cannot have DEFAULT"),
+        ("CREATE TABLE t (a INTEGER PRIMARY KEY) SERVER k; INSERT INTO t VALUES (1);", "filled by its topic"),
+        (
+            "CREATE TABLE t (a INTEGER PRIMARY KEY) SERVER k; CREATE STREAM s (a INTEGER);"
+            "CREATE PUMP p AS INSERT INTO t SELECT STREAM a FROM s;",
+            "filled by its topic",
+        ),
+        ("CREATE TABLE t (a INTEGER PRIMARY KEY) SERVER k; DROP SERVER k;", 'server "K" is used by "T"'),
+        ("CREATE TABLE t (a INTEGER PRIMARY KEY) SERVER d;", 'server "D" (RDBMS) has no foreign streams'),
+        ("CREATE TABLE t (a INTEGER PRIMARY KEY) SERVER k OPTIONS (format 'CSV');", "not changes of a table"),
+        (
+            "CREATE FOREIGN STREAM t (a INTEGER) SERVER k OPTIONS (format 'DEBEZIUM_JSON');",
+            "changes of a table",
+        ),
+        (
+            "CREATE TABLE t (a INTEGER, b INTEGER, PRIMARY KEY (a, b)) SERVER k OPTIONS (key_format 'TEXT');",
+            "TEXT is for one column",
+        ),
+        (
+            "CREATE TABLE t (a INTEGER PRIMARY KEY) SERVER k OPTIONS (key_format 'AVRO');",
+            "neither JSON nor TEXT",
+        ),
+        (
+            "CREATE TABLE t (a INTEGER PRIMARY KEY) SERVER k OPTIONS (unavailable_value 'x');",
+            "format JSON does not take it",
+        ),
+    ],
+)
+def test_what_a_topic_cannot_fill_is_refused(statement: str, wanted: str) -> None:
+    server = SERVER.format(file="refused")
+    text = f"{server}CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite://');\n{statement}"
+    with pytest.raises(StatementError) as caught:
+        check_options(plan_pipeline(text), text, file="p.sql")
+    assert wanted in caught.value.message
