@@ -19,6 +19,7 @@ HEAVY = {
     "starlette": "only to serve pages",
     "uvicorn": "only to serve pages",
     "structlog": "only where a pipeline runs",
+    "fastavro": "only to read Avro",
     "pyarrow": "half of the time of a start, and loads numpy",
     "numpy": "a tenth of a second; settings do without",
 }

@@ -47,9 +47,17 @@ def infer(
         int,
         typer.Option("--sample", help="Read about this many messages, the newest ones.", min=1, metavar="N"),
     ] = 100,
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            "--registry", help="Propose format AVRO from the topic's newest schema there.", metavar="URL"
+        ),
+    ] = None,
     config: ConfigFile = None,
 ) -> None:
     """Propose CREATE FOREIGN STREAM for a topic of JSON messages, from a sample of them.
+
+    With --registry, propose it from the newest schema of the subject TOPIC-value in a Schema Registry.
 
     Types hold every value seen. A field that is in all messages is NOT NULL; numbers and texts that look
     like times are TIMESTAMP, and a view promotes the likeliest one. Check the result: a sample proves
@@ -69,14 +77,26 @@ def infer(
             found = _server_of(pipeline, server, config)
             connector, given = find_connector(found.wrapper), dict(found.options)
             name = quoted(found.name) if found.name != found.name.upper() else found.name.lower()
-        source = find_source(connector.name).open(given, {"topic": topic})
-        try:
-            told = proposal(take_sample(source, sample, SystemClock()), name, {"topic": topic})
-        finally:
-            source.close()
+        if registry is not None:
+            told = _from_registry(registry, topic, name)
+        else:
+            source = find_source(connector.name).open(given, {"topic": topic})
+            try:
+                told = proposal(take_sample(source, sample, SystemClock()), name, {"topic": topic})
+            finally:
+                source.close()
     if pipeline is None:
         typer.echo(_create_server(connector, given))
     typer.echo(told, nl=False)
+
+
+def _from_registry(registry: str, topic: str, server: str) -> str:
+    from rowtide.codec.avro import parsed
+    from rowtide.runtime.inspect.inferring import proposal_of_schema
+    from rowtide_connectors.schema_registry import SchemaRegistry
+
+    schema = parsed(SchemaRegistry([registry]).newest(f"{topic}-value"))
+    return proposal_of_schema(schema, topic, server, {"topic": topic, "registry_url": registry})
 
 
 def _named(text: str) -> tuple[str, str]:

@@ -13,22 +13,15 @@ import numpy as np
 
 from rowtide.codec.contract import Decoded, DecodeFault, Decoder
 from rowtide.codec.csv import converter as text_converter
+from rowtide.codec.format_options import KEY_FORMAT
 from rowtide.codec.json import JsonDecoder
-from rowtide.codec.options import Declared, FormatOption
+from rowtide.codec.options import Declared
 from rowtide.codec.rowwise import decode_each, text_of
 from rowtide.errors import Reason
 from rowtide.plan.plan import KEPT
 from rowtide.rows.column import Column, Indices
 from rowtide.rows.rowop import Opcode, Row
 from rowtide.rows.types import RowType
-
-KEY_FORMAT = "key_format"
-KEY_OPTION = FormatOption(
-    KEY_FORMAT,
-    "of a table: how keys of messages are written, which say what a message without a value deletes: "
-    "JSON (an object with the columns of the PRIMARY KEY, or the value of the only one) or TEXT",
-    default="JSON",
-)
 
 
 def key_type(declared: Declared) -> RowType:

@@ -14,22 +14,13 @@ import msgspec
 
 from rowtide.codec.changes import Gathered, KeyReader, key_type
 from rowtide.codec.contract import Decoded
+from rowtide.codec.format_options import PATH, UNAVAILABLE, UNAVAILABLE_VALUE
 from rowtide.codec.json import JsonDecoder
-from rowtide.codec.json_readings import COLUMN_OPTIONS, PATH
-from rowtide.codec.options import Declared, FormatOption
+from rowtide.codec.options import Declared
 from rowtide.errors import Reason, StatementError
 from rowtide.expr.json_path import parse_path
 from rowtide.rows.types import RowType
 
-UNAVAILABLE = "unavailable_value"
-OPTIONS = (
-    FormatOption(
-        UNAVAILABLE,
-        "the connector's unavailable.value.placeholder: what stands for a value that stays as it is",
-        default="__debezium_unavailable_value",
-    ),
-    *COLUMN_OPTIONS,
-)
 _NULL = msgspec.Raw(b"null")
 
 
@@ -67,7 +58,7 @@ class DebeziumJsonDecoder:
         self._before = self._decoder(key_type(declared))
         self._keys = KeyReader(declared)
         self._keeping: dict[str, JsonDecoder] = {}
-        given = declared.options.get(UNAVAILABLE, OPTIONS[0].default or "")
+        given = declared.options.get(UNAVAILABLE, UNAVAILABLE_VALUE)
         text = msgspec.json.encode(given)
         encoded = msgspec.json.encode(base64.b64encode(given.encode()).decode())
         self._unavailable = (text, encoded, b"[" + text + b"]", b"[" + encoded + b"]")

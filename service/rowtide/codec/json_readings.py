@@ -10,26 +10,14 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import UNSET
 
+from rowtide.codec.format_options import PATH, PATTERN, TIME_UNIT
 from rowtide.codec.json_times import counted, patterned, units_of
 from rowtide.codec.json_values import FromJson, checked, converter, shown
-from rowtide.codec.options import Declared, FormatOption
+from rowtide.codec.options import Declared
 from rowtide.errors import Reason, RejectedRowError, StatementError
 from rowtide.expr.functions.times.time_formats import FormatError, java_pattern
 from rowtide.expr.json_path import JsonPathError, JsonSteps, parse_path, show_path
 from rowtide.rows.types import Field
-
-PATH, TIME_UNIT, PATTERN = "path", "time_unit", "pattern"
-COLUMN_OPTIONS = (
-    FormatOption(PATH, "where the value is in the message, such as $.user.items[0].id", of_column=True),
-    FormatOption(
-        TIME_UNIT,
-        "what numbers of a TIMESTAMP, DATE or TIME count since 1970 or since midnight: s, ms, us, ns, of a DATE also d",
-        of_column=True,
-    ),
-    FormatOption(
-        PATTERN, "how a TIMESTAMP, DATE or TIME is written, such as dd.MM.yyyy HH:mm:ss", of_column=True
-    ),
-)
 
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_text = msgspec.json.Decoder(str | None).decode

@@ -1,17 +1,16 @@
-"""Decoders by the name of their format; each is imported when a stream uses it."""
+"""Decoders by the name of their format."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from rowtide.codec.changes import KEY_OPTION, UpsertDecoder
+from rowtide.codec.changes import UpsertDecoder
 from rowtide.codec.contract import Decoder
 from rowtide.codec.csv import CsvDecoder
-from rowtide.codec.debezium import OPTIONS as DEBEZIUM_OPTIONS
 from rowtide.codec.debezium import DebeziumJsonDecoder
+from rowtide.codec.format_options import AVRO_OPTIONS, DEBEZIUM_OPTIONS, JSON_OPTIONS
 from rowtide.codec.json import JsonDecoder
-from rowtide.codec.json_readings import COLUMN_OPTIONS
 from rowtide.codec.options import Declared, FormatOption, check_options_taken
 from rowtide.codec.raw import RawDecoder
 from rowtide.errors import StatementError
@@ -20,35 +19,28 @@ from rowtide.rows.types import RowType
 
 
 def _json(declared: Declared) -> Decoder:
-
     decoder = JsonDecoder(declared.relation, declared.row_type, declared.columns)
-    if not declared.key:
-        return decoder
-
-    return UpsertDecoder(declared, decoder)
-
-
-def _json_options() -> tuple[FormatOption, ...]:
-    return (KEY_OPTION, *COLUMN_OPTIONS)
+    return UpsertDecoder(declared, decoder) if declared.key else decoder
 
 
 def _debezium_json(declared: Declared) -> Decoder:
     return DebeziumJsonDecoder(declared)
 
 
-def _debezium_json_options() -> tuple[FormatOption, ...]:
-    return (KEY_OPTION, *DEBEZIUM_OPTIONS)
+def _avro(declared: Declared) -> Decoder:
+    from rowtide.codec.avro import AvroDecoder
+
+    decoder = AvroDecoder(declared)
+    return UpsertDecoder(declared, decoder) if declared.key else decoder
 
 
 def _csv(declared: Declared) -> Decoder:
     _refuse_table("CSV", declared)
-
     return CsvDecoder(declared.row_type)
 
 
 def _raw(declared: Declared) -> Decoder:
     _refuse_table("RAW", declared)
-
     return RawDecoder(declared.relation, declared.row_type)
 
 
@@ -60,21 +52,18 @@ def _refuse_table(format_name: str, declared: Declared) -> None:
         )
 
 
-def _no_options() -> tuple[FormatOption, ...]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Format:
     """How a decoder of the format is made, and which options a stream and its columns may declare for it."""
 
     decoder: Callable[[Declared], Decoder]
-    options: Callable[[], tuple[FormatOption, ...]] = _no_options
+    options: tuple[FormatOption, ...] = ()
 
 
 FORMATS: dict[str, Format] = {
-    "JSON": Format(_json, _json_options),
-    "DEBEZIUM_JSON": Format(_debezium_json, _debezium_json_options),
+    "JSON": Format(_json, JSON_OPTIONS),
+    "DEBEZIUM_JSON": Format(_debezium_json, DEBEZIUM_OPTIONS),
+    "AVRO": Format(_avro, AVRO_OPTIONS),
     "CSV": Format(_csv),
     "RAW": Format(_raw),
 }
@@ -111,7 +100,7 @@ def decoder_of(stream: ForeignStream) -> Decoder:
 def every_option() -> Iterator[tuple[str, FormatOption]]:
     """Yield every option of a format, with the format's name; one that several formats take once for each."""
     for name, found in FORMATS.items():
-        for option in found.options():
+        for option in found.options:
             yield name, option
 
 
@@ -138,6 +127,6 @@ def decoder_for(
         )
     declared = Declared(relation, row_type, options or {}, columns or {}, key, patched)
     check_options_taken(
-        format_name.upper(), declared, found.options(), (option for _, option in every_option())
+        format_name.upper(), declared, found.options, (option for _, option in every_option())
     )
     return found.decoder(declared)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rowtide.clock import SystemClock
 from rowtide.codec.registry import decoder_of
 from rowtide.errors import StatementError
-from rowtide.runtime.inspect.inferring import proposal, stream_name
+from rowtide.runtime.inspect.inferring import proposal, proposal_of_schema, stream_name
 from rowtide.runtime.inspect.sampling import Finding, Sample, findings, take_sample
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
@@ -247,3 +247,51 @@ def test_a_proposal_is_accepted_and_decodes_every_message_that_it_was_made_from(
     decoded = decoder_of(stream).decode(values)
     assert not decoded.faults
     assert all(each.fits for each in findings(stream, sample) if "seconds" not in each.text)
+
+
+def test_a_topic_is_declared_from_its_schema() -> None:
+    schema = {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {
+                "name": "total",
+                "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}],
+            },
+            {"name": "placed", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+            {"name": "color", "type": {"type": "enum", "name": "Color", "symbols": ["RED", "GREEN"]}},
+            {
+                "name": "user",
+                "type": [
+                    "null",
+                    {"type": "record", "name": "User", "fields": [{"name": "name", "type": "string"}]},
+                ],
+            },
+            {"name": "tags", "type": {"type": "array", "items": "string"}},
+            {"name": "either", "type": ["int", "string"]},
+            {"name": "second", "type": "Color"},
+        ],
+    }
+    text = proposal_of_schema(
+        schema, "shop.orders", "k", {"topic": "shop.orders", "registry_url": "http://r"}
+    )
+    assert text.splitlines() == [
+        "-- from the newest schema of topic 'shop.orders' in the registry",
+        "",
+        "CREATE FOREIGN STREAM orders (",
+        "  id BIGINT NOT NULL,",
+        "  total DECIMAL(9, 2),",
+        "  placed TIMESTAMP NOT NULL,",
+        "  color VARCHAR(5) NOT NULL,",
+        "  user_name VARCHAR OPTIONS (path '$.user.name'),",
+        "  tags VARCHAR NOT NULL,  -- array, as JSON text",
+        "  second VARCHAR(5) NOT NULL",
+        "  -- either: a union of several types",
+        ") SERVER k OPTIONS (topic 'shop.orders', registry_url 'http://r', format 'AVRO');",
+        "",
+        "-- the time of the rows, unless that of the messages is meant",
+        "CREATE VIEW orders_timed AS",
+        "  SELECT STREAM placed AS ROWTIME, * FROM orders;",
+    ]
+    plan_pipeline(SERVER + text)

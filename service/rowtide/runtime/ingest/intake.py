@@ -272,9 +272,13 @@ class StreamReader:
             self.close()
             raise
         self.crash_points.reach("intake.after_poll")
-        deliveries = []
+        try:
+            deliveries = [self.channel.deliver(messages) for messages in polled]
+        except BaseException:
+            # What a format needs, such as its schemas, is not there: all of it is read again.
+            self.close()
+            raise
         for messages in polled:
-            deliveries.append(self.channel.deliver(messages))
             self.positions[messages.partition] = messages.next_offset
         self._weigh(deliveries)
         self.crash_points.reach("intake.after_decode")

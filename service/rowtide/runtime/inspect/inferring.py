@@ -1,4 +1,4 @@
-"""Statements that declare a topic, proposed from JSON messages that are in it.
+"""Statements that declare a topic, proposed from JSON messages that are in it, or from its schema in a registry.
 
 A sample proves nothing about later messages. The types hold every value seen,
 with room. A field that cannot be a column is left out, with a comment that says
@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
 from rowtide.codec.json_readings import value_at
 from rowtide.codec.json_times import counted
@@ -36,6 +37,22 @@ _TIME_NAME = re.compile(
 )
 _FINER_UNITS = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 """Units whose numbers of this century are in ranges of their own, with how many make a second."""
+_LOGICAL = {
+    "date": "DATE",
+    "uuid": "VARCHAR(36)",
+    **dict.fromkeys(("time-millis", "time-micros"), "TIME"),
+    **dict.fromkeys(("timestamp-millis", "timestamp-micros"), "TIMESTAMP"),
+    **dict.fromkeys(("local-timestamp-millis", "local-timestamp-micros"), "TIMESTAMP"),
+}
+_AVRO = {
+    "boolean": "BOOLEAN",
+    "int": "INTEGER",
+    "long": "BIGINT",
+    "float": "REAL",
+    "double": "DOUBLE",
+    "string": "VARCHAR",
+    "bytes": "VARBINARY",
+}
 _MOST_MEMBERS = 50
 """An object with more members than this, over all messages, is taken for a map: a column of JSON text."""
 _DEEPEST = 5
@@ -104,10 +121,35 @@ def proposal(sample: Sample, server: str, options: Mapping[str, str]) -> str:
             f'no field of the messages of topic "{sample.topic}" can be a column',
             hint="Declare the stream by hand, with format 'RAW' and one column of text.",
         )
+    head = f"-- from {len(documents)} messages of topic {sample.topic!r}: check the types"
+    return _proposed(head, guesses, sample, server, {**options, "format": "JSON"})
+
+
+def proposal_of_schema(schema: Any, topic: str, server: str, options: Mapping[str, str]) -> str:
+    """Return CREATE FOREIGN STREAM for a topic whose newest schema in a registry is ``schema``, as Avro has it.
+
+    ``options`` are those of the stream.
+
+    Raises:
+      StatementError: it is not the schema of a record.
+    """
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise StatementError(
+            f'the schema of topic "{topic}" is not that of a record',
+            hint="Declare the stream by hand, with format 'RAW' and one column of bytes.",
+        )
+    guesses = _with_names_of_their_own(list(_of_record(schema, (), {}, always=True)))
+    head = f"-- from the newest schema of topic {topic!r} in the registry"
+    return _proposed(head, guesses, Sample(topic, {}), server, {**options, "format": "AVRO"})
+
+
+def _proposed(
+    head: str, guesses: Sequence[Guess], sample: Sample, server: str, options: Mapping[str, str]
+) -> str:
+    columns = [each for each in guesses if each.type is not None]
     stream = stream_name(sample.topic)
-    given = ", ".join(f"{name} '{_text(value)}'" for name, value in {**options, "format": "JSON"}.items())
-    lines = [f"-- from {len(documents)} messages of topic {sample.topic!r}: check the types", ""]
-    lines += [f"CREATE FOREIGN STREAM {stream} ("]
+    given = ", ".join(f"{name} '{_text(value)}'" for name, value in options.items())
+    lines = [head, "", f"CREATE FOREIGN STREAM {stream} ("]
     for at, each in enumerate(columns):
         null = " NOT NULL" if each.always else ""
         comma = "," if at + 1 < len(columns) else ""
@@ -116,6 +158,53 @@ def proposal(sample: Sample, server: str, options: Mapping[str, str]) -> str:
     lines += [f") SERVER {server} OPTIONS ({given});"]
     lines += _view(stream, columns, sample)
     return "\n".join(lines) + "\n"
+
+
+def _of_record(
+    record: Mapping[str, Any], steps: tuple[str, ...], named: dict[str, Any], *, always: bool
+) -> Iterator[Guess]:
+    """Yield the columns of an Avro record at a place; ``named`` are the types that have a name, by it."""
+    if "name" in record:
+        named[record["name"]] = record
+    for field in record["fields"]:
+        yield from _of_type(field["type"], (*steps, field["name"]), named, always=always)
+
+
+def _of_type(kind: Any, steps: tuple[str, ...], named: dict[str, Any], *, always: bool) -> Iterator[Guess]:
+    if isinstance(kind, list):
+        others = [each for each in kind if each != "null"]
+        if len(others) == 1:
+            yield from _of_type(others[0], steps, named, always=always and len(others) == len(kind))
+        else:
+            yield Guess("_".join(steps), steps, None, note="a union of several types")
+        return
+    found = named.get(kind, kind) if isinstance(kind, str) else kind
+    name = found.get("type") if isinstance(found, dict) else found
+    if name == "record" and len(steps) < _DEEPEST:
+        yield from _of_record(found, steps, named, always=always)
+        return
+    if isinstance(found, dict) and isinstance(found.get("name"), str):
+        named[found["name"]] = found
+    column, note = _avro_column(found if isinstance(found, dict) else {}, str(name))
+    yield Guess("_".join(steps), steps, column, always and column is not None, note)
+
+
+def _avro_column(kind: Mapping[str, Any], name: str) -> tuple[str | None, str | None]:
+    """Return the type of a column for an Avro type, and what is to be said of it."""
+    logical = str(kind.get("logicalType", ""))
+    if logical == "decimal":
+        return f"DECIMAL({kind['precision']}, {kind.get('scale', 0)})", None
+    if logical in _LOGICAL:
+        return _LOGICAL[logical], None
+    match name:
+        case "enum":
+            return f"VARCHAR({max(map(len, kind['symbols']), default=1)})", None
+        case "fixed":
+            return f"VARBINARY({kind['size']})", None
+        case "array" | "map" | "record":
+            return "VARCHAR", f"{name}, as JSON text"
+    column = _AVRO.get(name)
+    return column, None if column is not None else f"{name}, which is not a column here"
 
 
 def guesses_of(documents: Sequence[Mapping[str, object]]) -> list[Guess]:

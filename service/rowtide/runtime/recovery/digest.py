@@ -30,13 +30,18 @@ def plan_digests(plan: Plan) -> dict[str, str]:
         own = (model.path, model.options, model.code, _canonical(model.accepts), _canonical(model.gives))
         digests[f'model "{model.relation}"'] = _digest(own)
     for stream in plan.foreign_streams:
-        options = tuple(sorted((name, value) for name, value in stream.options if "." not in name))
+        options = tuple(sorted((name, value) for name, value in stream.options if _decides(name)))
         # Streams whose columns have no options have the digests that they had before there were any.
         columns = (tuple(sorted(stream.column_options)),) if stream.column_options else ()
         digests[f'foreign stream "{stream.name}"'] = _digest((_canonical(stream.row_type), options, *columns))
     for table in plan.foreign_tables:
         digests[f'foreign table "{table.name}"'] = _digest((_canonical(table.row_type), table.key))
     return digests
+
+
+def _decides(option: str) -> bool:
+    """Return whether an option of a stream decides what its rows are, not how a client reaches something."""
+    return "." not in option and not option.startswith("registry_")
 
 
 def dumped(digests: Mapping[str, str]) -> str:

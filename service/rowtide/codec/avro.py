@@ -1,0 +1,218 @@
+"""Avro messages to columns: with a schema that the stream names, or with Confluent's header.
+
+See docs/sql/streams.md#avro. A message with the header begins with a zero byte and the number of the schema it
+was written with, which a Schema Registry has. What the registry does not have is a rejected message; a registry
+that does not answer stops the stream, as a broker does.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import fastavro
+from fastavro.schema import SchemaParseException
+from msgspec import UNSET
+
+from rowtide.codec.avro_values import from_avro
+from rowtide.codec.contract import Decoded
+from rowtide.codec.format_options import REGISTRY_URL, SCHEMA, SCHEMA_FILE
+from rowtide.codec.json_readings import reading_of, value_at
+from rowtide.codec.options import Declared
+from rowtide.codec.rowwise import decode_each
+from rowtide.errors import Reason, RejectedRowError
+from rowtide.rows.rowop import Row
+from rowtide_connectors.errors import ConnectorError, GoneError
+from rowtide_connectors.schema_registry import RegisteredSchema, SchemaRegistry
+
+_HEADER = 5
+
+Reader = Callable[[io.BytesIO], object]
+
+
+class AvroDecoder:
+    """Decodes the Avro messages of one foreign stream; see ``codec.contract``.
+
+    Raises:
+      StatementError: there is neither a schema nor a registry, a schema is wrong, or a column cannot be read.
+    """
+
+    def __init__(self, declared: Declared) -> None:
+        self._row_type = declared.row_type
+        self._readings = [reading_of(declared, field) for field in declared.row_type]
+        self._converters = [
+            from_avro(field.type, reading)
+            for field, reading in zip(declared.row_type, self._readings, strict=True)
+        ]
+        self._schema = _schema_of(declared)
+        self._registry = registry_of(declared)
+        if self._registry is None and self._schema is None:
+            raise declared.error(
+                REGISTRY_URL,
+                "format AVRO needs a Schema Registry or a schema",
+                hint="Write OPTIONS (registry_url 'http://host:8081'), or schema_file 'order.avsc'.",
+            )
+        self._readers: dict[int, Reader] = {}
+        self._refused: dict[int, str] = {}
+        if self._registry is None:
+            schema = self._schema
+            self._plain: Reader = lambda given: fastavro.schemaless_reader(given, schema, None)
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        """Decode messages; see ``codec.contract.Decoder``.
+
+        Raises:
+          UnavailableError: the registry does not answer; nothing was decoded.
+        """
+        if self._registry is not None:
+            self._refused.clear()
+            headed = (value for value in values if value is not None and value[:1] == b"\0")
+            for number in {_number(value) for value in headed if len(value) >= _HEADER}:
+                self._learn(self._registry, number)
+        return decode_each(values, self._row_type, self._row)
+
+    def _learn(self, registry: SchemaRegistry, number: int) -> None:
+        """Ask for a schema that is not known yet; why it cannot be used is what its messages are rejected for."""
+        if number in self._readers:
+            return
+        try:
+            found = registry.by_id(number)
+            if found.kind != "AVRO":
+                self._refused[number] = f"schema {number} of the registry is {found.kind}, not AVRO"
+                return
+            self._readers[number] = _reader(parsed(found), self._schema)
+        except GoneError:
+            self._refused[number] = f"schema {number} does not exist in the registry"
+        except (SchemaParseException, ValueError, KeyError) as error:
+            self._refused[number] = f"schema {number} of the registry cannot be read: {error}"
+
+    def _row(self, value: bytes) -> Row:
+        record = self._record(value)
+        if not isinstance(record, dict):
+            raise RejectedRowError(Reason.DECODE, "the message is not a record")
+        names = {_fold(name): name for name in record}
+        return tuple(self._field(index, record, names) for index in range(len(self._row_type)))
+
+    def _record(self, value: bytes) -> object:
+        if self._registry is None:
+            return _read(self._plain, value)
+        if len(value) < _HEADER or value[:1] != b"\0":
+            shown = f"byte {value[0]}" if value else "nothing"
+            raise RejectedRowError(
+                Reason.DECODE, f"the message does not begin with the header of a registry: {shown}"
+            )
+        number = _number(value)
+        if number in self._refused:
+            raise RejectedRowError(Reason.DECODE, self._refused[number])
+        return _read(self._readers[number], value[_HEADER:])
+
+    def _field(self, index: int, record: Mapping[str, object], names: Mapping[str, str]) -> object:
+        field, reading = self._row_type[index], self._readings[index]
+        path = reading.path
+        if path is None:
+            main = field.name.lower() if field.name == field.name.upper() else field.name
+            path = (main if main in record else names.get(_fold(field.name), main),)
+        try:
+            given = value_at(record, path)
+            if given is not None and given is not UNSET:
+                return self._converters[index](given)
+            if field.nullable:
+                return None
+            raise RejectedRowError(Reason.MISSING_FIELD, "is absent" if given is UNSET else "is null")
+        except RejectedRowError as error:
+            colon = "" if error.reason is Reason.MISSING_FIELD else ":"
+            raise RejectedRowError(error.reason, f"{reading.shown}{colon} {error.message}") from error
+
+
+def registry_of(declared: Declared) -> SchemaRegistry | None:
+    """Return the registry that a stream names; None: it names none.
+
+    Raises:
+      FormatOptionError: its address is not one.
+    """
+    options = declared.options
+    urls = [each.strip() for each in options.get(REGISTRY_URL, "").split(",") if each.strip()]
+    if not urls:
+        return None
+    try:
+        return SchemaRegistry(
+            urls,
+            options.get("registry_user"),
+            options.get("registry_password"),
+            options.get("registry_ca"),
+            options.get("registry_certificate"),
+            options.get("registry_key"),
+        )
+    except ConnectorError as error:
+        raise declared.error(REGISTRY_URL, error.message, hint=error.hint) from error
+
+
+def parsed(schema: RegisteredSchema) -> Any:
+    """Return a schema as fastavro reads by it, with those that it names."""
+    return _parsed(schema, {})
+
+
+def _parsed(schema: RegisteredSchema, named: dict[str, Any]) -> Any:
+    for each in schema.references:
+        _parsed(each, named)
+    given: Any = json.loads(schema.text) if schema.text.lstrip()[:1] in '{["' else schema.text
+    name = given.get("name") if isinstance(given, dict) else None
+    full = f"{given['namespace']}.{name}" if name and given.get("namespace") and "." not in name else name
+    # Two that need the same third one have it once.
+    return given if full in named else fastavro.parse_schema(given, named_schemas=named)
+
+
+def _reader(writer: Any, reader: Any) -> Reader:
+    return lambda given: fastavro.schemaless_reader(given, writer, reader)
+
+
+def _read(reader: Reader, value: bytes) -> object:
+    given = io.BytesIO(value)
+    try:
+        record = reader(given)
+    except Exception as error:  # whatever damaged bytes do to it
+        text = str(error) or type(error).__name__
+        raise RejectedRowError(Reason.DECODE, f"the message does not fit its schema: {text[:200]}") from error
+    left = len(value) - given.tell()
+    if left:
+        raise RejectedRowError(Reason.DECODE, f"the message does not fit its schema: {left} bytes are left")
+    return record
+
+
+def _schema_of(declared: Declared) -> Any:
+    """Return the schema that a stream gives, in its text or in a file; None: neither."""
+    text, option = declared.options.get(SCHEMA), SCHEMA
+    file = declared.options.get(SCHEMA_FILE)
+    if file is not None:
+        if text is not None:
+            raise declared.error(SCHEMA_FILE, "schema is given too", hint="Give one of them.")
+        option = SCHEMA_FILE
+        try:
+            text = Path(file).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise declared.error(SCHEMA_FILE, f'"{file}" cannot be read: {error}') from error
+    if text is None:
+        return None
+    try:
+        return _parsed_text(text)
+    except (SchemaParseException, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise declared.error(
+            option, f"not an Avro schema: {error}", hint="Write it as JSON, such as in an .avsc file."
+        ) from error
+
+
+@lru_cache(maxsize=64)
+def _parsed_text(text: str) -> Any:
+    return fastavro.parse_schema(json.loads(text), named_schemas={})
+
+
+def _number(value: bytes) -> int:
+    return int.from_bytes(value[1:_HEADER], "big")
+
+
+def _fold(name: str) -> str:
+    return name.encode().lower().decode()

@@ -1,0 +1,90 @@
+"""Avro values to values of columns, one by one (docs/sql/streams.md#avro)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from uuid import UUID
+
+from rowtide.codec.json_readings import Reading
+from rowtide.codec.json_values import FromJson, NotOfTypeError, checked
+from rowtide.rows.types import Kind, Type
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY = _EPOCH.toordinal()
+
+
+def from_avro(kind: Type, reading: Reading) -> FromJson:
+    """Return the function that converts what fastavro decodes; what JSON has too is read as JSON is."""
+
+    def convert(value: object) -> object:
+        match value:
+            case bytes():
+                return of_bytes(value)
+            case float() if kind.kind is Kind.DOUBLE:
+                return value
+            case float() if kind.kind is Kind.REAL and value != value:  # noqa: PLR0124 - NaN
+                return value
+            case float():
+                return reading.convert(_finite(value))
+            case datetime():
+                return of_moment(value)
+            case date():
+                return of_date(value)
+            case time():
+                return of_time(value)
+            case UUID():
+                return reading.convert(str(value))
+            case dict() | list() if kind.is_text:
+                return reading.convert(json.dumps(value, ensure_ascii=False, default=_as_json))
+            case _:
+                return reading.convert(value)
+
+    def of_bytes(value: bytes) -> object:
+        if not kind.is_binary:
+            raise NotOfTypeError("it is bytes")
+        if kind.precision is not None and len(value) > kind.precision:
+            raise NotOfTypeError(f"it has {len(value)} bytes")
+        return value
+
+    def of_moment(value: datetime) -> object:
+        lapse = (value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH
+        if kind.kind is Kind.DATE:
+            return lapse.days
+        if kind.kind is not Kind.TIMESTAMP:
+            raise NotOfTypeError("it is a timestamp")
+        return (lapse.days * 86_400 + lapse.seconds) * 1000 + lapse.microseconds // 1000
+
+    def of_date(value: date) -> object:
+        days = value.toordinal() - _EPOCH_DAY
+        if kind.kind is Kind.TIMESTAMP:
+            return days * 86_400_000
+        if kind.kind is not Kind.DATE:
+            raise NotOfTypeError("it is a date")
+        return days
+
+    def of_time(value: time) -> object:
+        if kind.kind is not Kind.TIME:
+            raise NotOfTypeError("it is a time of day")
+        seconds = (value.hour * 60 + value.minute) * 60 + value.second
+        return seconds * 1000 + value.microsecond // 1000
+
+    return checked(kind, convert)
+
+
+def _finite(value: float) -> Decimal:
+    if value - value != 0.0:
+        raise NotOfTypeError("it is not a finite number")
+    return Decimal(repr(value))
+
+
+def _as_json(value: object) -> object:
+    match value:
+        case bytes():
+            return base64.b64encode(value).decode()
+        case datetime() | date() | time():
+            return value.isoformat()
+        case _:
+            return str(value)
