@@ -19,6 +19,7 @@ from rowtide.expr.functions.numbers.rounding import ROUNDING
 from rowtide.expr.functions.pairs import PAIRS
 from rowtide.expr.functions.text.characters import CHARACTERS
 from rowtide.expr.functions.text.codes import CODES
+from rowtide.expr.functions.text.json_text import JSON_TEXT
 from rowtide.expr.functions.text.patterns import PATTERNS
 from rowtide.expr.functions.text.separated import SEPARATED
 from rowtide.expr.functions.text.text import TEXT
@@ -42,6 +43,7 @@ _DECLARED = {
         *PATTERNS,
         *SEPARATED,
         *CODES,
+        *JSON_TEXT,
         *TIMES,
         *TIMES_AS_TEXT,
         *ROUNDING,
@@ -75,7 +77,10 @@ FUNCTIONS: Mapping[str, ScalarFunction] = _DECLARED | {
 
 
 MAY_BE_NULL = frozenset(
-    {"NULLIF", "TRY_CAST", "REGEXP_SUBSTR", "REGEXP_EXTRACT", "SUBSTRING SIMILAR", "$VALUE"}
+    {
+        *("NULLIF", "TRY_CAST", "REGEXP_SUBSTR", "REGEXP_EXTRACT", "SUBSTRING SIMILAR", "$VALUE"),
+        *("JSON_VALUE", "JSON_QUERY", "->", "->>"),
+    }
 )
 """Functions that may be NULL where no argument is."""
 

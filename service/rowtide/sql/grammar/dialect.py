@@ -69,8 +69,6 @@ _FOREIGN = {
     "&&": "AND connects conditions.",
     "=>": "Arguments have no names here: write the values in their order.",
     ":=": "= compares; there are no variables.",
-    "->": "There are no JSON operators: list the fields as columns of the stream.",
-    "->>": "There are no JSON operators: list the fields as columns of the stream.",
     "<=>": "x IS NOT DISTINCT FROM y is TRUE for two NULLs.",
     "!<": ">= is its contrary.",
     "!>": "<= is its contrary.",
@@ -116,6 +114,8 @@ class _Tokenizer(Tokenizer):
         "<=": TokenType.LTE,
         ">=": TokenType.GTE,
         "::": TokenType.DCOLON,
+        "->": TokenType.ARROW,
+        "->>": TokenType.DARROW,
         **dict.fromkeys(("<<", ">>", "~*", "!~", "!~*"), TokenType.OPERATOR),
         # Operators of other dialects: each is refused as a whole, with what is written here.
         **dict.fromkeys(_FOREIGN, TokenType.UNKNOWN),
@@ -155,6 +155,8 @@ _SYMBOLS = frozenset(
         TokenType.AMP,
         TokenType.HASH,
         TokenType.TILDE,
+        TokenType.ARROW,
+        TokenType.DARROW,
     }
 )
 _WORD = re.compile(r"[^\W\d]\w*\Z")

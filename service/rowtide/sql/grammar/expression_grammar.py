@@ -236,7 +236,7 @@ class ExpressionGrammar(TypeGrammar):
         """Read a value and the conversions after it, as in ``x::INTEGER``."""
         cursor = self.cursor
         first = cursor.current
-        found = self._primary()
+        found = self._reached()
         while cursor.accept_symbol("::"):
             if isinstance(found, StringLiteral) and self.is_wordless_interval():
                 cursor.expect("INTERVAL")
@@ -249,6 +249,20 @@ class ExpressionGrammar(TypeGrammar):
         return found
 
     # ------------------------------------------------------------ primaries
+
+    def _reached(self) -> Expression:
+        """Read a value and what is taken out of it as JSON: ``x -> 'user' ->> 'name'``."""
+        cursor = self.cursor
+        first = cursor.current
+        left = self._primary()
+        while cursor.is_symbol("->", "->>"):
+            operator = cursor.advance().text
+            negative = cursor.accept_symbol("-")
+            step = self._primary()
+            if negative:
+                step = Unary("-", step, step.place)
+            left = FunctionCall(operator, (left, step), cursor.span(first))
+        return left
 
     def _primary(self) -> Expression:
         cursor = self.cursor
@@ -461,7 +475,23 @@ class ExpressionGrammar(TypeGrammar):
                 return self._listed(token, "SUBSTRING", ("FROM", "FOR"))
             case "OVERLAY":
                 return self._listed(token, "OVERLAY", ("PLACING", "FROM", "FOR"))
+            case "JSON_VALUE":
+                return self._json_value(token)
         return self._plain_call(token, name)
+
+    def _json_value(self, token: Token) -> Expression:
+        """Read ``JSON_VALUE(x, path [RETURNING type])``: the type is what the text is cast to."""
+        cursor = self.cursor
+        args = cursor.comma_list(self.expression)
+        target = self.type() if cursor.accept("RETURNING") else None
+        if cursor.is_word("NULL", "ON") or cursor.is_word("ERROR", "ON") or cursor.is_word("DEFAULT"):
+            raise cursor.unsupported(
+                "ON EMPTY and ON ERROR are",
+                hint="What is not there is NULL: write COALESCE(JSON_VALUE(..), ..).",
+            )
+        cursor.expect_symbol(")")
+        value = FunctionCall("JSON_VALUE", args, cursor.span(token))
+        return value if target is None else Cast(value, target, cursor.span(token))
 
     def _plain_call(self, token: Token, name: Name) -> FunctionCall:
         """Read the arguments of ``name`` and what may follow an aggregate."""

@@ -11,7 +11,8 @@ _LOOK_UP = "rowtide explain shows what a file defines, and how it runs."
 _WINDOW = "GROUP BY TUMBLE(ROWTIME, INTERVAL '1' MINUTE), or HOP or SESSION, makes windows."
 _OPTIONS = "CREATE FOREIGN STREAM name (..) SERVER name OPTIONS (topic 'name', format 'JSON') reads a topic."
 _REGULAR = "x ~ 'expression' or REGEXP_LIKE(x, 'expression') says whether it matches."
-_JSON = "There are no JSON functions: list the fields as columns of the stream."
+_JSON = "JSON_VALUE(x, '$.name') and x ->> 'name' read a value, JSON_QUERY(x, '$.name') an object or array."
+_NO_JSON = "Rowtide reads JSON and does not write it: CONCAT puts text together."
 _ARRAYS = "There are no arrays: LISTAGG(x, ', ') puts values together as text."
 _RANDOM = (
     "There are no random values: results depend on the data alone. MD5(x) of a key of the row spreads rows."
@@ -131,7 +132,7 @@ _WANTED: Mapping[tuple[str, str], str] = {
     ): "QUALIFY ROW_NUMBER() OVER (PARTITION BY x ORDER BY ROWTIME) = 1 keeps the first row of each x.",
     ('"AS"', ","): "It is written CAST(x AS type).",
     ('")"', "AS"): "TRY_CAST(x AS type) gives NULL where a value does not fit; other functions take commas.",
-    ('")"', "VALUE"): _JSON,
+    ('")"', "VALUE"): _NO_JSON,
     ("the end of the statement", "CROSS"): _AT["APPLY"],
 }
 """Hints by what was wanted, or a part of it, and the word or sign that stands there ('' for any)."""
@@ -164,12 +165,8 @@ FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(
         ("RANDOM", "RAND", "RAND_INTEGER", "UUID", "GEN_RANDOM_UUID", "NEWID", "RANDOMBLOB"), _RANDOM
     ),
-    **dict.fromkeys(
-        ("JSON_VALUE", "JSON_QUERY", "JSON_EXISTS", "JSON_OBJECT", "JSON_EXTRACT", "EXTRACTJSONFIELD"), _JSON
-    ),
-    **dict.fromkeys(
-        ("GET_JSON_OBJECT", "JSON_EXTRACT_PATH_TEXT", "TO_JSON", "JSON_ARRAYAGG", "JSON_AGG"), _JSON
-    ),
+    **dict.fromkeys(("JSON_EXTRACT", "EXTRACTJSONFIELD", "GET_JSON_OBJECT", "JSON_EXTRACT_PATH_TEXT"), _JSON),
+    **dict.fromkeys(("JSON_OBJECT", "TO_JSON", "JSON_ARRAYAGG", "JSON_AGG"), _NO_JSON),
     "ISNULL": "COALESCE(x, y) gives y where x is NULL; x IS NULL asks whether it is.",
     "ZEROIFNULL": "Write COALESCE(x, 0).",
     "NULLIFZERO": "Write NULLIF(x, 0).",

@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from rowtide.errors import RejectedRowError, SourceSpan, StatementError
+from rowtide.expr.functions.text.json_text import JSON_PATHS
 from rowtide.expr.functions.text.patterns import pattern_error
 from rowtide.expr.functions.times.time_formats import FormatError
 from rowtide.expr.functions.times.times import UNITS
 from rowtide.expr.functions.times.times_as_text import FORMATS
+from rowtide.expr.json_path import JsonPathError, parse_path
 from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import Call, Expr, Literal
 from rowtide.rows.types import BOOLEAN, DATE, TIME, TIMESTAMP, VARCHAR, Type
@@ -277,6 +279,13 @@ def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> No
     Raises:
       StatementError: it is none.
     """
+    if name in JSON_PATHS and len(args) == 2:
+        path = args[1]
+        if isinstance(path, Literal) and isinstance(path.value, str):
+            try:
+                parse_path(path.value)
+            except JsonPathError as error:
+                raise StatementError(str(error), place=syntax.args[1].place, hint=error.hint) from error
     if name.startswith("REGEXP_") and len(args) > 1:
         pattern = args[1]
         why = (

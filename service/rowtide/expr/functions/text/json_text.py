@@ -1,0 +1,122 @@
+"""JSON in columns of text: JSON_VALUE, JSON_QUERY, JSON_EXISTS, ``->`` and ``->>`` (docs/sql/expressions.md#json).
+
+A path names one place of the value. What is not there is NULL; text that is not JSON rejects the row. Values are
+given as the text has them: 1.50 stays 1.50.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from rowtide.expr.functions.function import ScalarFunction, mismatch, strict
+from rowtide.expr.functions.rejections import undefined
+from rowtide.expr.functions.shapes import always, as_long_as_first, declared, no_columns
+from rowtide.expr.json_path import JsonPathError, JsonSteps, parse_path
+from rowtide.rows.types import BOOLEAN, Type
+
+_whole = msgspec.json.Decoder(msgspec.Raw).decode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_string = msgspec.json.Decoder(str).decode
+
+
+def _steps(name: str, args: tuple[object, ...]) -> JsonSteps:
+    try:
+        return parse_path(str(args[1]))
+    except JsonPathError as error:
+        raise undefined(name, args, str(error)) from error
+
+
+def _at(given: bytes, steps: JsonSteps) -> bytes | None:
+    """Return the JSON at a place; None: nothing is there."""
+    found: bytes | None = given
+    for step in steps:
+        if found is None:
+            return None
+        below: msgspec.Raw | None = None
+        if isinstance(step, str) and found[:1] == b"{":
+            below = _members(found).get(step)
+        elif isinstance(step, int) and found[:1] == b"[":
+            elements = _elements(found)
+            below = elements[step] if -len(elements) <= step < len(elements) else None
+        found = None if below is None else bytes(below)
+    return found
+
+
+def _text(name: str, args: tuple[object, ...], found: bytes) -> str | None:
+    """Return JSON as text: a string without its quotes, null as NULL."""
+    if found == b"null":
+        return None
+    try:
+        text = _string(found) if found[:1] == b'"' else found.decode()
+    except msgspec.DecodeError:
+        raise undefined(name, args, "the text is not JSON") from None
+    if "\0" in text:
+        raise undefined(name, args, "the value has a NUL character")
+    return text
+
+
+def _found(name: str, args: tuple[object, ...], steps: JsonSteps) -> bytes | None:
+    """Return the JSON at a place of a function's first argument; None: nothing is there.
+
+    Raises:
+      RejectedRowError: the argument is not JSON.
+    """
+    try:
+        return _at(bytes(_whole(str(args[0]).encode())), steps)
+    except RecursionError:
+        raise undefined(name, args, "JSON is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeError):
+        raise undefined(name, args, "the text is not JSON") from None
+
+
+def _value(text: str, path: str) -> str | None:
+    args = (text, path)
+    found = _found("JSON_VALUE", args, _steps("JSON_VALUE", args))
+    return None if found is None or found[:1] in b"{[" else _text("JSON_VALUE", args, found)
+
+
+def _query(text: str, path: str) -> str | None:
+    args = (text, path)
+    found = _found("JSON_QUERY", args, _steps("JSON_QUERY", args))
+    return None if found is None or found[:1] not in b"{[" else found.decode()
+
+
+def _exists(text: str, path: str) -> bool:
+    args = (text, path)
+    return _found("JSON_EXISTS", args, _steps("JSON_EXISTS", args)) is not None
+
+
+def _arrow(text: str, step: str | int) -> str | None:
+    found = _found("->", (text, step), (step,))
+    return None if found is None else found.decode()
+
+
+def _arrow_text(text: str, step: str | int) -> str | None:
+    args = (text, step)
+    found = _found("->>", args, (step,))
+    return None if found is None else _text("->>", args, found)
+
+
+def _member(name: str, row: Callable[[str, str | int], str | None]) -> ScalarFunction:
+    def resolve(args: Sequence[Type]) -> Type:
+        if len(args) != 2 or not args[0].is_text or not (args[1].is_text or args[1].is_integer):
+            hint = "Write x -> 'name' for a member, x -> 0 for an element; x is JSON as text."
+            raise mismatch(name, args, hint=hint)
+        return as_long_as_first(args)
+
+    return strict(name, resolve, lambda signature: row, no_columns)
+
+
+JSON_TEXT: Sequence[ScalarFunction] = (
+    declared("JSON_VALUE", "tt", as_long_as_first, _value),
+    declared("JSON_QUERY", "tt", as_long_as_first, _query),
+    declared("JSON_EXISTS", "tt", always(BOOLEAN), _exists),
+    _member("->", _arrow),
+    _member("->>", _arrow_text),
+)
+"""The functions of JSON as text."""
+JSON_PATHS = frozenset({"JSON_VALUE", "JSON_QUERY", "JSON_EXISTS"})
+"""Functions whose second argument is a path."""
