@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,14 @@ from msgspec import UNSET
 
 from rowtide.codec.avro_values import from_avro
 from rowtide.codec.contract import Decoded
-from rowtide.codec.format_options import REGISTRY_URL, SCHEMA, SCHEMA_FILE
+from rowtide.codec.format_options import KEY_FORMAT, REGISTRY_URL, SCHEMA, SCHEMA_FILE
 from rowtide.codec.json_readings import reading_of, value_at
 from rowtide.codec.options import Declared
 from rowtide.codec.rowwise import decode_each
 from rowtide.errors import Reason, RejectedRowError
+from rowtide.expr.json_path import JsonSteps
 from rowtide.rows.rowop import Row
+from rowtide.rows.types import RowType
 from rowtide_connectors.errors import ConnectorError, GoneError
 from rowtide_connectors.schema_registry import RegisteredSchema, SchemaRegistry
 
@@ -34,46 +36,48 @@ _HEADER = 5
 Reader = Callable[[io.BytesIO], object]
 
 
-class AvroDecoder:
-    """Decodes the Avro messages of one foreign stream; see ``codec.contract``.
+class AvroRecords:
+    """Reads records of messages by a schema of the stream, or by those of a registry.
+
+    ``of_keys``: the schema of the stream is not that of the keys of messages, which have the registry's header.
 
     Raises:
-      StatementError: there is neither a schema nor a registry, a schema is wrong, or a column cannot be read.
+      FormatOptionError: there is neither a schema nor a registry, or a schema is wrong.
     """
 
-    def __init__(self, declared: Declared) -> None:
-        self._row_type = declared.row_type
-        self._readings = [reading_of(declared, field) for field in declared.row_type]
-        self._converters = [
-            from_avro(field.type, reading)
-            for field, reading in zip(declared.row_type, self._readings, strict=True)
-        ]
-        self._schema = _schema_of(declared)
+    def __init__(self, declared: Declared, *, of_keys: bool = False) -> None:
+        self._schema = None if of_keys else _schema_of(declared)
         self._registry = registry_of(declared)
+        if self._registry is None and of_keys:
+            raise declared.error(
+                KEY_FORMAT,
+                "AVRO needs a Schema Registry for the keys of messages",
+                hint="Write registry_url 'http://host:8081', or key_format 'JSON' or 'TEXT'.",
+            )
         if self._registry is None and self._schema is None:
             raise declared.error(
                 REGISTRY_URL,
-                "format AVRO needs a Schema Registry or a schema",
+                "Avro needs a Schema Registry or a schema",
                 hint="Write OPTIONS (registry_url 'http://host:8081'), or schema_file 'order.avsc'.",
             )
         self._readers: dict[int, Reader] = {}
         self._refused: dict[int, str] = {}
         if self._registry is None:
-            schema = self._schema
+            schema: Any = self._schema
             self._plain: Reader = lambda given: fastavro.schemaless_reader(given, schema, None)
 
-    def decode(self, values: Sequence[bytes | None]) -> Decoded:
-        """Decode messages; see ``codec.contract.Decoder``.
+    def prepare(self, values: Iterable[bytes | None]) -> None:
+        """Ask for the schemas of messages that are to be read.
 
         Raises:
-          UnavailableError: the registry does not answer; nothing was decoded.
+          UnavailableError: the registry does not answer.
         """
-        if self._registry is not None:
-            self._refused.clear()
-            headed = (value for value in values if value is not None and value[:1] == b"\0")
-            for number in {_number(value) for value in headed if len(value) >= _HEADER}:
-                self._learn(self._registry, number)
-        return decode_each(values, self._row_type, self._row)
+        if self._registry is None:
+            return
+        self._refused.clear()
+        headed = (value for value in values if value is not None and value[:1] == b"\0")
+        for number in {_number(value) for value in headed if len(value) >= _HEADER}:
+            self._learn(self._registry, number)
 
     def _learn(self, registry: SchemaRegistry, number: int) -> None:
         """Ask for a schema that is not known yet; why it cannot be used is what its messages are rejected for."""
@@ -90,14 +94,12 @@ class AvroDecoder:
         except (SchemaParseException, ValueError, KeyError) as error:
             self._refused[number] = f"schema {number} of the registry cannot be read: {error}"
 
-    def _row(self, value: bytes) -> Row:
-        record = self._record(value)
-        if not isinstance(record, dict):
-            raise RejectedRowError(Reason.DECODE, "the message is not a record")
-        names = {_fold(name): name for name in record}
-        return tuple(self._field(index, record, names) for index in range(len(self._row_type)))
+    def read(self, value: bytes) -> object:
+        """Return the value of a message.
 
-    def _record(self, value: bytes) -> object:
+        Raises:
+          RejectedRowError: DECODE, it is not such a message.
+        """
         if self._registry is None:
             return _read(self._plain, value)
         if len(value) < _HEADER or value[:1] != b"\0":
@@ -110,14 +112,50 @@ class AvroDecoder:
             raise RejectedRowError(Reason.DECODE, self._refused[number])
         return _read(self._readers[number], value[_HEADER:])
 
+
+class RecordRows:
+    """Makes rows of records, as fastavro gives them.
+
+    Raises:
+      StatementError: a column cannot be read.
+    """
+
+    def __init__(self, declared: Declared, row_type: RowType) -> None:
+        self._row_type = row_type
+        self._readings = [reading_of(declared, field) for field in row_type]
+        self._converters = [
+            from_avro(field.type, reading) for field, reading in zip(row_type, self._readings, strict=True)
+        ]
+
+    def row(self, record: object, kept: Container[int] = ()) -> Row:
+        """Return the row of a record; the columns ``kept`` are NULL.
+
+        Raises:
+          RejectedRowError: DECODE, TYPE or MISSING_FIELD.
+        """
+        if not isinstance(record, dict):
+            raise RejectedRowError(Reason.DECODE, "the message is not a record")
+        names = {_fold(name): name for name in record}
+        return tuple(
+            None if index in kept else self._field(index, record, names)
+            for index in range(len(self._row_type))
+        )
+
+    def path_of(self, index: int, record: Mapping[str, object]) -> JsonSteps:
+        """Return where a record has the value of a column."""
+        return self._path(index, record, {_fold(name): name for name in record})
+
+    def _path(self, index: int, record: Mapping[str, object], names: Mapping[str, str]) -> JsonSteps:
+        field, path = self._row_type[index], self._readings[index].path
+        if path is not None:
+            return path
+        main = field.name.lower() if field.name == field.name.upper() else field.name
+        return (main if main in record else names.get(_fold(field.name), main),)
+
     def _field(self, index: int, record: Mapping[str, object], names: Mapping[str, str]) -> object:
         field, reading = self._row_type[index], self._readings[index]
-        path = reading.path
-        if path is None:
-            main = field.name.lower() if field.name == field.name.upper() else field.name
-            path = (main if main in record else names.get(_fold(field.name), main),)
         try:
-            given = value_at(record, path)
+            given = value_at(record, self._path(index, record, names))
             if given is not None and given is not UNSET:
                 return self._converters[index](given)
             if field.nullable:
@@ -126,6 +164,28 @@ class AvroDecoder:
         except RejectedRowError as error:
             colon = "" if error.reason is Reason.MISSING_FIELD else ":"
             raise RejectedRowError(error.reason, f"{reading.shown}{colon} {error.message}") from error
+
+
+class AvroDecoder:
+    """Decodes the Avro messages of one foreign stream; see ``codec.contract``.
+
+    Raises:
+      StatementError: there is neither a schema nor a registry, a schema is wrong, or a column cannot be read.
+    """
+
+    def __init__(self, declared: Declared) -> None:
+        self._row_type = declared.row_type
+        self._rows = RecordRows(declared, declared.row_type)
+        self._records = AvroRecords(declared)
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        """Decode messages; see ``codec.contract.Decoder``.
+
+        Raises:
+          UnavailableError: the registry does not answer; nothing was decoded.
+        """
+        self._records.prepare(values)
+        return decode_each(values, self._row_type, lambda value: self._rows.row(self._records.read(value)))
 
 
 def registry_of(declared: Declared) -> SchemaRegistry | None:

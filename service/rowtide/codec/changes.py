@@ -6,7 +6,7 @@ See docs/sql/tables.md#tables-that-a-topic-fills.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
@@ -94,11 +94,11 @@ class KeyReader:
       FormatOptionError: ``key_format`` does not exist, or does not fit the key.
     """
 
-    def __init__(self, declared: Declared) -> None:
+    def __init__(self, declared: Declared, default: str = "JSON") -> None:
         self._type = key_type(declared)
-        form = declared.options.get(KEY_FORMAT, "JSON").upper()
-        if form not in ("JSON", "TEXT"):
-            raise declared.error(KEY_FORMAT, f'"{form}" is neither JSON nor TEXT')
+        form = declared.options.get(KEY_FORMAT, default).upper()
+        if form not in ("JSON", "TEXT", "AVRO"):
+            raise declared.error(KEY_FORMAT, f'"{form}" is neither JSON, TEXT nor AVRO')
         if form == "TEXT" and len(self._type) > 1:
             raise declared.error(
                 KEY_FORMAT,
@@ -109,6 +109,9 @@ class KeyReader:
         if form == "TEXT":
             self._convert = text_converter(self._type[0].name, self._type[0].type)
         self._json = JsonDecoder(declared.relation, self._type)
+        self._avro: Callable[[Sequence[bytes]], Decoded] | None = None
+        if form == "AVRO":
+            self._avro = _avro_keys(declared, self._type)
 
     def delete(self, gathered: Gathered, places: Sequence[int], keys: Sequence[bytes | None]) -> None:
         """Add the DELETEs that messages at ``places`` with these keys mean."""
@@ -118,7 +121,9 @@ class KeyReader:
                 gathered.reject(at, Reason.TOMBSTONE, "the message has neither a value nor a key")
         if not there:
             return
-        if self._convert is not None:
+        if self._avro is not None:
+            decoded = self._avro([key for _, key in there])
+        elif self._convert is not None:
             decoded = decode_each([key for _, key in there], self._type, self._row)
         else:
             decoded = self._json.decode([self._object(key) for _, key in there])
@@ -146,6 +151,26 @@ class KeyReader:
         return given
 
 
+def _avro_keys(declared: Declared, row_type: RowType) -> Callable[[Sequence[bytes]], Decoded]:
+    """Return the decoder of keys in Avro: records with the columns of the key, or the value of the only one."""
+    from rowtide.codec.avro import AvroRecords, RecordRows
+
+    records = AvroRecords(declared, of_keys=True)
+    rows = RecordRows(replace(declared, columns={}), row_type)
+
+    def row(key: bytes) -> Row:
+        found = records.read(key)
+        if len(row_type) == 1 and not isinstance(found, dict):
+            found = {row_type[0].name: found}
+        return rows.row(found)
+
+    def decode(keys: Sequence[bytes]) -> Decoded:
+        records.prepare(keys)
+        return decode_each(keys, row_type, row)
+
+    return decode
+
+
 class _Wrapper(msgspec.Struct):
     """The object in which Kafka Connect writes a value with its schema."""
 
@@ -159,10 +184,10 @@ _decode_wrapper = msgspec.json.Decoder(_Wrapper).decode
 class UpsertDecoder:
     """Decodes messages each of which is the whole row of its key now, or, without a value, deletes it."""
 
-    def __init__(self, declared: Declared, rows: Decoder) -> None:
+    def __init__(self, declared: Declared, rows: Decoder, key_format: str = "JSON") -> None:
         self._declared = declared
         self._rows = rows
-        self._keys = KeyReader(declared)
+        self._keys = KeyReader(declared, key_format)
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode messages without keys; see ``codec.contract.Decoder``."""

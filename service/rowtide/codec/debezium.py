@@ -35,6 +35,37 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
+def not_applied(op: object) -> str | None:
+    """Return why a change of this ``op`` is not applied to a table; None: it is."""
+    if op in ("c", "u", "r", "d"):
+        return None
+    if op is None:
+        return 'the message is not a Debezium envelope: it has no "op"'
+    if op == "t":
+        return (
+            'op "t": TRUNCATE is not applied, as its place among the changes of other partitions is not known'
+        )
+    return f'op "{str(op)[:20]}" is not one of c, u, r, d'
+
+
+def check_table(declared: Declared, format_name: str) -> None:
+    """See that what is declared is a table that was planned for changes that leave columns as they are.
+
+    Raises:
+      StatementError: it is not.
+    """
+    if not declared.key:
+        raise StatementError(
+            f'format "{format_name}" of foreign stream "{declared.relation}": its messages are changes of a table',
+            hint="Declare it as CREATE TABLE .. (.., PRIMARY KEY (..)) SERVER ..",
+        )
+    if not declared.patched:
+        raise StatementError(
+            f'format "{format_name}" of table "{declared.relation}" is set in the configuration',
+            hint=f"Write OPTIONS (format '{format_name}') in the statement: the plan of the table depends on it.",
+        )
+
+
 class DebeziumJsonDecoder:
     """Decodes the changes of one table; see ``codec.contract.ChangeDecoder``.
 
@@ -43,16 +74,7 @@ class DebeziumJsonDecoder:
     """
 
     def __init__(self, declared: Declared) -> None:
-        if not declared.key:
-            raise StatementError(
-                f'format "DEBEZIUM_JSON" of foreign stream "{declared.relation}": its messages are changes of a table',
-                hint="Declare it as CREATE TABLE .. (.., PRIMARY KEY (..)) SERVER ..",
-            )
-        if not declared.patched:
-            raise StatementError(
-                f'format "DEBEZIUM_JSON" of table "{declared.relation}" is set in the configuration',
-                hint="Write OPTIONS (format 'DEBEZIUM_JSON') in the statement: the plan of the table depends on it.",
-            )
+        check_table(declared, "DEBEZIUM_JSON")
         self._declared = declared
         self._rows = self._decoder(declared.row_type)
         self._before = self._decoder(key_type(declared))
@@ -100,14 +122,9 @@ class DebeziumJsonDecoder:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             gathered.reject(at, Reason.DECODE, f"the message is not a Debezium envelope: {error}")
             return None
-        if found.op in ("c", "u", "r", "d"):
+        why = not_applied(found.op)
+        if why is None:
             return found
-        if found.op is None:
-            why = 'the message is not a Debezium envelope: it has no "op"'
-        elif found.op == "t":
-            why = 'op "t": TRUNCATE is not applied, as its place among the changes of other partitions is not known'
-        else:
-            why = f'op "{found.op[:20]}" is not one of c, u, r, d'
         gathered.reject(at, Reason.DECODE, why)
         return None
 

@@ -28,19 +28,21 @@ JSON_OPTIONS = (KEY_OPTION, *COLUMN_OPTIONS)
 
 UNAVAILABLE = "unavailable_value"
 UNAVAILABLE_VALUE = "__debezium_unavailable_value"
-DEBEZIUM_OPTIONS = (
-    KEY_OPTION,
-    FormatOption(
-        UNAVAILABLE,
-        "the connector's unavailable.value.placeholder: what stands for a value that stays as it is",
-        default=UNAVAILABLE_VALUE,
-    ),
-    *COLUMN_OPTIONS,
+UNAVAILABLE_OPTION = FormatOption(
+    UNAVAILABLE,
+    "the connector's unavailable.value.placeholder: what stands for a value that stays as it is",
+    default=UNAVAILABLE_VALUE,
 )
+DEBEZIUM_OPTIONS = (KEY_OPTION, UNAVAILABLE_OPTION, *COLUMN_OPTIONS)
 
 REGISTRY_URL, SCHEMA, SCHEMA_FILE = "registry_url", "schema", "schema_file"
+AVRO_KEY_OPTION = FormatOption(
+    KEY_FORMAT,
+    "of a table: how keys of messages are written: AVRO, with the registry's header, JSON or TEXT",
+    default="AVRO",
+)
 AVRO_OPTIONS = (
-    KEY_OPTION,
+    AVRO_KEY_OPTION,
     FormatOption(
         REGISTRY_URL,
         "the Schema Registry, such as http://host:8081, or several between commas; messages have its header",
@@ -56,3 +58,4 @@ AVRO_OPTIONS = (
     FormatOption(SCHEMA_FILE, "a file with this schema"),
     *COLUMN_OPTIONS,
 )
+DEBEZIUM_AVRO_OPTIONS = (*AVRO_OPTIONS, UNAVAILABLE_OPTION)

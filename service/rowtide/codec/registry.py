@@ -9,7 +9,7 @@ from rowtide.codec.changes import UpsertDecoder
 from rowtide.codec.contract import Decoder
 from rowtide.codec.csv import CsvDecoder
 from rowtide.codec.debezium import DebeziumJsonDecoder
-from rowtide.codec.format_options import AVRO_OPTIONS, DEBEZIUM_OPTIONS, JSON_OPTIONS
+from rowtide.codec.format_options import AVRO_OPTIONS, DEBEZIUM_AVRO_OPTIONS, DEBEZIUM_OPTIONS, JSON_OPTIONS
 from rowtide.codec.json import JsonDecoder
 from rowtide.codec.options import Declared, FormatOption, check_options_taken
 from rowtide.codec.raw import RawDecoder
@@ -31,7 +31,13 @@ def _avro(declared: Declared) -> Decoder:
     from rowtide.codec.avro import AvroDecoder
 
     decoder = AvroDecoder(declared)
-    return UpsertDecoder(declared, decoder) if declared.key else decoder
+    return UpsertDecoder(declared, decoder, "AVRO") if declared.key else decoder
+
+
+def _debezium_avro(declared: Declared) -> Decoder:
+    from rowtide.codec.debezium_avro import DebeziumAvroDecoder
+
+    return DebeziumAvroDecoder(declared)
 
 
 def _csv(declared: Declared) -> Decoder:
@@ -64,6 +70,7 @@ FORMATS: dict[str, Format] = {
     "JSON": Format(_json, JSON_OPTIONS),
     "DEBEZIUM_JSON": Format(_debezium_json, DEBEZIUM_OPTIONS),
     "AVRO": Format(_avro, AVRO_OPTIONS),
+    "DEBEZIUM_AVRO": Format(_debezium_avro, DEBEZIUM_AVRO_OPTIONS),
     "CSV": Format(_csv),
     "RAW": Format(_raw),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,8 +13,12 @@ from rowtide.rows.column import Column
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
 
+_Given = TypeVar("_Given")
 
-def decode_each(values: Sequence[bytes | None], row_type: RowType, decode: Callable[[bytes], Row]) -> Decoded:
+
+def decode_each(
+    values: Sequence[_Given | None], row_type: RowType, decode: Callable[[_Given], Row]
+) -> Decoded:
     """Decode messages with ``decode``, which raises RejectedRowError for one that does not fit.
 
     A message for which it raises anything else is rejected too (DECODE).

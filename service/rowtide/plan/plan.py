@@ -22,7 +22,7 @@ ColumnOptions = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 """Options of columns, by the column's name; columns without options are left out."""
 
 
-PATCHING_FORMATS = ("DEBEZIUM_JSON",)
+PATCHING_FORMATS = ("DEBEZIUM_JSON", "DEBEZIUM_AVRO")
 """Formats whose messages may leave columns of a row as they are."""
 KEPT = Field("$KEPT", Type(Kind.VARCHAR))
 """Behind the columns of such a row: the numbers of the columns that stay as they are, between commas."""
