@@ -97,8 +97,10 @@ class KeyReader:
     def __init__(self, declared: Declared, default: str = "JSON") -> None:
         self._type = key_type(declared)
         form = declared.options.get(KEY_FORMAT, default).upper()
-        if form not in ("JSON", "TEXT", "AVRO"):
-            raise declared.error(KEY_FORMAT, f'"{form}" is neither JSON, TEXT nor AVRO')
+        forms = ("AVRO", "JSON", "TEXT") if default == "AVRO" else ("JSON", "TEXT")
+        if form not in forms:
+            hint = f"Keys of messages of this format are {' or '.join(forms)}."
+            raise declared.error(KEY_FORMAT, f'"{form}" is not supported', hint=hint)
         if form == "TEXT" and len(self._type) > 1:
             raise declared.error(
                 KEY_FORMAT,

@@ -207,7 +207,7 @@ def test_tables_are_what_their_topics_say(tmp_path: Path, seed: int) -> None:
         ),
         (
             "CREATE TABLE t (a INTEGER PRIMARY KEY) SERVER k OPTIONS (key_format 'AVRO');",
-            "neither JSON nor TEXT",
+            'option "key_format" of table "T": "AVRO" is not supported',
         ),
         (
             "CREATE TABLE t (a INTEGER PRIMARY KEY) SERVER k OPTIONS (unavailable_value 'x');",
