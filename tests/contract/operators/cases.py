@@ -29,6 +29,7 @@ from contract.operators.over_cases import overs, overs_abreast
 from contract.operators.table_join_model import table_joins
 from contract.operators.top_changes_model import top_changes
 from rowtide.expr.aggregates import AGGREGATES
+from rowtide.expr.functions.pairs import NUMBER_PAIR
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.operators.contract import OperatorSite
 from rowtide.plan import nodes
@@ -211,7 +212,7 @@ ARGUMENTS |= dict.fromkeys(TRUTHS, (BOOLEAN,))
 ARGUMENTS |= dict.fromkeys(("LISTAGG", "SORTED_LISTAGG"), (VARCHAR,))
 ARGUMENTS |= dict.fromkeys(("MEDIAN", "PERCENTILE_CONT"), ARGUMENTS["AVG"])
 ARGUMENTS |= {
-    name: tuple(of for of in ARGUMENTS["MIN"] if each.result(of) is not None)
+    name: tuple(of for of in (*ARGUMENTS["MIN"], NUMBER_PAIR) if each.result(of) is not None)
     for name, each in AGGREGATES.items()
     if each.in_groups and name not in ARGUMENTS
 }

@@ -19,6 +19,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from contract.operators.model import later
+from rowtide.expr.functions.pairs import NUMBER_PAIR, numbers
 from rowtide.operators.contract import OperatorSite, State
 from rowtide.plan.nodes import Node
 from rowtide.rows.column import Column
@@ -53,6 +54,7 @@ POOLS: dict[Type, tuple[Any, ...]] = {
     WIDEST: tuple(map(Decimal, ("0", "-1", "3", "9" * 31, "9" * 32, "9" * 38))),
     VARCHAR: ("", "a", "ab", "\0", "ä", "日本", "a" * 40),
     VARBINARY: (b"", b"\0", b"a", b"\xff\xfe"),
+    NUMBER_PAIR: tuple(numbers(y, x) for y, x in ((0.0, 1.0), (2.5, -1.0), (1e300, 1e-300), (2.5, 3.0))),
     DATE: (0, -1, 19_000, 2**31 - 1),
     TIMESTAMP: (0, -1, 5, 1_700_000_000_000),
 }

@@ -156,6 +156,7 @@ def exact(value: Fraction, kind: Type) -> Decimal:
 
 EPOCH = datetime(1970, 1, 1)
 UNITS_MS = {
+    CalendarUnit.MILLISECOND: 1,
     CalendarUnit.SECOND: 1_000,
     CalendarUnit.MINUTE: 60 * 1_000,
     CalendarUnit.HOUR: 60 * 60 * 1_000,

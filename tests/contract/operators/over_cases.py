@@ -20,6 +20,7 @@ from contract.operators.inputs import (
 )
 from rowtide.errors import SourceSpan
 from rowtide.expr.aggregates import AGGREGATES, Family
+from rowtide.expr.functions.pairs import NUMBER_PAIR
 from rowtide.expr.tree import FieldRef
 from rowtide.operators.contract import OperatorSite
 from rowtide.plan.frames import CURRENT_ROW, UNBOUNDED_PRECEDING, Edge, EdgeUnit, Frame, WindowCall
@@ -42,7 +43,7 @@ VALUES: dict[str, tuple[Type, ...]] = {
     "BOOL_OR": (BOOLEAN,),
 }
 VALUES |= {
-    name: tuple(of for of in ANY if each.result(of) is not None)
+    name: tuple(of for of in (*ANY, NUMBER_PAIR) if each.result(of) is not None)
     for name, each in AGGREGATES.items()
     if each.family is Family.VALUES
     and each.over_windows

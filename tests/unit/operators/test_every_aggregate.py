@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.aggregates import AGGREGATES, OF_GROUPS, SPELLED, Aggregate, Calling, Family, FrameShape
-from rowtide.expr.functions.pairs import PAIR, by, numbers
+from rowtide.expr.functions.pairs import NUMBER_PAIR, PAIR, by, numbers
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.changes import change_functions, changed_groups, running_aggregates
 from rowtide.operators.group import aggregates, value_functions
@@ -32,13 +32,12 @@ from rowtide.rows.types import (
     TIMESTAMP,
     VARCHAR,
     Field,
-    Kind,
     RowType,
     Type,
     decimal,
 )
 
-TYPES = (BIGINT, DOUBLE, decimal(8, 2), decimal(38, 2), BOOLEAN, VARCHAR, TIMESTAMP, Type(Kind.VARBINARY))
+TYPES = (BIGINT, DOUBLE, decimal(8, 2), decimal(38, 2), BOOLEAN, VARCHAR, TIMESTAMP, PAIR, NUMBER_PAIR)
 VALUES: dict[Type, st.SearchStrategy[Any]] = {
     BIGINT: st.integers(-3, 3),
     DOUBLE: st.sampled_from((-1.5, 0.0, 0.25, 3.0)),
@@ -138,7 +137,8 @@ def test_names_are_of_one_aggregate() -> None:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_every_form_gives_what_is_declared(aggregate: Aggregate, data: st.DataObject) -> None:
-    kinds = [PAIR] if aggregate.pair_of else [each for each in VALUES if aggregate.result(each) is not None]
+    pair = NUMBER_PAIR if aggregate.pair_of == "$NUMBERS" else PAIR
+    kinds = [pair] if aggregate.pair_of else [each for each in VALUES if aggregate.result(each) is not None]
     of = data.draw(st.sampled_from(kinds))
     some = OF_PAIRS[aggregate.pair_of] if aggregate.pair_of else VALUES[of]
     distinct = aggregate.distinct_matters and data.draw(st.booleans())

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from rowtide.expr.aggregates.aggregate import Aggregate, Calling
-from rowtide.expr.functions.pairs import numbers_of
+from rowtide.expr.functions.pairs import NUMBER_PAIR, numbers_of
 from rowtide.rows.types import DOUBLE, Type
 
 
@@ -95,7 +95,7 @@ _FORMULAS: dict[str, tuple[str, Callable[[_Spread], Fraction | None]]] = {
 
 
 def _double_of_pairs(argument: Type | None) -> Type | None:
-    return DOUBLE if argument is not None and argument.is_binary else None
+    return DOUBLE if argument == NUMBER_PAIR else None
 
 
 def regression(name: str, sums: PairSums) -> float | None:

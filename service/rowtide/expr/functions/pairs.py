@@ -32,6 +32,9 @@ from rowtide.rows.tray import Tray
 from rowtide.rows.types import DOUBLE, Kind, Type
 
 PAIR = Type(Kind.VARBINARY)
+"""The type of a pair of $BY."""
+NUMBER_PAIR = Type(Kind.VARBINARY, 16)
+"""The type of a pair of $NUMBERS."""
 _LENGTH = struct.Struct(">I")
 _DOUBLES = struct.Struct(">dd")
 _WHOLE_BYTES = 17
@@ -165,7 +168,7 @@ def _numbers() -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 2 or not all(arg.is_numeric for arg in args):
             raise mismatch("$NUMBERS", args)
-        return PAIR
+        return NUMBER_PAIR
 
     def operands(args: Sequence[Type], result: Type) -> Sequence[Type]:
         del result
