@@ -169,6 +169,30 @@ def test_a_query_with_too_many_rows_ends_after_as_many_as_are_allowed(tmp_path: 
         assert len(service.query("SELECT acct FROM t WHERE amount < 10")) == 12
 
 
+def doubled(levels: int) -> str:
+    """Return a query that joins the same thing with itself again and again: twice the steps with each level."""
+    parts = ["a0 AS (SELECT acct AS s FROM t)"]
+    parts += [
+        f"a{level} AS (SELECT x.s FROM a{level - 1} x JOIN a{level - 1} y ON x.s = y.s)"
+        for level in range(1, levels + 1)
+    ]
+    return f"WITH {', '.join(parts)} SELECT s FROM a{levels}"
+
+
+@pytest.mark.parametrize(
+    "sql", [doubled(12), doubled(40), "SELECT a0.acct FROM " + ", ".join(f"t a{each}" for each in range(60))]
+)
+def test_a_query_whose_plan_is_too_large_is_refused_before_the_pipeline_sees_it(
+    sql: str, tmp_path: Path
+) -> None:
+    with running(tmp_path, QueryLimits()) as service:
+        began = time.monotonic()
+        assert "the query has too many steps" in service.get("/query", sql=sql, once="true")["error"]
+        assert time.monotonic() - began < 10
+        assert service.takes_rows()
+        assert len(service.query(doubled(5))) == ROWS + 3
+
+
 def test_queries_that_end_or_whose_client_leaves_give_their_process_and_their_place_back(
     tmp_path: Path,
 ) -> None:

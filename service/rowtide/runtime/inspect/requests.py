@@ -9,7 +9,7 @@ from rowtide.runtime.ingest.backpressure import Backpressure
 from rowtide.runtime.inspect.facts import gathered
 from rowtide.runtime.inspect.state import SnapshotTaken, TableContents, table_contents
 from rowtide.runtime.inspect.why_not import SilenceExplanation, answer, not_running
-from rowtide.runtime.live.following import Follower, Question
+from rowtide.runtime.live.following import Follower, Question, refuse_heavy
 from rowtide.runtime.live.questions import Questions
 from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
@@ -80,9 +80,10 @@ class Requests:
         """Start a query that follows the running pipeline, or reads once what is there.
 
         Raises:
-          StatementError: too many queries run, or the query cannot begin here.
+          StatementError: too many queries run, the query has too many steps, or it cannot begin here.
           TransientError: the pipeline does not run, or did not come round in time.
         """
+        refuse_heavy(question)
         return self.questions.ask(lambda work: work.followers.add(question, work.flow, list(work.positions)))
 
     def contents(self, relation: str, limit: int) -> TableContents:

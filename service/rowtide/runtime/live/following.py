@@ -50,6 +50,8 @@ QUERIES_AT_MOST = 8
 """Maximum number of queries. Each is a process with its own memory."""
 HEARTBEAT_S = 1.0
 """How long nothing may be said: so that a client that has gone is noticed."""
+HEAVIEST_PLAN = 200_000
+"""Of ``_weight``: the pipeline's loop waits for about half a second while a query of that plan begins."""
 PRELOADED = ["rowtide.runtime.live.query_preload"]
 """What the parent of all queries' processes imports once."""
 
@@ -63,6 +65,36 @@ class Question:
     order: tuple[bool, ...] = ()
     once: bool = False
     limits: QueryLimits = field(default_factory=QueryLimits)
+
+
+def refuse_heavy(question: Question) -> None:
+    """Refuse a query whose plan alone would keep the pipeline's loop busy.
+
+    Raises:
+      StatementError: its plan has too many steps.
+    """
+    if _weight(question.node) > HEAVIEST_PLAN:
+        raise StatementError(
+            "the query has too many steps",
+            hint="Join fewer relations, and name a sub-query that is read twice as a view of the pipeline.",
+        )
+
+
+def _weight(node: Node) -> int:
+    """Return how many fields are looked at where every step looks at all that it reads, directly or not.
+
+    A step that is read twice counts twice with all below it, as in the hashes by which a flow finds equal steps.
+    """
+    sums: dict[int, tuple[int, int]] = {}
+
+    def visit(each: Node) -> tuple[int, int]:
+        if id(each) not in sums:
+            below = [visit(read) for read in each.inputs]
+            size = len(each.row_type) + sum(size for size, _ in below)
+            sums[id(each)] = size, size + sum(weight for _, weight in below)
+        return sums[id(each)]
+
+    return visit(node)[1]
 
 
 class Follower:
