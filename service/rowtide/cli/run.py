@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,11 +15,10 @@ from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
 from rowtide.cli.version import program_version
 from rowtide.composition import RunOptions, build_process, query_limits
 from rowtide.runtime.commit.retry import StoppedError
-from rowtide.runtime.live.following import Follower, Question
-from rowtide.runtime.live.query_work import QueryLimits
+from rowtide.runtime.live.following import Follower, QueryProcess
+from rowtide.runtime.live.query_work import QueryLimits, QueryText
 from rowtide.runtime.live.stopping import StopSignals
 from rowtide.runtime.recovery.begin import parse_begin
-from rowtide.sql.pipeline import SqlSession
 
 if TYPE_CHECKING:
     from rowtide.runtime.inspect.requests import Requests
@@ -112,25 +109,13 @@ def query_of(file: Path, requests: Requests, limits: QueryLimits | None = None) 
     """Return what plans a query over the pipeline's relations, as they are now, and lets it look on."""
     statements = read_text(file)
 
-    @cache
-    def session() -> SqlSession:
-
-        made = SqlSession()
-        made.feed(statements, file=str(file))
-        return made
-
-    def query(text: str, once: bool) -> Follower:
-        listing = session().listing(text)
-        if not once:
-            listing = replace(listing, node=session().query(text), order=())
-        return requests.follow(
-            Question(
-                listing.node,
-                listing.changes,
-                tuple(listing.order),
-                once=once and listing.changes,
-                limits=limits or QueryLimits(),
-            )
-        )
+    def query(text: str, once: bool) -> tuple[Follower, QueryProcess]:
+        process = QueryProcess(limits or QueryLimits())
+        try:
+            planned = process.plan(QueryText(statements, str(file), text, once))
+            return requests.follow(planned), process
+        except BaseException:
+            process.close()
+            raise
 
     return query

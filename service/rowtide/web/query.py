@@ -17,9 +17,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from rowtide.errors import StatementError, TransientError
-from rowtide.runtime.live.following import Follower
+from rowtide.runtime.live.following import Follower, QueryProcess
 
-QueryRunner = Callable[[str, bool], Follower]
+QueryRunner = Callable[[str, bool], tuple[Follower, QueryProcess]]
 """Plans a query and lets it look on, or once if its rows are changes of a table."""
 
 
@@ -29,12 +29,12 @@ def query_handler(query: QueryRunner) -> Callable[[Request], Response]:
     def handler(request: Request) -> Response:
         try:
             once = _flag(request.query_params.get("once", "false"))
-            follower = query(request.query_params.get("sql", ""), once)
+            follower, process = query(request.query_params.get("sql", ""), once)
         except StatementError as error:
             return JSONResponse({"error": error.render(), "hint": None}, status_code=400)
         except TransientError as error:
             return JSONResponse({"error": error.message, "hint": error.hint}, status_code=503)
-        return _Answer(follower)
+        return _Answer(follower, process)
 
     return handler
 
@@ -42,8 +42,8 @@ def query_handler(query: QueryRunner) -> Callable[[Request], Response]:
 class _Answer(StreamingResponse):
     """The lines of a query, which ends with its client."""
 
-    def __init__(self, follower: Follower) -> None:
-        super().__init__(follower.lines(), media_type="application/x-ndjson")
+    def __init__(self, follower: Follower, process: QueryProcess) -> None:
+        super().__init__(follower.lines(process), media_type="application/x-ndjson")
         self._follower = follower
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -169,6 +169,31 @@ def test_a_query_with_too_many_rows_ends_after_as_many_as_are_allowed(tmp_path: 
         assert len(service.query("SELECT acct FROM t WHERE amount < 10")) == 12
 
 
+HOG = "REPLACE(REPLACE(REPLACE('{0}', 'x', '{1}'), 'y', '{2}'), 'z', '{1}')".format(
+    "x" * 90, "y" * 90, "z" * 900
+)
+SLOW = f"CASE WHEN '{'a' * 60}' LIKE '{'%a' * 9}%b' THEN 1 ELSE 2 END"
+"""Takes hours in compiled code that no other thread of its process can interrupt."""
+
+
+@pytest.mark.parametrize(
+    ("constant", "said"), [(HOG, "more than 64 MiB of memory"), (SLOW, "more than 15 s")]
+)
+def test_a_constant_that_takes_too_much_is_computed_where_the_pipeline_does_not_notice(
+    constant: str, said: str, tmp_path: Path
+) -> None:
+    with running(tmp_path, QueryLimits(seconds=15, memory_bytes=64 * MIB)) as service:
+        answers: list[Any] = []
+        sql = f"SELECT {constant} AS a FROM t"
+        asking = threading.Thread(target=lambda: answers.append(service.get("/query", sql=sql, once="true")))
+        asking.start()
+        while asking.is_alive():
+            assert service.get("/healthz") == {"status": "alive"}
+            assert service.takes_rows()
+        (answer,) = answers
+        assert said in answer["error"]
+
+
 def doubled(levels: int) -> str:
     """Return a query that joins the same thing with itself again and again: twice the steps with each level."""
     parts = ["a0 AS (SELECT acct AS s FROM t)"]

@@ -9,7 +9,8 @@ from rowtide.runtime.ingest.backpressure import Backpressure
 from rowtide.runtime.inspect.facts import gathered
 from rowtide.runtime.inspect.state import SnapshotTaken, TableContents, table_contents
 from rowtide.runtime.inspect.why_not import SilenceExplanation, answer, not_running
-from rowtide.runtime.live.following import Follower, Question, refuse_heavy
+from rowtide.runtime.live.following import Follower, refuse_heavy
+from rowtide.runtime.live.query_work import Question
 from rowtide.runtime.live.questions import Questions
 from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
@@ -80,7 +81,7 @@ class Requests:
         """Start a query that follows the running pipeline, or reads once what is there.
 
         Raises:
-          StatementError: too many queries run, the query has too many steps, or it cannot begin here.
+          StatementError: the query has too many steps, or it cannot begin here.
           TransientError: the pipeline does not run, or did not come round in time.
         """
         refuse_heavy(question)

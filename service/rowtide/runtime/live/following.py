@@ -8,12 +8,13 @@ more than its limits, a reader that does not keep up, or a change of the pipelin
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import pickle
 import queue
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
@@ -35,6 +36,8 @@ from rowtide.runtime.live.query_work import (
     EndIn,
     QueryBegin,
     QueryLimits,
+    QueryText,
+    Question,
     RowsIn,
     failed_line,
     out_of_memory,
@@ -42,7 +45,7 @@ from rowtide.runtime.live.query_work import (
     run_query,
 )
 
-__all__ = ["CONTENTS", "Follower", "Followers", "Question"]
+__all__ = ["CONTENTS", "Follower", "Followers", "QueryProcess"]
 
 WAITING_MESSAGES = 1_000
 """Trays and bounds that may wait for a query's process: it has seconds to take them."""
@@ -50,21 +53,102 @@ QUERIES_AT_MOST = 8
 """Maximum number of queries. Each is a process with its own memory."""
 HEARTBEAT_S = 1.0
 """How long nothing may be said: so that a client that has gone is noticed."""
+LARGEST_PLAN = 4 * 1024 * 1024
+"""Bytes of a plan as the query's process sends it: constants are part of it."""
+NOT_TAKEN = "its rows were not taken in time"
 HEAVIEST_PLAN = 200_000
 """Of ``_weight``: the pipeline's loop waits for about half a second while a query of that plan begins."""
 PRELOADED = ["rowtide.runtime.live.query_preload"]
 """What the parent of all queries' processes imports once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A planned query: see ``QueryBegin``."""
+class QueryProcess:
+    """The process of one query: it plans the query first, and is ended when its time is over.
 
-    node: Node
-    changes: bool
-    order: tuple[bool, ...] = ()
-    once: bool = False
-    limits: QueryLimits = field(default_factory=QueryLimits)
+    Raises:
+      StatementError: there are too many.
+    """
+
+    _running = threading.BoundedSemaphore(QUERIES_AT_MOST)
+
+    def __init__(self, limits: QueryLimits) -> None:
+        if not self._running.acquire(blocking=False):
+            raise StatementError(
+                f"{QUERIES_AT_MOST} queries are subscribed already",
+                hint="End one of them, or write the rows to a table with a pump.",
+            )
+        self._limits = limits
+        self._over: str | None = None
+        """Why the process was ended, as the last line of its answer."""
+        self.pipe, theirs = multiprocessing.Pipe()
+        self._clock = threading.Timer(limits.seconds, self.kill, [out_of_time(limits), TIME_HINT])
+        self._clock.daemon = True
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
+        # A copy of a process that has no threads and has loaded what is needed.
+        self._process: BaseProcess | None = context.Process(
+            target=run_query, args=(theirs, limits), name="rowtide-query", daemon=True
+        )
+        try:
+            self._process.start()
+        except BaseException:
+            self._running.release()
+            raise
+        theirs.close()
+        self._clock.start()
+
+    def plan(self, asked: QueryText) -> Question:
+        """Return the plan of a query.
+
+        Raises:
+          StatementError: it is refused, or takes too much.
+        """
+        try:
+            self.pipe.send(asked)
+            told = self.pipe.recv_bytes(LARGEST_PLAN)
+        except (OSError, EOFError) as error:
+            why = json.loads(self.why_gone())
+            raise StatementError(why["error"], hint=why["hint"]) from error
+        found: Question | StatementError = pickle.loads(told[1:])
+        if isinstance(found, StatementError):
+            raise found
+        return found
+
+    def caught_up(self) -> None:
+        """Take as long as it wants from now on."""
+        self._clock.cancel()
+
+    def kill(self, message: str, hint: str | None) -> None:
+        """End a query that takes too much; called by any thread."""
+        self._over = self._over or failed_line(message, hint)
+        process = self._process
+        if process is not None:
+            # The process may be gone by now.
+            with suppress(ValueError):
+                process.kill()
+
+    def why_gone(self) -> str:
+        """Return the last line of a query whose process ended without one."""
+        if self._over is not None or self._process is None:
+            return self._over or failed_line("the query has ended", None)
+        self._process.kill()
+        self._process.join()
+        if (self._process.exitcode or 0) < 0:
+            # Compiled code that gets no memory cannot say so: it is ended by a signal.
+            return failed_line(out_of_memory(self._limits), MEMORY_HINT)
+        return failed_line(f"the query's process ended with code {self._process.exitcode}", None)
+
+    def close(self) -> None:
+        """End the process, and give its place back."""
+        self._clock.cancel()
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        process.kill()
+        process.join()
+        process.close()
+        self.pipe.close()
+        self._running.release()
 
 
 def refuse_heavy(question: Question) -> None:
@@ -109,31 +193,18 @@ class Follower:
         _refuse_unread(node, flow)
         self.is_open = True
         self.once = question.once
-        self._limits = question.limits
         own = Flow({RESULT: node}, partitions)
         self._reads = frozenset(relation for relation in partitions if own.reads(relation))
         own.accompany(flow)
         # Other readers of a table are given its contents by the flow.
         first = flow.table(node.relation) if isinstance(node, KeyedTable) else None
-        self._begin: QueryBegin | None = QueryBegin(
-            node,
-            partitions,
-            own.image(),
-            question.changes,
-            question.order,
-            question.once,
-            None if first is None else (first.row_type, first.to_arrow()),
-        )
+        held = None if first is None else (first.row_type, first.to_arrow())
+        self._begin: QueryBegin | None = QueryBegin(question, partitions, own.image(), held)
         self._come: queue.Queue[bytes | None] = queue.Queue(WAITING_MESSAGES)
         self._has_come = False
-        self._process: BaseProcess | None = None
+        self._is_slow = False
+        self._process: QueryProcess | None = None
         self._lines: Generator[bytes, None, None] | None = None
-        self._ended: str | None = None
-        """Why the process was ended, as the last line of the answer."""
-        self._clock = threading.Timer(
-            self._limits.seconds, self._kill, [out_of_time(self._limits), TIME_HINT]
-        )
-        self._clock.daemon = True
 
     def insert(self, place: PartitionId, tray: Tray) -> None:
         """Take in rows of a partition."""
@@ -163,49 +234,48 @@ class Follower:
             self._take(EndIn(why))
             self.is_open = False
 
-    def lines(self) -> Iterator[bytes]:
+    def lines(self, process: QueryProcess) -> Iterator[bytes]:
         """Return the answer as it comes, lines of JSON, and an empty line now and then if nothing comes."""
-        # Its time begins here: a client that has gone already reads nothing, and the query ends all the same.
-        self._clock.start()
-        self._lines = self._answer()
+        self._process = process
+        self._lines = self._answer(process)
         return self._lines
 
     def close(self) -> None:
         """End the query, whatever it does: its client has gone. No thread may be reading ``lines``."""
         self.is_open = False
-        self._clock.cancel()
         if self._lines is not None:
             self._lines.close()
+        if self._process is not None:
+            self._process.close()
 
-    def _answer(self) -> Generator[bytes, None, None]:
-        ours, theirs = multiprocessing.Pipe()
+    def _answer(self, process: QueryProcess) -> Generator[bytes, None, None]:
+        pipe = process.pipe
         try:
-            self._process = _start(theirs, self._limits)
-            theirs.close()
-            if self._ended is not None:
-                self._process.kill()
-            ours.send(self._begin)
+            if self._is_slow:
+                process.kill(NOT_TAKEN, None)
+            pipe.send(self._begin)
             # The state of a large table is not needed twice.
             self._begin = None
-            threading.Thread(target=self._feed, args=(ours,), name="rowtide-query", daemon=True).start()
+            threading.Thread(target=self._feed, args=(pipe,), name="rowtide-query", daemon=True).start()
             while True:
-                if not ours.poll(HEARTBEAT_S):
+                if not pipe.poll(HEARTBEAT_S):
                     yield b"\n"
                     continue
-                told = ours.recv_bytes()
+                told = pipe.recv_bytes()
                 if told == CAUGHT_UP:
-                    self._clock.cancel()
+                    process.caught_up()
                     continue
                 yield told[1:]
                 if told.startswith(LAST):
                     return
         except (EOFError, ConnectionError):
-            yield (self._ended or self._why_gone()).encode()
+            yield process.why_gone().encode()
         finally:
-            self._clock.cancel()
             self.is_open = False
-            self._end_process()
-            ours.close()
+            # The thread that feeds it wakes up; where the queue is full, it is not waiting for more.
+            with suppress(queue.Full):
+                self._come.put_nowait(None)
+            process.close()
 
     def _feed(self, pipe: Connection) -> None:
         """Hand the process what comes, until it is gone."""
@@ -223,43 +293,10 @@ class Follower:
         try:
             self._come.put_nowait(pickle.dumps(come))
         except queue.Full:
-            self._kill("its rows were not taken in time", None)
-
-    def _kill(self, message: str, hint: str | None) -> None:
-        """End the process of a query that takes too much."""
-        self.is_open = False
-        self._ended = self._ended or failed_line(message, hint)
-        if self._process is not None:
-            self._process.kill()
-
-    def _why_gone(self) -> str:
-        """Return the last line of a query whose process ended without one."""
-        if self._process is None:
-            return failed_line("the query's process did not start", None)
-        self._process.join()
-        if (self._process.exitcode or 0) < 0:
-            # Compiled code that gets no memory cannot say so: it is ended by a signal.
-            return failed_line(out_of_memory(self._limits), MEMORY_HINT)
-        return failed_line(f"the query's process ended with code {self._process.exitcode}", None)
-
-    def _end_process(self) -> None:
-        # The thread that feeds it wakes up; where the queue is full, it is not waiting for more.
-        if not self._come.full():
-            self._come.put_nowait(None)
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._process.close()
-            self._process = None
-
-
-def _start(pipe: Connection, limits: QueryLimits) -> BaseProcess:
-    """Start the process of a query: a copy of one that has no threads and has loaded what is needed."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
-    process = context.Process(target=run_query, args=(pipe, limits), name="rowtide-query", daemon=True)
-    process.start()
-    return process
+            self.is_open = False
+            self._is_slow = True
+            if self._process is not None:
+                self._process.kill(NOT_TAKEN, None)
 
 
 def _refuse_unread(node: Node, flow: Flow) -> None:
@@ -299,14 +336,9 @@ class Followers:
         """Let a query look on from here; everything must have been drained.
 
         Raises:
-          StatementError: there are too many, or it cannot begin here.
+          StatementError: it cannot begin here.
         """
         self._held = [each for each in self._held if each.is_open]
-        if len(self._held) >= QUERIES_AT_MOST:
-            raise StatementError(
-                f"{QUERIES_AT_MOST} queries are subscribed already",
-                hint="End one of them, or write the rows to a table with a pump.",
-            )
         partitions: dict[str, list[int]] = {}
         for relation, partition in sorted(places):
             partitions.setdefault(relation, []).append(partition)

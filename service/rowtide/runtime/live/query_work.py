@@ -1,13 +1,15 @@
-"""What a query's own process does: run the query's flow, and write its answer as lines of JSON.
+"""What a query's own process does: plan the query, run its flow, and write its answer as lines of JSON.
 
-The process is a child of the service. It may take all the memory and time that its limits allow without taking
-any of the pipeline's: the system refuses it more memory, and the service ends it when its time is over.
+Planning is work of the query, too: constants are computed, and an expression may take any time for it. The process
+is a child of the service. It may take all the memory and time that its limits allow without taking any of the
+pipeline's: the system refuses it more memory, and the service ends it when its time is over.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import pickle
 import resource
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,8 +41,10 @@ LINES_AT_ONCE = 500
 NICE = 10
 """How much a query gives way to the pipeline when both want the processor."""
 
+PLANNED, REFUSED = b"P", b"R"
+"""The first byte of what the process sends first: the plan, or the error of a query that is refused."""
 LINES, CAUGHT_UP, LAST = b"L", b"C", b"E"
-"""The first byte of what the process sends: lines, that it has processed what was there, its last lines."""
+"""The first byte of what comes then: lines, that it has processed what was there, its last lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +57,36 @@ class QueryLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryBegin:
-    """Where a query begins.
+class QueryText:
+    """A query to plan, and the pipeline whose relations it reads; ``once`` as in ``Question``."""
+
+    pipeline: str
+    file: str
+    sql: str
+    once: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A planned query.
 
     ``changes``: its rows are changes of a table; ``order`` says for each key that its contents are sorted by
-    whether it descends. With ``once`` it gives what is there and ends. ``first`` are rows that come before
-    those of the flow.
+    whether it descends. With ``once`` it gives what is there and ends.
     """
 
     node: Node
-    partitions: Mapping[str, Sequence[int]]
-    image: FlowImage
     changes: bool
     order: tuple[bool, ...]
     once: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueryBegin:
+    """Where a query begins; ``first`` are rows that come before those of the flow."""
+
+    question: Question
+    partitions: Mapping[str, Sequence[int]]
+    image: FlowImage
     first: tuple[RowType, pa.Table] | None = None
 
 
@@ -115,6 +135,8 @@ def run_query(pipe: Connection, limits: QueryLimits) -> None:
     # Its memory is counted as it is taken; other allocators of Arrow reserve in advance.
     pa.set_memory_pool(pa.system_memory_pool())
     with suppress(EOFError, BrokenPipeError, ConnectionError):
+        if not _plan(pipe, pipe.recv(), limits):
+            return
         begin: QueryBegin = pipe.recv()
         answer = _Answer(pipe, begin, limits)
         try:
@@ -148,6 +170,27 @@ def out_of_time(limits: QueryLimits) -> str:
     return f"the query took more than {limits.seconds:g} s"
 
 
+def _plan(pipe: Connection, asked: QueryText, limits: QueryLimits) -> bool:
+    """Send the plan of a query, and return True; or why it is refused."""
+    from rowtide.sql.pipeline import SqlSession
+
+    session = SqlSession()
+    session.feed(asked.pipeline, file=asked.file)
+    _limit_memory(limits.memory_bytes)
+    try:
+        listing = session.listing(asked.sql)
+        once = asked.once and listing.changes
+        node = listing.node if asked.once else session.query(asked.sql)
+        order = tuple(listing.order) if asked.once else ()
+        pipe.send_bytes(PLANNED + pickle.dumps(Question(node, listing.changes, order, once)))
+        return True
+    except StatementError as error:
+        pipe.send_bytes(REFUSED + pickle.dumps(error))
+    except MemoryError:
+        pipe.send_bytes(REFUSED + pickle.dumps(StatementError(out_of_memory(limits), hint=MEMORY_HINT)))
+    return False
+
+
 class _Answer:
     """The lines of one query's answer, as its flow gives rows."""
 
@@ -155,24 +198,26 @@ class _Answer:
         self._pipe = pipe
         self._begin = begin
         self._limits = limits
-        self._contents = Contents(begin.order)
+        self._question = begin.question
+        self._contents = Contents(begin.question.order)
         self._lines: list[str] = []
         self._rows = 0
 
     def run(self) -> None:
         """Process what is there, and then what comes in, until the query ends."""
         begin = self._begin
-        flow = Flow({RESULT: begin.node}, begin.partitions)
+        node = begin.question.node
+        flow = Flow({RESULT: node}, begin.partitions)
         flow.begin_from(begin.image)
         _limit_memory(self._limits.memory_bytes)
-        row_type, shown = begin.node.row_type, self._contents.shown
+        row_type, shown = node.row_type, self._contents.shown
         types = shown([str(field.type) for field in row_type])
-        self._tell({"columns": shown(row_type.names), "types": types, "changes": begin.changes})
+        self._tell({"columns": shown(row_type.names), "types": types, "changes": begin.question.changes})
         self._flush()
         if begin.first is not None:
             self._give(Tray.from_arrow(*begin.first).rows())
         self._emit(flow.drain())
-        if begin.once:
+        if begin.question.once:
             self.end(CONTENTS)
             return
         self._flush()
@@ -219,7 +264,7 @@ class _Answer:
             self._tell({"error": f"{fault.reason}: {fault.message}"})
 
     def _give(self, rows: Iterator[TimedRow]) -> None:
-        if self._begin.order:
+        if self._question.order:
             self._contents.take(self._counted(rows))
             return
         for timed in self._counted(rows):
@@ -228,7 +273,7 @@ class _Answer:
     def _counted(self, rows: Iterable[TimedRow]) -> Iterator[TimedRow]:
         for each in rows:
             self._rows += 1
-            if self._begin.once and self._rows > self._limits.rows:
+            if self._question.once and self._rows > self._limits.rows:
                 raise LimitError(f"the query has more than {self._limits.rows} rows", hint=ROWS_HINT)
             yield each
 
@@ -257,5 +302,5 @@ def _limit_memory(more_bytes: int) -> None:
         name, _, value = line.partition(":")
         if name == "VmData":
             limit = int(value.split()[0]) * 1024 + more_bytes
-            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
             return
