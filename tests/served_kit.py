@@ -17,7 +17,7 @@ from rowtide.runtime.live.query_work import QueryLimits
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
-from rowtide.web import WebServer, build_app
+from rowtide.web import Handlers, WebServer, build_app
 from rowtide.web.access import Access
 
 
@@ -44,9 +44,11 @@ def served(file: Path, limits: QueryLimits | None = None, access: Access | None 
             Metrics(),
             clock,
             version="0",
-            snapshot=service.requests.snapshot,
-            contents=service.requests.contents,
-            query=query_of(file, service.requests, limits),
+            handlers=Handlers(
+                snapshot=service.requests.snapshot,
+                contents=service.requests.contents,
+                query=query_of(file, service.requests, limits),
+            ),
             access=access,
         )
         web = WebServer(pages, "127.0.0.1:0")

@@ -22,7 +22,7 @@ from rowtide.runtime.live.query_work import QueryLimits
 from rowtide.runtime.pipeline import Pipeline
 from rowtide.runtime.service import Service
 from rowtide.startup import leave_pandas_out
-from rowtide.web import WebServer, build_app, build_monitoring_app
+from rowtide.web import Handlers, WebServer, build_app, build_monitoring_app
 from rowtide.web.access import access_of
 from rowtide.web.query import QueryRunner
 from rowtide.web.tls import tls_of
@@ -119,11 +119,13 @@ def build_process(
         metrics,
         clock,
         version=version,
-        why_not=service.requests.why_not,
-        why=why,
-        snapshot=service.requests.snapshot,
-        contents=service.requests.contents,
-        query=query_of(service.requests),
+        handlers=Handlers(
+            why_not=service.requests.why_not,
+            why=why,
+            snapshot=service.requests.snapshot,
+            contents=service.requests.contents,
+            query=query_of(service.requests),
+        ),
         access=access,
     )
     return PipelineProcess(

@@ -15,6 +15,7 @@ restart would not help) and not ready; one whose loop hangs is not alive.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
@@ -42,6 +43,20 @@ a database's lock or connection time-out, commonly 30 s."""
 AsyncHandler = Callable[[Request], Awaitable[Response]]
 
 
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """What answers the pages that ask the pipeline itself; a page without a handler does not exist."""
+
+    why_not: WhyNot | None = None
+    why: Callable[[str, str], JsonAnswer] | None = None
+    snapshot: Callable[[], JsonAnswer] | None = None
+    contents: Callable[[str, int], JsonAnswer] | None = None
+    query: QueryRunner | None = None
+
+
+NO_HANDLERS = Handlers()
+
+
 def build_app(
     status: Status,
     metrics: Metrics,
@@ -49,11 +64,7 @@ def build_app(
     *,
     version: str,
     beat_limit_s: float = BEAT_LIMIT_S,
-    why_not: WhyNot | None = None,
-    why: Callable[[str, str], JsonAnswer] | None = None,
-    snapshot: Callable[[], JsonAnswer] | None = None,
-    contents: Callable[[str, int], JsonAnswer] | None = None,
-    query: QueryRunner | None = None,
+    handlers: Handlers = NO_HANDLERS,
     access: Access | None = None,
 ) -> Starlette:
     """Return the ASGI application; ``clock`` must be the one that the pipeline beats by.
@@ -62,9 +73,9 @@ def build_app(
     """
     health = _Health(status, metrics, clock, beat_limit_s)
     pages = [Page("/", Role.READ, _root(status, version)), *health.pages(metrics_role=Role.READ)]
-    if why_not is not None:
+    if (why_not := handlers.why_not) is not None:
         pages.append(Page("/why-not", Role.READ, _answering(lambda request: why_not(_relation(request)))))
-    if why is not None:
+    if (why := handlers.why) is not None:
         pages.append(
             Page(
                 "/why",
@@ -72,9 +83,9 @@ def build_app(
                 _answering(lambda request: why(_relation(request), _given(request, "row"))),
             )
         )
-    if snapshot is not None:
+    if (snapshot := handlers.snapshot) is not None:
         pages.append(Page("/snapshot", Role.OPERATE, _answering(lambda _request: snapshot()), "POST"))
-    if contents is not None:
+    if (contents := handlers.contents) is not None:
         pages.append(
             Page(
                 "/table",
@@ -82,8 +93,8 @@ def build_app(
                 _answering(lambda request: contents(_relation(request), _limit(request))),
             )
         )
-    if query is not None:
-        pages.append(Page("/query", Role.READ, query_handler(query)))
+    if handlers.query is not None:
+        pages.append(Page("/query", Role.READ, query_handler(handlers.query)))
     return _application(pages, access or Access())
 
 

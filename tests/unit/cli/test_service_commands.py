@@ -23,7 +23,7 @@ from rowtide.rowtime.text import length_text
 from rowtide.runtime.inspect.state import SnapshotTaken
 from rowtide.runtime.inspect.status import StatusBoard
 from rowtide.runtime.inspect.why_not import Cause, SilenceExplanation
-from rowtide.web import WebServer, build_app
+from rowtide.web import Handlers, WebServer, build_app
 from rowtide.web.access import access_of
 from rowtide_connectors.memory import memory_broker
 
@@ -266,7 +266,9 @@ def test_commands_send_the_token_of_their_file(files: Files, monkeypatch: pytest
     board = StatusBoard("readings", SystemClock(), lambda _phase: None)
     access = access_of("0.0.0.0:0", str(files.tokens()), allow_anonymous=False)
     taken = SnapshotTaken("readings", 3, 10, 0.5)
-    pages = build_app(board, Metrics(), SystemClock(), version="1", snapshot=lambda: taken, access=access)
+    pages = build_app(
+        board, Metrics(), SystemClock(), version="1", handlers=Handlers(snapshot=lambda: taken), access=access
+    )
     web = WebServer(pages, "127.0.0.1:0")
     web.start()
     try:
@@ -317,7 +319,9 @@ class Answering:
 def test_explain_why_tells_the_message_behind_a_row(files: Files) -> None:
     files.call("run", "--until-end")
     board = StatusBoard("readings", SystemClock(), lambda _phase: None)
-    pages = build_app(board, Metrics(), SystemClock(), version="1", why=why_of(files.sql, files.config))
+    pages = build_app(
+        board, Metrics(), SystemClock(), version="1", handlers=Handlers(why=why_of(files.sql, files.config))
+    )
     web = WebServer(pages, "127.0.0.1:0")
     web.start()
     at = ("--service", web.url)
@@ -349,7 +353,9 @@ def test_explain_why_tells_the_message_behind_a_row(files: Files) -> None:
 def test_explain_why_not_asks_the_running_service(files: Files) -> None:
     answering = Answering()
     board = StatusBoard("readings", SystemClock(), lambda _phase: None)
-    pages = build_app(board, Metrics(), SystemClock(), version="1", why_not=answering.why_not)
+    pages = build_app(
+        board, Metrics(), SystemClock(), version="1", handlers=Handlers(why_not=answering.why_not)
+    )
     web = WebServer(pages, "127.0.0.1:0")
     web.start()
     try:

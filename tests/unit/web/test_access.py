@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 
 from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
-from rowtide.web import build_app, build_monitoring_app
+from rowtide.web import Handlers, build_app, build_monitoring_app
 from rowtide.web.access import REQUESTS_AT_MOST, Access, access_of, is_loopback
 from rowtide.web.tokens import Role, TokenFile
 from web_kit import Pipeline, StoppedClock
@@ -52,11 +52,13 @@ def whole_app(access: Access) -> Starlette:
         Metrics(),
         StoppedClock(),
         version="1",
-        why_not=lambda _: Given(),
-        why=lambda _relation, _row: Given(),
-        snapshot=Given,
-        contents=lambda _relation, _limit: Given(),
-        query=query,
+        handlers=Handlers(
+            why_not=lambda _: Given(),
+            why=lambda _relation, _row: Given(),
+            snapshot=Given,
+            contents=lambda _relation, _limit: Given(),
+            query=query,
+        ),
         access=access,
     )
 

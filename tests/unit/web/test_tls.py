@@ -18,7 +18,7 @@ from rowtide.cli.service_url import service_url
 from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
 from rowtide.runtime.inspect.state import SnapshotTaken
-from rowtide.web import WebServer, build_app
+from rowtide.web import Handlers, WebServer, build_app
 from rowtide.web.tls import tls_of
 from web_kit import Pipeline, StoppedClock
 
@@ -47,7 +47,9 @@ def files(tmp_path: Path) -> Files:
 @pytest.fixture
 def server(files: Files) -> Iterator[WebServer]:
     taken = SnapshotTaken("orders_per_minute", 3, 10, 0.5)
-    pages = build_app(Pipeline(), Metrics(), StoppedClock(), version="1", snapshot=lambda: taken)
+    pages = build_app(
+        Pipeline(), Metrics(), StoppedClock(), version="1", handlers=Handlers(snapshot=lambda: taken)
+    )
     made = WebServer(pages, "127.0.0.1:0", tls=tls_of(str(files.certificate), str(files.key)))
     made.start()
     yield made

@@ -12,7 +12,7 @@ import pytest
 
 from rowtide.metrics import Metrics
 from rowtide.runtime.inspect.status import Phase
-from rowtide.web import build_app, build_monitoring_app
+from rowtide.web import Handlers, build_app, build_monitoring_app
 from web_kit import Pipeline, StoppedClock
 
 
@@ -145,10 +145,12 @@ def test_a_parameter_that_is_missing_or_invalid_is_a_bad_request_that_says_so(pa
         served.metrics,
         served.clock,
         version="1.2.3",
-        why_not=lambda _: Told(),
-        why=lambda _relation, _row: Told(),
-        contents=contents,
-        query=query,
+        handlers=Handlers(
+            why_not=lambda _: Told(),
+            why=lambda _relation, _row: Told(),
+            contents=contents,
+            query=query,
+        ),
     )
     answer = served.get(path)
     assert answer.status_code == 400
