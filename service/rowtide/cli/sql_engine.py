@@ -147,7 +147,7 @@ class EmbeddedEngine:
         self._session.feed(text, file=file)
         now = self._clock.now_ms()
         for arrived in self._session.arrived:
-            rows = [(now if rowtime is None else rowtime, row) for rowtime, row in arrived.rows]
+            rows = [(now if rowtime is None else rowtime, row) for rowtime, row in arrived.at(now)]
             self._inserted.append((arrived.relation, rows))
 
     def execute(self, text: str) -> Iterator[QueryEvent]:

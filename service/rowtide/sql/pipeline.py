@@ -32,7 +32,7 @@ from rowtide.sql.catalog.objects import (
     relation_name,
 )
 from rowtide.sql.catalog.system import refuse_change, with_errors
-from rowtide.sql.catalog.values import TimedValues, timed_rows
+from rowtide.sql.catalog.values import TimedValues, arrived, timed_rows
 from rowtide.sql.grammar.statement_grammar import parse, parse_name
 from rowtide.sql.grammar.statements import (
     CreatePump,
@@ -82,6 +82,10 @@ class StreamRows:
 
     relation: str
     rows: tuple[TimedValues, ...]
+
+    def at(self, now_ms: int) -> tuple[TimedValues, ...]:
+        """Return the rows with the values that they have when they arrive at ``now_ms``."""
+        return arrived(self.rows, now_ms)
 
 
 class SqlSession:
@@ -276,7 +280,8 @@ def _stream_rows(catalog: Catalog, statement: Statement) -> StreamRows | None:
     if found.kind is not ObjectKind.STREAM or not isinstance(found, StreamDefinition):
         return None
     name = relation_name(key)
-    return StreamRows(name, timed_rows(statement, found.row_type, (), name, dict(found.defaults)))
+    rows = timed_rows(statement, found.row_type, (), name, dict(found.defaults), arrives=True)
+    return StreamRows(name, rows)
 
 
 # ------------------------------------------------------------------ the plan

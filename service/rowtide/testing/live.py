@@ -213,7 +213,7 @@ class LiveRunner:
     def _take_arrived(self) -> None:
         """Take in what INSERT statements of the last text put into streams."""
         for each in self._session.arrived:
-            rows = [InputRow(rowtime, row) for rowtime, row in each.rows]
+            rows = [InputRow(rowtime, row) for rowtime, row in each.at(self._wall)]
             self._take_rows(self._entrance().rows(each.relation, 0, rows, self._wall))
 
     def _hear(self, relation: str, partitions: Sequence[int]) -> None:

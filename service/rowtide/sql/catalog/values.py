@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rowtide.errors import RejectedRowError, StatementError
 from rowtide.expr.rowwise import compile_row
-from rowtide.expr.tree import Expr, Literal
+from rowtide.expr.tree import Expr, Literal, uses_rowtime
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import TIMESTAMP, Field, RowType
 from rowtide.sql.grammar.statements import InsertValues
@@ -14,8 +15,9 @@ from rowtide.sql.grammar.syntax import Expression, FunctionCall
 from rowtide.sql.select.conversions import UNTYPED_NULL, assign
 from rowtide.sql.select.expressions import ExpressionPlanner
 from rowtide.sql.select.relations import column_index, distinct_names
-from rowtide.sql.select.scope import ROWTIME, NameScope
+from rowtide.sql.select.scope import ROWTIME, Binding, NameScope
 
+_ARRIVING = (Binding(("$ARRIVAL",), RowType(()), 0, True),)
 _ROWTIME_COLUMN = Field(ROWTIME, TIMESTAMP)
 
 ARRIVAL = frozenset({"CURRENT_ROW_TIMESTAMP", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP"})
@@ -26,6 +28,34 @@ See docs/sql/semantics.md#pumps-and-inserts.
 
 TimedValues = tuple[int | None, Row]
 """A row, and its ROWTIME (ms) where the statement names one."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtArrival:
+    """A value of an inserted row that depends on when the row arrives: ``NOW()`` and what is computed of it."""
+
+    expr: Expr
+
+
+def arrived(rows: Sequence[TimedValues], now_ms: int) -> tuple[TimedValues, ...]:
+    """Return inserted rows with the values that they have when they arrive.
+
+    Raises:
+      StatementError: one has no value, such as a time beyond the calendar.
+    """
+
+    def value(each: object) -> object:
+        return _evaluated(each.expr, now_ms) if isinstance(each, AtArrival) else each
+
+    return tuple((rowtime, tuple(value(each) for each in row)) for rowtime, row in rows)
+
+
+def _evaluated(expr: Expr, now_ms: int) -> object:
+    try:
+        value: object = compile_row(expr)((), now_ms)
+        return value
+    except RejectedRowError as error:
+        raise StatementError(error.message) from error
 
 
 def inserted_rows(
@@ -56,10 +86,12 @@ def timed_rows(
     key: Sequence[int],
     relation: str,
     defaults: Mapping[int, object],
+    *,
+    arrives: bool = False,
 ) -> tuple[TimedValues, ...]:
     """Return the rows of an INSERT statement, which may name ROWTIME among its columns.
 
-    ``defaults`` are those of the fields that have one.
+    ``defaults`` are those of the fields that have one. With ``arrives`` a value may be ``AtArrival``.
 
     Raises:
       StatementError: a value is no constant, does not fit its column, or is missing; with its place.
@@ -86,7 +118,9 @@ def timed_rows(
                 continue
             if position is None and isinstance(each, FunctionCall) and each.name in ARRIVAL:
                 continue
-            value = constant_of(each, column, f'column "{column.name}" of "{relation}"')
+            what = f'column "{column.name}" of "{relation}"'
+            found = _typed(each, column, what, at_arrival=arrives and position is not None)
+            value = AtArrival(found) if uses_rowtime(found) else _constant(found, each)
             if position is not None:
                 values[position] = value
             elif isinstance(value, int):
@@ -106,8 +140,14 @@ def constant_of(syntax: Expression, column: Field, what: str) -> object:
     Raises:
       StatementError: it is no constant, or does not fit.
     """
-    typed = ExpressionPlanner(NameScope(()), "a constant").plan_as(syntax, UNTYPED_NULL.type)
-    return _constant(assign(typed, column.type, what, syntax.place), syntax)
+    return _constant(_typed(syntax, column, what, at_arrival=False), syntax)
+
+
+def _typed(syntax: Expression, column: Field, what: str, *, at_arrival: bool) -> Expr:
+    """Return a value of a column, which may read ROWTIME if it is computed ``at_arrival``."""
+    scope = NameScope(_ARRIVING if at_arrival else ())
+    typed = ExpressionPlanner(scope, "a constant").plan_as(syntax, UNTYPED_NULL.type)
+    return assign(typed, column.type, what, syntax.place)
 
 
 def _constant(expr: Expr, syntax: Expression) -> object:
