@@ -107,9 +107,27 @@ def find(name: str) -> ScalarFunction:
     return function
 
 
+_NOT_CALLED = frozenset(
+    {
+        "AND",
+        "OR",
+        "NOT",
+        "LIKE",
+        "ILIKE",
+        "CASE",
+        "NEGATE",
+        "FLOOR_TO",
+        "CEIL_TO",
+        "TRIM_LEADING",
+        "TRIM_TRAILING",
+    }
+)
+"""Names that SQL does not write before parentheses."""
+
+
 def suggestion(name: str) -> str | None:
     """Return the function name nearest to ``name``, if one is near."""
-    callable_names = [known for known in FUNCTIONS if known.isidentifier()]
+    callable_names = [known for known in FUNCTIONS if known.isidentifier() and known not in _NOT_CALLED]
     near = difflib.get_close_matches(name.upper(), callable_names, n=1)
     return near[0] if near else None
 
