@@ -48,7 +48,9 @@ def test_describe_gives_each_option_with_type_default_and_meaning() -> None:
     assert "default 10.0" in text
     for own in ("format ", "max_ahead ", "idle_timeout ", "append_time "):
         assert f"  {own}" in text
-    assert "CSV, JSON, RAW (text, default JSON)" in text
+    assert "AVRO, CSV, DEBEZIUM_AVRO, DEBEZIUM_JSON, JSON, RAW (text, default JSON)" in text
+    assert "options of a column:" in text
+    assert "  time_unit " in text
     assert "every setting of librdkafka" in text
     assert "idle_timeout" not in run("describe", "rdbms").output
     options = json.loads(run("describe", "rdbms", "--json").output)["options"]

@@ -182,6 +182,17 @@ def test_tables_are_what_their_topics_say(tmp_path: Path, seed: int) -> None:
     assert world.rows("select * from countries") == sorted(totals.items())
 
 
+def test_a_join_with_a_table_whose_topic_may_be_silent_is_warned_of() -> None:
+    text = f"""{SERVER.format(file="silent")}
+    CREATE TABLE users (id INTEGER PRIMARY KEY, name VARCHAR(9)) SERVER k OPTIONS (topic 'u');
+    CREATE FOREIGN STREAM clicks (who INTEGER) SERVER k OPTIONS (topic 'c');
+    CREATE VIEW v AS SELECT STREAM c.who, u.name FROM clicks AS c JOIN users AS u ON c.who = u.id;"""
+    (notice,) = plan_pipeline(text).notices
+    assert notice.message.startswith('rows wait for table "USERS": while it is silent, no rows are written.')
+    quiet = text.replace("(topic 'u')", "(topic 'u', idle_timeout '30 SECOND')")
+    assert plan_pipeline(quiet).notices == ()
+
+
 @pytest.mark.parametrize(
     ("statement", "wanted"),
     [

@@ -133,9 +133,10 @@ def _silent(name: str, table: KeyedTable, streams: Mapping[str, ForeignStream]) 
         if isinstance(source, Source) and source.relation in streams:
             options = dict(streams[source.relation].options)
             if IDLE_TIMEOUT not in options:
+                waits = f', and so for "{source.relation}"' if source.relation != table.relation else ""
                 yield Notice(
                     name,
-                    f'rows wait for table "{table.relation}", and so for "{source.relation}": while it is '
+                    f'rows wait for table "{table.relation}"{waits}: while it is '
                     f"silent, no rows are written. With {IDLE_TIMEOUT} '30 SECOND' in its OPTIONS it follows "
                     "the waiting rows once it has been silent for that long",
                 )
