@@ -507,7 +507,7 @@ class DatabaseLedger:
             return [stored_error(row) for row in connection.execute(query)]
 
     def drop(self) -> bool:
-        """Forget the pipeline: its epoch, positions, errors, decisions and snapshots; False: none known.
+        """Drop the pipeline's epoch, positions, errors, decisions and snapshots; False: it has none.
 
         The rows in foreign tables stay. A process that still runs the pipeline fails at its next commit.
         """

@@ -295,13 +295,13 @@ class Ledger(Protocol):
         """Return the resubmissions, in order."""
 
     def resubmitted(self, number: int) -> Sequence[StoredError]:
-        """Return the rows of one resubmission in the order of their rowtimes, which are their offsets."""
+        """Return the rows of one resubmission in the order of rowtime. Indexes are offsets."""
 
     def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> int:
         """Store a snapshot, and return its size in bytes. Drops all but the last few."""
 
     def snapshots(self) -> Sequence[SnapshotEntry]:
-        """Return what snapshots are stored, the newest first; what an entry stands for never changes."""
+        """Return the entries of stored snapshots, the newest first. A stored snapshot never changes."""
 
     def newest_snapshot(self) -> KeptSnapshot | None:
         """Return the newest undamaged snapshot that this version can read, or None.

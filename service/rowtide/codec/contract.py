@@ -1,7 +1,7 @@
-"""What a decoder is: bytes of messages in, columns of a row type out, faults for what does not fit.
+"""Decoders: bytes of messages in, columns of a row type out, faults for messages that do not fit.
 
-Whether and how one message decodes never depends on the messages beside it
-(law 1): a decoder may take any short cut that keeps to this.
+The result of a message never depends on other messages (law 1). A decoder may
+use any shortcut that obeys this.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DecodeFault:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decoded:
-    """What one call gave: a row for each of ``accepted`` (indices of the messages, ascending)."""
+    """The result of one call: a row for each of ``accepted`` (indexes of messages, ascending)."""
 
     columns: tuple[Column, ...]
     accepted: Indices
@@ -41,9 +41,9 @@ class Decoder(Protocol):
     """Decodes the messages of one foreign stream."""
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
-        """Decode messages; None is a null value and rejected (TOMBSTONE).
+        """Decode messages. None is a null value and rejected (TOMBSTONE).
 
-        Every message is either accepted or has exactly one fault; faults come in message order.
+        Every message is either accepted or has exactly one fault. Faults are in message order.
         """
 
 

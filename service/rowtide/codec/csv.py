@@ -1,11 +1,11 @@
 """CSV messages to columns: one message is one record (RFC 4180).
 
-Fields are in the order of the columns, between commas. One in double quotes
-may hold commas, line ends and, doubled, quotes. Nothing between commas is NULL,
-and MISSING_FIELD where the column is NOT NULL; ``""`` is the empty text. What
-a field means for its column is what CAST makes of the text; where it makes
-nothing of it, and for text that is too long, the message is rejected (TYPE).
-A record with more or fewer fields, or with quotes that do not match, is DECODE.
+Fields are in the order of the columns, separated by commas. A field in double
+quotes may contain commas, line ends and doubled quotes. An empty field is NULL,
+or MISSING_FIELD if the column is NOT NULL; ``""`` is the empty text. CAST
+converts a field to the type of its column. If it fails, or if text is too long,
+the message is rejected (TYPE). A record with more or fewer fields, or with
+unmatched quotes, is DECODE.
 """
 
 from __future__ import annotations

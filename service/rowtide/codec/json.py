@@ -193,7 +193,7 @@ class JsonDecoder:
     def _one_by_one(
         self, values: Sequence[bytes | None], indices: Indices
     ) -> tuple[list[Row], list[int], tuple[DecodeFault, ...]]:
-        """Process single messages; return the rows, where they stood, and the faults of the others."""
+        """Process single messages; return the rows, their indexes, and the faults of the others."""
         rows: list[Row] = []
         found: list[int] = []
         faults: list[DecodeFault] = []
@@ -283,12 +283,12 @@ def _texts(fields: Sequence[Any], leave: Mask) -> list[Any]:
 
 
 def _main_spelling(name: str) -> str:
-    """Return the spelling that is looked for first: an unquoted name was folded to upper case by SQL."""
+    """Return the main spelling: SQL has folded an unquoted name to upper case."""
     return name.lower() if name == name.upper() else name
 
 
 def _fold(name: str) -> str:
-    """Fold ASCII letters only: what else has a case has it by language."""
+    """Fold only ASCII letters, because the case of other letters depends on the language."""
     return name.lower() if name.isascii() else name.encode().lower().decode()
 
 

@@ -1,9 +1,8 @@
 """JSON values of one field to a column, many at a time.
 
-A builder takes what msgspec decoded for one field and gives the column and the
-rows that it is not sure of ("doubtful"): those are processed by
-``json_values``, one by one. A row's fate depends on its own value only, so
-the result is the same in both ways.
+A builder takes the values that msgspec decoded for one field, and returns the
+column and the doubtful rows, which ``json_values`` processes one by one. The
+result of a row depends only on its own value, so both paths agree.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from rowtide.rows.column import Column
 from rowtide.rows.types import INTEGER_BYTES, MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Kind, Type
 
 Builder = Callable[[list[Any], Mask | None], tuple[Column, Mask | None]]
-"""Takes a field's values (None: null) and which are not null (None: all of them); gives the column
-and the doubtful rows (None: no row)."""
+"""Takes a field's values (None: null) and a mask of those that are not null (None: all); returns
+the column and the doubtful rows (None: no row)."""
 
 _SURE_BELOW = float(1 << 45)
 """Scaled numbers below this have an error below 2**-7, so rounding them is sure unless close to a half."""
 _HALF_MARGIN = 1 / 64
 _PLAIN_TIMESTAMP = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-](0\d|1[0-4]):[0-5]\d)?$"
-"""ISO 8601 as Arrow and ``datetime`` both read it; other spellings are read one by one."""
+"""ISO 8601 in the form that Arrow and ``datetime`` both read. Other forms are read one by one."""
 
 
 def wire_type(kind: Type) -> Any:

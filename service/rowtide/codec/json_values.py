@@ -2,15 +2,15 @@
 
 See docs/sql/semantics.md#servers-formats-and-pseudo-columns.
 
-This is the reference: ``json_columns`` does the same for whole columns where it
-is sure of the answer, and leaves the rest to the functions here.
+This is the reference. ``json_columns`` does the same for whole columns if it is
+sure of the result, and leaves the rest to these functions.
 
 * No conversion between text and number, except text to DECIMAL.
-* A number without a fractional part fits an integer column however it is
-  spelled (``1``, ``1.0``, ``1e0``). What is out of the column's range is TYPE:
-  OVERFLOW is kept for arithmetic.
-* A DECIMAL takes more digits behind the point than it has by rounding half away
-  from zero, as CAST does; too many before the point is TYPE.
+* A number without a fractional part fits an integer column in any spelling
+  (``1``, ``1.0``, ``1e0``). A number out of the column's range is TYPE:
+  OVERFLOW is only for arithmetic.
+* A number with more digits after the point than the DECIMAL column is rounded
+  half away from zero, as by CAST. Too many digits before the point are TYPE.
 * Text longer than the column is TYPE, unless only blanks are cut. Text with a
   NUL character is TYPE: no database keeps it.
 * TIMESTAMP is text as ISO 8601 (without zone: UTC; finer than a millisecond:
@@ -47,7 +47,7 @@ _TIMESTAMP_TEXT = re.compile(r"[0-9W-]+([Tt ][0-9:.,]+([Zz]|[+-][0-9:]+)?)?", re
 _ROUNDING = Context(prec=2 * MAX_DECIMAL_PRECISION + 4, rounding=ROUND_HALF_UP)
 
 FromJson = Callable[[object], object]
-"""Takes a JSON value (numbers with a point or exponent as Decimal), gives one in row form."""
+"""Takes a JSON value (numbers with a point or exponent as Decimal), returns it in row form."""
 
 
 class NotOfTypeError(Exception):
@@ -55,7 +55,7 @@ class NotOfTypeError(Exception):
 
 
 def converter(kind: Type) -> FromJson | None:
-    """Return the function that converts JSON values to ``kind``; None where JSON cannot carry it.
+    """Return the function that converts JSON values to ``kind``; None if JSON cannot carry it.
 
     The function raises RejectedRowError (TYPE). It is not called for null.
     """

@@ -1,4 +1,4 @@
-"""The pseudo-columns of messages, as columns: ``plan.pseudo`` says what they are."""
+"""The pseudo-columns of messages as columns; ``plan.pseudo`` declares them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _column(
 
 
 def headers_text(headers: Headers | None) -> str | None:
-    """Return headers as JSON; a value that is no UTF-8 is ``{"base64": ".."}``, and none at all is NULL."""
+    """Return headers as JSON. A value that is not UTF-8 is ``{"base64": ".."}``. No headers are NULL."""
     if not headers:
         return None
     return json.dumps([[name, _value(value)] for name, value in headers], ensure_ascii=False)

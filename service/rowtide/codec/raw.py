@@ -1,4 +1,4 @@
-"""Messages as they are: the one column of the stream holds all of a message, as text in UTF-8 or as bytes."""
+"""Raw messages: the one column of the stream holds the whole message, as text in UTF-8 or as bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class RawDecoder:
     """Decodes nothing; see ``codec.contract``.
 
     Raises:
-      StatementError: there is more than one column, or it holds neither text nor bytes.
+      StatementError: the stream has more than one column, or a column of neither text nor bytes.
     """
 
     def __init__(self, relation: str, row_type: RowType) -> None:

@@ -78,7 +78,7 @@ FORMATS: dict[str, Format] = {
 
 
 DEFAULT_FORMAT = "JSON"
-"""The format of a foreign stream that names none."""
+"""The default format of a foreign stream."""
 
 
 def format_of(stream: ForeignStream) -> str:

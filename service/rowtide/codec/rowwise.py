@@ -1,4 +1,4 @@
-"""What decoders share that process one message at a time."""
+"""Shared parts of decoders that process one message at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def decode_each(
 ) -> Decoded:
     """Decode messages with ``decode``, which raises RejectedRowError for one that does not fit.
 
-    A message for which it raises anything else is rejected too (DECODE).
+    A message for which it raises another exception is rejected, too (DECODE).
     """
     rows: list[Row] = []
     accepted: list[int] = []

@@ -1,4 +1,4 @@
-"""Times as people write them: text to milliseconds since the epoch, UTC, and back."""
+"""Times in scenarios: text to milliseconds since the epoch, UTC, and back."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def parse_time_of_day(text: str) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """Return the milliseconds of a length of time such as ``5s``, ``1m 30s``, ``250ms``, ``2h``, ``1d``.
+    """Return the milliseconds of a length of time, for example ``5s``, ``1m 30s``, ``250ms``, ``2h``, ``1d``.
 
     Raises:
       ValueError: if it is no such length.
@@ -69,14 +69,14 @@ def parse_duration(text: str) -> int:
 
 
 def format_time_of_day(millis: int) -> str:
-    """Return ``HH:MM:SS``, with ``.mmm`` where there are milliseconds."""
+    """Return ``HH:MM:SS``, with ``.mmm`` if the milliseconds are not zero."""
     seconds, rest = divmod(millis, 1000)
     text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     return f"{text}.{rest:03}" if rest else text
 
 
 def format_timestamp(millis: int) -> str:
-    """Return ``YYYY-MM-DD HH:MM:SS[.mmm]``, or the number itself where no calendar has such a year."""
+    """Return ``YYYY-MM-DD HH:MM:SS[.mmm]``, or the number itself outside the years of the calendar."""
     days, rest = divmod(millis, DAY_MS)
     try:
         day = EPOCH + timedelta(days=days)
@@ -87,7 +87,7 @@ def format_timestamp(millis: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioDay:
-    """The day meant by times of day in one scenario; ``start`` is its 00:00, in ms since the epoch."""
+    """The day of the times of day in one scenario. ``start`` is its 00:00, in ms since the epoch."""
 
     start: int = 0
 

@@ -1,7 +1,8 @@
-"""Values as people write them: text to a value of a column's type, and back.
+"""Values in scenarios: text to a value of a column's type, and back.
 
-This is the reading of a scenario, not SQL's CAST: times of day mean the
-scenario's day, nothing is rounded or cut, and what does not fit is refused.
+This is the syntax of scenarios, not SQL's CAST: times of day are on the
+scenario's day, nothing is rounded or cut, and values that do not fit are
+refused.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def value_of(text: str, kind: Type, day: ScenarioDay) -> object:
     """Return the value, in row form, that ``text`` means in a column of type ``kind``.
 
     Raises:
-      ValueError: if it is no value of that type, or does not fit it.
+      ValueError: it is not a value of that type, or does not fit it.
     """
     match kind.kind:
         case Kind.BOOLEAN:
@@ -77,7 +78,7 @@ def number_of(text: str) -> Decimal:
     """Return the finite number that ``text`` means, exactly.
 
     Raises:
-      ValueError: if it is none.
+      ValueError: it is not a finite number.
     """
     try:
         number = Decimal(text.strip())

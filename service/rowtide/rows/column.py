@@ -24,7 +24,7 @@ from rowtide.rows.types import Kind, Type
 Indices = NDArray[np.int64]
 
 EXACT = Context(prec=80)
-"""Wide enough for the product of two 38-digit decimals: nothing rounds by accident."""
+"""Wide enough for the product of two 38-digit decimals, so nothing is rounded."""
 
 
 def unscaled(value: Decimal, scale: int) -> int:
@@ -38,12 +38,12 @@ def scaled(value: int, scale: int) -> Decimal:
 
 
 def owned(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array that may be written to: compiled kernels take no other, or are compiled again for it."""
+    """Return a writable array: compiled kernels refuse read-only ones, or are compiled again for them."""
     return array if array.flags.writeable else array.copy()
 
 
 def arrow_type(kind: Type) -> pa.DataType:
-    """Return the Arrow type that columns of a SQL type have on the wire and in snapshots."""
+    """Return the Arrow type of columns of a SQL type, on the wire and in snapshots."""
     if kind.is_text:
         return pa.string()
     if kind.is_binary:
@@ -54,7 +54,7 @@ def arrow_type(kind: Type) -> pa.DataType:
 
 
 def compact(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array that may be written to and has its values one after the other, as kernels take them."""
+    """Return a writable, contiguous array, as kernels require."""
     flags = array.flags
     return array if flags.c_contiguous and flags.writeable else np.require(array, requirements=["C", "W"])
 
@@ -110,7 +110,7 @@ class Column:
 
     @classmethod
     def concat(cls, columns: Sequence[Column]) -> Column:
-        """Put columns of one type after one another; at least one."""
+        """Concatenate columns of one type; at least one."""
         first = columns[0]
         if len(columns) == 1:
             return first
@@ -125,7 +125,7 @@ class Column:
         return len(self.values)
 
     def valid_mask(self) -> Mask:
-        """Return the validity mask, made if there is none."""
+        """Return the validity mask; create it if there is none."""
         return np.ones(len(self.values), dtype=np.bool_) if self.valid is None else self.valid
 
     def take(self, indices: Indices) -> Column:
@@ -180,7 +180,7 @@ class Column:
 
 
 def _low_words(array: pa.Array) -> NDArray[np.int64]:
-    """Return the lower halves of decimals of 128 bits: all of them, where no more than 18 digits are meant."""
+    """Return the lower halves of 128-bit decimals, which hold decimals of up to 18 digits completely."""
     _, data = array.buffers()
     if data is None:
         return np.zeros(len(array), dtype=np.int64)

@@ -1,8 +1,8 @@
-"""Columns that are made when something first reads them: what no one reads costs nothing.
+"""Columns that are computed on first read, so that unread columns cost nothing.
 
-A join gives all fields of both sides, and a query selects some. What makes the
-column must not depend on when it is called: it holds arrays that no one changes
-any more. The caller that keeps a tray keeps those, too.
+A join returns all fields of both sides, and a query selects some. The
+function must not depend on when it is called: it holds arrays that never
+change. A tray that is kept keeps these arrays, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rowtide.rows.types import Type
 
 
 class DeferredColumn(Column):
-    """A column of ``rows`` values that ``make`` gives; it is called at most once."""
+    """A column of ``rows`` values that ``make`` returns. ``make`` is called at most once."""
 
     __slots__ = ("_made", "_make", "_rows")
 
@@ -32,19 +32,19 @@ class DeferredColumn(Column):
 
     @property
     def values(self) -> Any:
-        """The values, made now if they are not yet."""
+        """The values, computed on first read."""
         return self._column().values
 
     @property
     def valid(self) -> Mask | None:
-        """The validity mask, made now if it is not yet."""
+        """The validity mask, computed on first read."""
         return self._column().valid
 
     def __len__(self) -> int:
         return self._rows
 
     def take(self, indices: Indices) -> Column:
-        """Return the rows at ``indices``, in that order; nothing is made for it."""
+        """Return the rows at ``indices``, in that order, without computing them."""
         return deferred_take(self, indices)
 
     def _column(self) -> Column:

@@ -2,8 +2,7 @@
 
 Besides its columns a tray holds, for each row, ``rowtime`` (int64 ms),
 ``origin`` (int32) and ``counter`` (int64), which break ties, and ``opcode``
-(int8). A tray is only a way of carrying rows: how rows are cut into trays may
-never change a result (law 1).
+(int8). How rows are cut into trays must never change a result (law 1).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.types import RowType
 
 ROWTIME, ORIGIN, COUNTER, OPCODE = "$rowtime", "$origin", "$counter", "$opcode"
-"""Names of the columns that carry a row's time and opcode in Arrow form; no SQL name can meet them."""
+"""Names of the columns for a row's time and opcode in Arrow form. They differ from every SQL name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +80,7 @@ class Tray:
 
     @classmethod
     def concat(cls, trays: Sequence[Tray]) -> Tray:
-        """Put trays of one row type after one another; at least one."""
+        """Concatenate trays of one row type; at least one."""
         first = trays[0]
         if len(trays) == 1:
             return first
@@ -159,7 +158,7 @@ class Tray:
 
     @classmethod
     def from_arrow(cls, row_type: RowType, table: pa.Table | pa.RecordBatch) -> Tray:
-        """Make a tray from what ``to_arrow`` gave; further columns are left out."""
+        """Make a tray from the result of ``to_arrow``. Further columns are left out."""
         columns = tuple(Column.from_arrow(field.type, table.column(field.name)) for field in row_type)
         rowtime, origin, counter, opcode = (
             owned(np.asarray(table.column(name))) for name in (ROWTIME, ORIGIN, COUNTER, OPCODE)

@@ -30,10 +30,10 @@ import numpy as np
 
 MAX_DECIMAL_PRECISION = 38
 FAST_DECIMAL_PRECISION = 18
-"""The most digits that an int64 holds whatever they are; wider decimals take the slow path."""
+"""The number of decimal digits that always fit an int64. Wider decimals take the slow path."""
 
 MIN_TIMESTAMP_MS = -62_135_596_800_000
-"""0001-01-01 00:00:00: what is earlier no database and no ``datetime`` holds."""
+"""0001-01-01 00:00:00: databases and ``datetime`` hold no earlier time."""
 MAX_TIMESTAMP_MS = 253_402_300_799_999
 """9999-12-31 23:59:59.999."""
 
@@ -62,7 +62,7 @@ class Kind(Enum):
 
 INTEGER_BYTES = {Kind.TINYINT: 1, Kind.SMALLINT: 2, Kind.INTEGER: 4, Kind.BIGINT: 8}
 
-# Asked for at every column of every tray, so these are no sets, whose members are hashed by Python.
+# Read for every column of every tray. Sets would hash their members in Python, so these are tuples.
 _FLOATS = (Kind.REAL, Kind.DOUBLE)
 _TEXTS = (Kind.CHAR, Kind.VARCHAR)
 _BINARIES = (Kind.BINARY, Kind.VARBINARY)
@@ -193,7 +193,7 @@ class RowType:
         """Return the position of field ``name``.
 
         Raises:
-          KeyError: if there is none.
+          KeyError: the field does not exist.
         """
         return self._positions[name]
 
