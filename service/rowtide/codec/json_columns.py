@@ -26,14 +26,14 @@ Builder = Callable[[list[Any], Mask | None], tuple[Column, Mask | None]]
 the column and the doubtful rows (None: no row)."""
 
 _SURE_BELOW = float(1 << 45)
-"""Scaled numbers below this have an error below 2**-7, so rounding them is sure unless close to a half."""
+"""Scaled numbers below this have an error below 2**-7, so rounding is safe unless close to a half."""
 _HALF_MARGIN = 1 / 64
 _PLAIN_TIMESTAMP = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-](0\d|1[0-4]):[0-5]\d)?$"
 """ISO 8601 in the form that Arrow and ``datetime`` both read. Other forms are read one by one."""
 
 
 def wire_type(kind: Type) -> Any:
-    """Return what msgspec is to accept for a column of ``kind``: never more than ``json_values`` does."""
+    """Return the type that msgspec accepts for a column of ``kind``: at most what ``json_values`` accepts."""
     if kind.is_integer:
         bits = 8 * INTEGER_BYTES[kind.kind] - 1
         return Annotated[int, msgspec.Meta(ge=-(1 << bits), le=(1 << bits) - 1)]

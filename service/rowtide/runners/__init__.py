@@ -1,1 +1,1 @@
-"""Runners of a plan beside the live service: Spark."""
+"""Runners of a plan other than the live service: Spark."""

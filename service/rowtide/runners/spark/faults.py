@@ -1,7 +1,7 @@
-"""Faults of a parallel run: they lie where the tasks have put them until error rows are made of them.
+"""Faults of a parallel run: they stay in the files of the tasks until they become error rows.
 
-Each file has rows that carry some faults each (see ``given``). The driver counts
-them, and reads them only where they are few.
+Each row of a file has several faults (see ``given``). The driver counts them,
+and reads them only if they are few.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FaultRows = Callable[[Sequence[Fault], pa.RecordBatch], bytes]
-"""Makes what is kept of faults of one task, given the messages that they stem from, if they still do:
-columns source, partition, offset, timestamp and value; pickled to the workers."""
+"""Makes the stored form of one task's faults from their messages, if they still have one: columns
+source, partition, offset, timestamp and value. Pickled to the workers."""
 
 _TOLD = "origin int, counter long, turn long, identity binary, source string, partition int, content binary"
 _MESSAGE = ("source", "partition", "offset", "timestamp", "value")
 _ROWS_AT_ONCE = 1_000
-"""Error rows that are made, and later written, in one go: each may have a message of a megabyte."""
+"""Number of error rows that are made, and later written, at once. Each may have a message of a megabyte."""
 
 
 class FaultFiles:
-    """The faults in some files, in the order in which those were written."""
+    """The faults in some files, in the order in which the files were written."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._paths: dict[str, None] = {}
 
     def add(self, paths: Iterable[str | None]) -> None:
-        """Look at these files too, each once; None: a task had no faults."""
+        """Add these files, each once; None: a task had no faults."""
         self._paths.update(dict.fromkeys(path for path in paths if path is not None))
 
     def count(self) -> int:
-        """Count the faults, repetitions among them; no fault is read."""
+        """Count the faults, including repetitions. No fault is read."""
         counts = (table.column(SEQ).to_pylist() for table in self._chunks([SEQ]))
         return sum(each for held in counts for each in held)
 
@@ -59,10 +59,10 @@ class FaultFiles:
     def rows(
         self, messages: Mapping[str, DataFrame], places: Mapping[int, PartitionId], make: FaultRows, path: str
     ) -> Callable[[], Iterator[bytes]]:
-        """Make error rows on Spark: the messages are read once more, and joined to their faults.
+        """Make error rows on Spark: the messages are read again, and joined to their faults.
 
-        ``messages`` are those of each source relation, ``places`` says which origin is whose. What is
-        made is kept at ``path``; gives how it is read there, in order, one piece at a time.
+        ``messages`` are those of each source relation, ``places`` maps origins to partitions. The
+        result is stored at ``path``; returns a reader of it, in order, one piece at a time.
         """
         from pyspark.sql import functions
 
@@ -88,10 +88,10 @@ class FaultFiles:
         return lambda: _pieces(path)
 
     def _told(self, places: Mapping[int, PartitionId]) -> DataFrame:
-        """Return the faults as rows: where each stands, what makes it the same as another, itself pickled."""
+        """Return the faults as rows: place, identity, and the pickled fault."""
         if not self._paths:
             raise ValueError("no faults to read")
-        # A plan of one step, however many files there are.
+        # One step of the Spark plan, for any number of files.
         count, tasks = len(self._paths), self._session.sparkContext.defaultParallelism
         numbers = self._session.range(0, count, 1, min(count, tasks))
         return numbers.mapInArrow(_apart(list(self._paths), dict(places)), _TOLD)

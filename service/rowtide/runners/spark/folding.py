@@ -1,4 +1,4 @@
-"""Folding an output inside tasks: what a table takes, key by key, in files of Parquet."""
+"""Folds an output inside tasks: the rows for a table, key by key, in Parquet files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rowtide.runners.spark.runs import TaskInputs
 
 @dataclass(frozen=True, slots=True)
 class FoldNote:
-    """Something that a fold tells the driver."""
+    """The report of a fold to the driver."""
 
     content: object
 
@@ -30,7 +30,7 @@ FoldFunction = Callable[[Iterable[Tray]], Iterable["Tray | Fault | FoldNote"]]
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What a fold gave: files of trays as Parquet, and what it told."""
+    """The result of a fold: files of trays as Parquet, and its reports."""
 
     paths: Sequence[str]
     notes: Sequence[object]
@@ -38,7 +38,7 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class FoldDone:
-    """What one task of a fold tells the driver."""
+    """The report of one task of a fold to the driver."""
 
     rows: str | None
     faults: str | None
@@ -47,7 +47,7 @@ class FoldDone:
 
 @dataclass(frozen=True, slots=True)
 class FoldTasks:
-    """The tasks of a fold: what Spark gives one is its number among ``inputs``. Pickled to the workers."""
+    """The tasks of a fold. Spark passes each its number among ``inputs``. Pickled to the workers."""
 
     fold: FoldFunction
     folder: str

@@ -1,11 +1,11 @@
-"""A program on Spark: segment after segment, the tasks of each reading what those before have written.
+"""A program on Spark: one segment after the other. The tasks of each read the output of earlier ones.
 
-Spark chooses the messages, places the tasks and repeats those that die; the
-rows lie in files (see ``runs``). The driver keeps a shadow of the live circuit.
+Spark selects the messages, places the tasks and repeats failed ones; the rows
+are in files (see ``runs``). The driver keeps a shadow of the live circuit.
 After each segment it takes over the states that the tasks reported and lets the
-bounds follow, as the live service would; so in the end the shadow is what a
-live service would remember that had read just these messages, and the rows
-never pass through the driver.
+bounds follow, as the live service would. So in the end the shadow has the state
+of a live service that has read just these messages, and the rows never pass
+through the driver.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FEW_ROWS = 20_000
-"""Rows that one task processes sooner than Spark starts another."""
+"""Number of rows that one task processes faster than Spark starts another task."""
 
 TaskFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -78,11 +78,11 @@ class SparkRun:
 
     Args:
       session: the Spark session.
-      definition: outputs and partitions, as the live flow has them.
-      staging: a folder for what the stages give; the workers and this process must both reach it.
-      intake: makes rows of messages; pickled to the workers.
-      folded: outputs that ``fold`` will be asked for, and by which fields; the others are kept as Parquet.
-      few: up to so many rows of an operator go to one task, whatever their keys; by default ``FEW_ROWS``.
+      definition: outputs and partitions, as in the live flow.
+      staging: a folder for the output of the stages, which the workers and this process share.
+      intake: decodes messages. Pickled to the workers.
+      folded: outputs that ``fold`` folds, with their key fields. The others are kept as Parquet.
+      few: up to this number of rows of an operator go to one task, whatever their keys; default ``FEW_ROWS``.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class SparkRun:
         self._parts = int(session.conf.get("spark.sql.shuffle.partitions") or 1)
         self._pieces: dict[tuple[int, Split], list[Piece]] = {}
         self._bits: dict[int, int] = {}
-        """Of each stage how many bits ``$seq`` has after it."""
+        """The number of bits of ``$seq`` after each stage."""
         self._outputs: dict[int, list[str]] = {}
         self._circuits = {
             number: Circuit(self._program, each.steps) for number, each in enumerate(self._segments)
@@ -116,19 +116,19 @@ class SparkRun:
         self._reached: dict[Port, Bound] = {}
         self._promised: dict[tuple[str, int], Bound] = {}
         self.faults = FaultFiles(session)
-        """What was late or rejected; on disk."""
+        """The faults of late and rejected rows, on disk."""
         self.messages = 0
-        """How many messages of sources have been read."""
+        """The number of messages that were read."""
 
     def read(self, messages: Mapping[str, DataFrame], *, in_order: bool = False) -> None:
-        """Run every segment; ``messages`` gives each source relation's chosen messages.
+        """Run every segment. ``messages`` has the selected messages of each source relation.
 
-        ``in_order``: each partition's messages lie in one task already, in the order of their offsets, as
-        Spark reads them from Kafka; else they are brought there, which costs more than all else.
+        ``in_order``: each partition's messages are already in one task, in the order of their offsets, as
+        Spark reads them from Kafka. Otherwise they are shuffled, which costs more than everything else.
 
-        An engine table that is named there is filled by its messages, else by its INSERT statements.
-        A frame of messages has the columns topic, partition, offset, timestamp (ms), key, value and
-        headers.
+        An engine table in ``messages`` is filled by its messages, otherwise by its INSERT
+        statements. A frame of messages has the columns topic, partition, offset, timestamp (ms),
+        key, value and headers.
         """
         for number, segment in enumerate(self._segments):
             self._describe(number, segment)
@@ -143,7 +143,7 @@ class SparkRun:
                 self._run_operator(number, segment)
 
     def _describe(self, number: int, segment: Segment) -> None:
-        """Let Spark's web UI show what the jobs from here on work at."""
+        """Set the description of later jobs in Spark's web UI."""
         node = self._program.steps[segment.entries[0]].node
         what = " ".join([type(node).__name__, *filter(None, [getattr(node, "relation", None)])])
         self._session.sparkContext.setJobDescription(f"segment {number + 1} of {len(self._segments)}: {what}")
@@ -158,7 +158,7 @@ class SparkRun:
         return self._session.read.schema(schema).parquet(*paths) if paths else self._nothing(schema)
 
     def rows(self, name: str) -> Tray:
-        """Bring the rows of an output to the driver, in the order in which the live flow gives them."""
+        """Collect the rows of an output on the driver, in the order of the live flow."""
         at = self._program.outputs[name]
         step = self._program.steps[at]
         tables = [pq.ParquetFile(path).read() for path in self._outputs.get(at, ())]
@@ -192,7 +192,7 @@ class SparkRun:
         )
 
     def flow(self) -> Flow:
-        """Return the live flow that has read just these messages."""
+        """Return the live flow after exactly these messages."""
         flow = Flow(self._definition.outputs, self._definition.partitions)
         flow.take_over(self._circuits.values(), self._promised)
         return flow
@@ -200,7 +200,7 @@ class SparkRun:
     def _wanted_splits(self) -> dict[int, tuple[Split, ...]]:
         """Return, for each step whose rows are read later, the ways in which they are split.
 
-        From the outputs on backwards: what only passes a merge is split where it is written.
+        Works from the outputs backwards: rows that only pass a merge are split when they are written.
         """
         found: dict[int, dict[Split, None]] = {}
         for name, key in self._folded.items():
@@ -217,7 +217,7 @@ class SparkRun:
         return {at: tuple(wanted) for at, wanted in found.items()}
 
     def _only_passes(self, segment: Segment) -> bool:
-        """Return whether a segment is a merge alone: its rows are read where they lie."""
+        """Return whether a segment is only a merge, whose rows are read from their files."""
         return (
             len(segment.steps) == 1
             and segment.is_merge(self._program)
@@ -237,7 +237,7 @@ class SparkRun:
         self._settle(number, arrivals)
 
     def _run_initial(self, number: int, segment: Segment, node: TableSource) -> None:
-        """Process a table's INSERT statements: here, since they are few."""
+        """Process a table's INSERT statements on the driver, because they are few."""
         (entry,) = segment.entries
         _, tray, bound = initial(node, self._program.steps[entry])
         stage = SegmentTask(self._definition, number, {0: bound})
@@ -260,7 +260,7 @@ class SparkRun:
         self._settle(number, {entry: [(port, None, bound) for port, bound in bounds.items()]})
 
     def _run_merge(self, number: int, segment: Segment) -> None:
-        """Let through what the final bounds allow; the rest is what the merge remembers."""
+        """Pass the rows that the final bounds allow. The rest is the state of the merge."""
         (entry,) = segment.entries
         merge = cast("MergeOperator", self._circuits[number].operators[entry])
         feeders = self._feeders(entry)
@@ -311,11 +311,11 @@ class SparkRun:
         )
 
     def _waiting(self, at: int, row_type: RowType, limit: MergeLimit, ranks: Ranks) -> Tray | None:
-        """Bring the rows of a step that wait in a merge to the driver, in their order."""
+        """Collect the rows of a step that wait in a merge on the driver, in their order."""
         splits = self._splits.get(at, ())
         if limit.place >= END or not splits:
             return None
-        # All rows lie there, split some way; best not at all: then they are in order.
+        # All rows are in the files, split in some way. Prefer no split: then they are in order.
         pieces = self._pieces.get((at, min(splits, key=len)), [])
         found = [rows for piece in pieces for rows in piece.waiting(row_type, limit)]
         if not found:
@@ -345,7 +345,7 @@ class SparkRun:
         return [TaskInputs(pieces, row_types, (part,), origins) for part in parts]
 
     def _goes_together(self, segment: Segment, pieces: Sequence[Piece]) -> bool:
-        """Return whether one task has to process a segment."""
+        """Return whether one task must process a segment."""
         counts = is_full(pieces) and not segment.is_row_wise
         return counts or not may_be_split(self._program, segment, self._folded)
 
@@ -375,18 +375,18 @@ class SparkRun:
         )
 
     def _numbers(self, count: int) -> DataFrame:
-        """Return numbers, each to a task of its own."""
+        """Return numbers, each for a separate task."""
         return self._session.range(0, count, 1, max(count, 1))
 
     def _nothing(self, schema: object) -> DataFrame:
         return self._session.createDataFrame([], schema)  # type: ignore[call-overload, no-any-return]
 
     def _told_by(self, frame: DataFrame, work: TaskFunction) -> list[bytes]:
-        """Run tasks, and give what they tell: places of files, no rows."""
+        """Run tasks, and return their reports: places of files, no rows."""
         return [bytes(row[0]) for row in frame.mapInArrow(work, DONE).collect()]
 
     def _take_over(self, number: int, told_: Iterable[bytes]) -> None:
-        """Note the files of a stage's tasks, and take over what these report."""
+        """Note the files of a stage's tasks, and take over the reported states."""
         states: dict[int, list[State]] = {}
         bits = self._bits.get(number, SEQ_BITS)
         for content in told_:
@@ -410,9 +410,9 @@ class SparkRun:
                 operator.restore(operator_type(kind).merge(parts))
 
     def _settle(self, number: int, arrivals: Mapping[int, Sequence[Arrival]]) -> None:
-        """Let the final bounds follow through a segment whose states have been taken over.
+        """Pass the final bounds through a segment whose states have been taken over.
 
-        Rows may leave only now: a task that knew some keys could not tell whether others hold them back.
+        Rows may leave only now: a task with some keys does not know whether other keys hold them back.
         """
         passed = self._circuits[number].push(arrivals)
         if passed.given or passed.faults:
@@ -429,7 +429,7 @@ class SparkRun:
         operator = self._circuits[self._home[at]].operators[at]
         node = self._program.steps[at].node
         if operator is None and isinstance(node, TableSource) and node.loaded_once:
-            # Its INSERT statements' rows: nothing judges them.
+            # Rows of its INSERT statements, which nothing judges.
             return Account(rows_out=len(node.rows))
         if operator is None:
             raise FaultError(f"step {at} is a source: it judges no rows and cannot feed a merge")

@@ -1,7 +1,7 @@
-"""What a task gives, in files of its own: runs for later stages, rows of outputs, faults, its report.
+"""The output of a task, in its own files: runs for later stages, rows of outputs, faults, its report.
 
-Names of files are never used twice: a task that Spark repeats writes others, and
-only what a finished task tells the driver counts.
+File names are never used twice: a repeated task writes other files, and the
+driver uses only the files that a finished task reports.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from rowtide.rows.types import RowType
 from rowtide.runners.spark.runs import BLOCK_ROWS, SEQ, Block, Numbered, Run, Split, rows_batch, rows_schema
 
 HELD_ROWS = 1 << 17
-"""Rows that a task gathers before it writes them: so that each part has blocks of some size."""
+"""Rows that a task gathers before it writes them, so that each part has blocks of some size."""
 FAULTS_AT_ONCE = 1_000
 """Faults of one row of a file."""
 REPORT = "$report"
 FAULTS_SCHEMA = pa.schema([(SEQ, pa.int64()), (REPORT, pa.binary())])
-"""How many faults, and they themselves, pickled."""
+"""The number of faults, and the pickled faults."""
 _OPTIONS = pyarrow.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
 class TaskOutput(Protocol):
-    """Where the work of a task puts what it gives."""
+    """Receives the output of a task's work."""
 
     def rows(self, at: int, rows: Numbered) -> None:
         """Take rows of a step, in their order."""
@@ -46,7 +46,7 @@ class TaskOutput(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where rows of a stage go: a folder, and for each of its steps how they are split into ``parts``.
+    """The destination of a stage's rows: a folder, and for each step the split into ``parts``.
 
     ``outputs`` are the steps whose rows are also kept as Parquet.
     """
@@ -60,7 +60,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What one task has written: runs by step and split, outputs by step, faults."""
+    """The files of one task: runs by step and split, outputs by step, faults."""
 
     runs: Mapping[tuple[int, Split], Run]
     outputs: Mapping[int, str]
@@ -85,7 +85,7 @@ class _Runs:
 
 
 class TaskFiles:
-    """The files of one task; ``row_types`` are those of the steps that give rows."""
+    """Writes the files of one task. ``row_types`` are those of the steps with rows."""
 
     def __init__(self, layout: Layout, row_types: Mapping[int, RowType]) -> None:
         self._layout = layout
@@ -112,7 +112,7 @@ class TaskFiles:
             self._write_faults(FAULTS_AT_ONCE)
 
     def close(self) -> Files:
-        """Write what is left, and tell where everything is."""
+        """Write the rest, and return the places of all files."""
         self._write_rows()
         if self._faults:
             self._write_faults(len(self._faults))
@@ -134,7 +134,7 @@ class TaskFiles:
         )
 
     def keep(self, report: object) -> str:
-        """Write a report, and tell where it is."""
+        """Write a report, and return its place."""
         path = self._new_path("pickle")
         Path(path).write_bytes(pickle.dumps(report))
         return path
@@ -194,12 +194,12 @@ def output_schema(row_type: RowType) -> pa.Schema:
 
 
 def _apart(rows: Numbered, split: Split, parts: int) -> list[tuple[int, Numbered]]:
-    """Return the parts that there are rows of, with these."""
+    """Return each part that has rows, with its rows."""
     if not split or parts == 1:
         return [(0, rows)]
     part: np.ndarray[Any, Any] = parts_of([rows.tray.columns[index] for index in split], parts)
     if parts <= np.iinfo(np.uint16).max:
-        # Of two bytes, numbers are sorted by counting them.
+        # Numbers of two bytes are sorted by counting.
         part = part.astype(np.uint16)
     order = np.argsort(part, kind="stable")
     ends = np.searchsorted(part[order], np.arange(parts + 1))

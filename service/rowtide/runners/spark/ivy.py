@@ -40,7 +40,7 @@ JAVA_HINT = (
 
 
 def cache_directory() -> Path:
-    """Return where jars and tools are kept: $ROWTIDE_CACHE, else ``rowtide`` in the user's cache directory."""
+    """Return the folder of jars and tools: $ROWTIDE_CACHE, else ``rowtide`` in the user's cache directory."""
     if chosen := os.environ.get("ROWTIDE_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rowtide"
@@ -50,7 +50,7 @@ def java() -> str:
     """Return the path of a ``java`` that is new enough.
 
     Raises:
-      StatementError: if there is none, or it is too old; the hint says how to get one.
+      StatementError: Java is missing or too old; the hint says how to install it.
     """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
@@ -65,7 +65,7 @@ def java() -> str:
 
 
 def write_settings(directory: Path) -> Path:
-    """Write Ivy settings without the local Maven resolver into ``directory``; give the file's path.
+    """Write Ivy settings without the local Maven resolver into ``directory``; return the file's path.
 
     ROWTIDE_MAVEN_MIRROR, if set, is the address of the repository to use instead of Maven Central.
     """
@@ -80,12 +80,12 @@ def write_settings(directory: Path) -> Path:
 
 
 def directory_of(name: str, version: str) -> Path:
-    """Return where the jars of an artifact lie once they are fetched."""
+    """Return the folder of the jars of an artifact, after they are fetched."""
     return cache_directory() / "jars" / f"{name}-{version}"
 
 
 def fetch(organisation: str, name: str, version: str) -> Path:
-    """Return a directory with the jar of these coordinates and all that it needs; fetched once.
+    """Return a directory with the jar of these coordinates and its dependencies. Fetches them once.
 
     Raises:
       StatementError: Java or PySpark is missing.
@@ -115,7 +115,7 @@ def fetch(organisation: str, name: str, version: str) -> Path:
         try:
             draft.rename(target)
         except OSError:
-            # Another process was faster; its directory is as good as ours.
+            # Another process was faster. Its directory has the same content.
             if not target.is_dir():
                 raise
     except subprocess.TimeoutExpired as error:

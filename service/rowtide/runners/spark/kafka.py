@@ -25,7 +25,7 @@ _RENAMED = {
     "sasl.mechanisms": "sasl.mechanism",
 }
 _CLIENT_ONLY = ("statistics.interval.ms", "debug", "queued.", "fetch.", "socket.", "log_level", "broker.")
-"""Settings of librdkafka that mean nothing to the Java client and decide no row."""
+"""Settings of librdkafka without a meaning for the Java client and without an effect on rows."""
 
 _PEM = {
     "ssl.key": "ssl.keystore.key",
@@ -49,8 +49,8 @@ def read_range(
 ) -> DataFrame:
     """Return the messages of a topic from ``begin`` (inclusive) to ``end`` (exclusive), by partition.
 
-    A partition is read by one task, in the order of its offsets: Spark splits none unless it is asked to
-    (``minPartitions``, ``maxRecordsPerPartition``), and it is not.
+    One task reads a partition, in the order of its offsets, because the options that split partitions
+    (``minPartitions``, ``maxRecordsPerPartition``) are not set.
 
     Raises:
       StatementError: a client setting has no counterpart in Spark's Kafka client.
@@ -167,7 +167,7 @@ def _check_pem(name: str, text: str) -> None:
 
 
 def _der(text: str) -> bytes:
-    """Return what an encrypted key in PEM form holds; nothing if that is not base64."""
+    """Return the content of an encrypted key in PEM form; nothing if it is not base64."""
     body = re.search(r"-----BEGIN ENCRYPTED PRIVATE KEY-----([^-]*)-----END", text)
     try:
         return base64.b64decode("".join(body[1].split()) if body else "")

@@ -1,15 +1,15 @@
-"""Rows between stages: sorted runs in files, apart by key, woven together by the tasks that read them.
+"""Rows between stages: sorted runs in files, split by key, merged by the tasks that read them.
 
 A task writes the rows of each of its steps as Arrow batches, once for each key
-that a later stage splits them by, those of one part of the keys in batches of
-their own. A later task reads the batches of its part from the files of all
-tasks before it. No row passes through the JVM or the driver on the way.
+that a later stage splits them by, with separate batches for each part of the
+keys. A later task reads the batches of its part from the files of all tasks
+before it. No row passes through the JVM or the driver on the way.
 
-Every run is in order of rowtime, or says that it is not; so weaving needs a few
-batches of each run in memory, and no more.
+Every run is in order of rowtime, or is marked as not ordered; so merging needs
+only a few batches of each run in memory.
 
-Rows that one row has caused share its place in time. ``$seq`` tells their order,
-in whichever tasks they were made: see ``numbered``.
+Rows with the same cause share its place in time. ``$seq`` is their order,
+whichever tasks made them: see ``numbered``.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import LATEST, Bound
 
 SEQ = "$seq"
-"""Orders the rows that one row has caused, and says nothing of others."""
+"""The order of the rows with one cause. It does not order other rows."""
 SEQ_BITS = 16
-"""Bits of ``$seq`` for what one row causes in one stage; the bits above say which row of the stage before."""
+"""Bits of ``$seq`` for the rows of one cause in one stage. The bits above are the row of the stage before."""
 MOST_BITS, PORTS_BITS = 52, 10
-"""Bits that ``$seq`` may have behind a stage, and those that ports of merges add to them."""
+"""Maximum bits of ``$seq`` after a stage, and those that ports of merges add to them."""
 COUNTED_BITS = MOST_BITS - SEQ_BITS
-"""Bits of ``$seq`` where one task has counted all rows: see ``is_full``."""
+"""Bits of ``$seq`` if one task has counted all rows: see ``is_full``."""
 TIMES = ((ROWTIME, pa.int64()), (ORIGIN, pa.int32()), (COUNTER, pa.int64()), (OPCODE, pa.int8()))
 BLOCK_ROWS = 16_384
-"""Rows of one batch of a file, and of one tray that a stage gets: trays of about this size are best."""
+"""Rows of one batch of a file, and of one input tray of a stage. Trays of about this size are fastest."""
 OPEN_FILES = 100
-"""Files that a process keeps open: a task may read thousands of them by turns."""
+"""Maximum files that a process keeps open: a task may read thousands of them in turn."""
 WOVEN_BY_ONE_LOOK = 16
-"""Runs up to this many are woven by looking at the head of each; more are sorted."""
+"""Maximum number of runs that are merged by their heads. More runs are sorted."""
 
 Split = tuple[int, ...]
-"""The fields that rows are split by; none: all of them are in part 0."""
+"""The fields by which rows are split; none: all rows are in part 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One batch of a file: its number there, its part, how many rows, its first and last rowtime."""
+    """One batch of a file: its number there, its part, its number of rows, its first and last rowtime."""
 
     number: int
     part: int
@@ -78,7 +78,7 @@ class Numbered:
 
     @classmethod
     def concat(cls, parts: Sequence[Numbered]) -> Numbered:
-        """Put rows after one another; at least one part."""
+        """Concatenate rows; at least one part."""
         if len(parts) == 1:
             return parts[0]
         return cls(Tray.concat([each.tray for each in parts]), np.concatenate([each.seq for each in parts]))
@@ -101,7 +101,7 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True)
 class Causes:
-    """Places in time, and ``$seq``, of the rows that a stage gets at once."""
+    """Places in time, and ``$seq``, of one input of a stage."""
 
     origin: NDArray[np.int32]
     counter: Int64s
@@ -122,10 +122,10 @@ class Causes:
 
 
 def numbered(tray: Tray, causes: Causes | None, *, is_row_wise: bool = False) -> Numbered:
-    """Return rows of a stage their numbers: by the row that caused each, then as they came.
+    """Return rows of a stage with their numbers: by the row that caused each, then in order of arrival.
 
-    So tasks that each got some of the rows of one place agree on the order of what they make of them. A stage
-    that ``is_row_wise`` makes at most one row of each, which can have its number.
+    So tasks with different rows of one place agree on the order of their output rows. A stage that
+    ``is_row_wise`` makes at most one row of each, which can have its number.
     """
     count = len(tray)
     begins = np.ones(count, dtype=np.bool_)
@@ -142,15 +142,15 @@ def numbered(tray: Tray, causes: Causes | None, *, is_row_wise: bool = False) ->
 
 
 def is_full(pieces: Iterable[Piece]) -> bool:
-    """Return whether ``$seq`` of what a stage reads leaves no bits for what the stage makes of it.
+    """Return whether ``$seq`` of a stage's input leaves no bits for its output.
 
-    One task then processes the stage and counts its rows, in the order in which the live flow gives them.
+    Then one task processes the stage and counts its rows, in the order of the live flow.
     """
     return max((piece.bits for piece in pieces), default=0) + SEQ_BITS > MOST_BITS
 
 
 def bits_behind(pieces: Sequence[Piece], *, is_row_wise: bool) -> int:
-    """Return how many bits ``$seq`` has behind a stage that reads these; see ``numbered``."""
+    """Return the number of bits of ``$seq`` after a stage that reads these; see ``numbered``."""
     before = max((piece.bits for piece in pieces), default=0)
     if is_row_wise:
         return max(before, SEQ_BITS)
@@ -159,7 +159,7 @@ def bits_behind(pieces: Sequence[Piece], *, is_row_wise: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one task gave of one step, split one way. ``has_seq``: the file has ``$seq``, else it is 0."""
+    """The output of one step of one task, split one way. ``has_seq``: the file has ``$seq``, else it is 0."""
 
     path: str
     blocks: tuple[Block, ...]
@@ -169,7 +169,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class MergeLimit:
-    """What a merge lets through of one port: the rows before ``place``; see ``MergeOperator.limits``."""
+    """The rows of one port that a merge passes: those before ``place``; see ``MergeOperator.limits``."""
 
     place: Threshold
     port: int
@@ -187,7 +187,7 @@ class MergeLimit:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A run as a stage may read it: the rows that every merge on the way lets through.
+    """A run as input of a stage: the rows that every merge on the way passes.
 
     ``ports`` are those by which it came to the merges on the way at which a row may meet itself, the last
     merge first. ``first`` is added to ``$seq``, which has ``own_bits`` in the file and ``bits`` then: see
@@ -218,7 +218,7 @@ class Piece:
                 yield rows.take(np.flatnonzero(passing))
 
     def waiting(self, row_type: RowType, merge: MergeLimit) -> Iterator[Numbered]:
-        """Yield the rows of all parts that come here but do not pass one more merge."""
+        """Yield the rows of all parts that reach this place but do not pass another merge."""
         for rows in self._blocks(row_type, None, merge.place[0]):
             staying = ~merge.passes(rows.tray)
             for limit in self.limits:
@@ -240,11 +240,11 @@ class Piece:
 def ranked(pieces: Sequence[Piece]) -> list[Piece]:
     """Return the pieces that come out of a merge with ``first`` by their ports.
 
-    Of the copies of a row those of an earlier port of the last merge come first, and among these those of an
-    earlier port of the merge before it (docs/sql/semantics.md#merge-order).
+    Copies of a row are in the order of the ports of the last merge, then of the ports of the merge before it
+    (docs/sql/semantics.md#merge-order).
 
     Raises:
-      FaultError: there are more ways than bits for them.
+      FaultError: there are more paths than bits for them.
     """
     ranks = {ports: rank for rank, ports in enumerate(sorted({piece.ports for piece in pieces}))}
     below = max((piece.own_bits for piece in pieces), default=0)
@@ -269,7 +269,7 @@ def rows_schema(row_type: RowType, *, has_seq: bool) -> pa.Schema:
 
 
 def rows_batch(schema: pa.Schema, tray: Tray, seq: Int64s | None) -> pa.RecordBatch:
-    """Return a tray as a batch of ``rows_schema``, or of one that only names the fields otherwise."""
+    """Return a tray as a batch of ``rows_schema``, or of one with other field names."""
     arrays = [pa.array(each) for each in (tray.rowtime, tray.origin, tray.counter, tray.opcode)]
     arrays += [column.to_arrow() for column in tray.columns]
     if seq is not None:
@@ -288,7 +288,7 @@ def tray_of(batch: pa.RecordBatch, row_type: RowType) -> Tray:
 
 @dataclass(frozen=True, slots=True)
 class StageInput:
-    """What a stage gets at once: each port's rows. ``causes`` is None where no two rows share a place."""
+    """One input of a stage: each port's rows. ``causes`` is None if no two rows share a place."""
 
     arrivals: Sequence[Arrival]
     causes: Causes | None = None
@@ -307,7 +307,7 @@ class TaskInputs:
     def in_order(self, final: Mapping[int, Bound]) -> Iterator[StageInput]:
         """Yield the rows of all ports in consistent time.
 
-        Every port has come as far as each cut, but not further than ``final`` says that it ever comes.
+        Every port has reached each cut, but at most its ``final`` bound.
         """
         ranks = Ranks(self.origins)
         heads = [
@@ -332,7 +332,7 @@ class TaskInputs:
 
 
 class _Head:
-    """Where one run is read. ``rows`` is None at its end."""
+    """The read position of one run. ``rows`` is None at its end."""
 
     def __init__(self, port: int, blocks: Iterator[Numbered]) -> None:
         self.port = port
@@ -342,7 +342,7 @@ class _Head:
 
     @property
     def reach(self) -> int:
-        """The last rowtime whose rows are all here."""
+        """The last rowtime with all of its rows in memory."""
         assert self.rows is not None
         if self._next is None:
             return LATEST
@@ -350,7 +350,7 @@ class _Head:
         return last if int(self._next.tray.rowtime[0]) > last else last - 1
 
     def extend(self) -> None:
-        """Read on: all rows that are here have one rowtime, and more may have it."""
+        """Read on: all rows in memory have one rowtime, and more rows may have it."""
         assert self.rows is not None and self._next is not None
         self.rows = Numbered.concat([self.rows, self._next])
         self._next = next(self._blocks, None)
@@ -381,7 +381,7 @@ def _whole(piece: Piece, row_type: RowType, part: int, ranks: Ranks) -> Iterator
 def _woven(
     taken: Sequence[tuple[int, Numbered]], ranks: Ranks, at_once: int
 ) -> Iterator[tuple[dict[int, Tray], int, Causes | None]]:
-    """Yield whole rowtimes of several runs in order: each port's rows, cut by cut, and how far they go."""
+    """Yield whole rowtimes of several runs in order: each port's rows, cut by cut, and their last rowtime."""
     if not taken:
         return
     by_port: dict[int, list[Tray]] = {}
@@ -420,16 +420,16 @@ def _woven(
 
 
 def _gaps(rowtime: Int64s, origin: NDArray[np.int32], counter: Int64s, seq: Int64s) -> Int64s:
-    """Return where rows of one place stand with others between them that are not here.
+    """Return the indexes of rows of one place that have rows of other tasks between them.
 
-    What is made of them must not be emitted at once: it goes before and behind what is made of the others.
+    Their output must not be emitted at once: it goes before and after the output of the other rows.
     """
     is_same = (rowtime[1:] == rowtime[:-1]) & (origin[1:] == origin[:-1]) & (counter[1:] == counter[:-1])
     return np.flatnonzero(is_same & (seq[1:] > seq[:-1] + 1)) + 1
 
 
 def _order(rowtime: Int64s, rank: Int64s, counter: Int64s, lengths: Sequence[int]) -> Int64s:
-    """Return the order of rows that lie run behind run; equal places keep the order of the runs."""
+    """Return the order of the rows of concatenated runs. Equal places keep the order of the runs."""
     starts = [0, *accumulate(lengths)]
     if len(lengths) > WOVEN_BY_ONE_LOOK or not all(
         _is_sorted(rowtime[start:stop], rank[start:stop], counter[start:stop])
@@ -444,7 +444,7 @@ def _order(rowtime: Int64s, rank: Int64s, counter: Int64s, lengths: Sequence[int
 
 
 def _is_sorted(rowtime: Int64s, rank: Int64s, counter: Int64s) -> bool:
-    """Return whether the rows of equal rowtimes, which lie together, are in order."""
+    """Return whether the rows of equal rowtimes, which are adjacent, are in order."""
     is_tie = rowtime[1:] == rowtime[:-1]
     if not is_tie.any():
         return True

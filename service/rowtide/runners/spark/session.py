@@ -21,11 +21,11 @@ KAFKA_CONNECTOR = ("org.apache.spark", "spark-sql-kafka-0-10_2.13")
 CONNECTOR_JARS = ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13")
 """The jars of that connector whose version is PySpark's own."""
 CLIENT_JARS = ("kafka-clients", "commons-pool2")
-"""What it depends on that PySpark does not ship; the versions follow from the connector's."""
+"""Its dependencies that PySpark does not ship. The versions follow from the connector's."""
 ARROW_ROWS = 16_384
-"""Rows of one Arrow batch in a task: trays of about this size are best."""
+"""Rows of one Arrow batch in a task. Trays of about this size are fastest."""
 BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM that ends before its second compiler would pay: a third less CPU until the first result."""
+"""For a JVM that ends before its second compiler pays off: a third less CPU until the first result."""
 
 OWN_CONF = {
     "spark.sql.session.timeZone": "UTC",
@@ -62,7 +62,7 @@ def open_session(
 
     Args:
       master: Spark's master URL, such as ``local[2]``.
-      parts: into how many parts rows are split by key; as many as there are cores if not given.
+      parts: number of parts into which rows are split by key; default: the number of cores.
       conf: Spark settings of the user, above ours.
       py_files: Python files and archives that every worker gets.
       ui: serve Spark's web UI while the session is open.
@@ -70,7 +70,7 @@ def open_session(
       is_brief: it processes small inputs only, such as those of tests.
 
     Raises:
-      StatementError: PySpark or Java is not installed, or a setting is refused; says what to do.
+      StatementError: PySpark or Java is not installed, or a setting is refused; the hint says what to do.
       TransientError: the connector's jars cannot be fetched, or Spark does not start.
     """
     try:
@@ -111,7 +111,7 @@ def open_session(
             hint="`rowtide doctor` reports what this machine lacks.",
         ) from error
 
-    # A part more is a task more of each stage: Spark's own default, 200, is for clusters.
+    # Each part is a task of each stage. Spark's default, 200, is for clusters.
     session.conf.set("spark.sql.shuffle.partitions", str(parts or session.sparkContext.defaultParallelism))
     return session
 
@@ -122,7 +122,7 @@ def is_local(master: str) -> bool:
 
 
 def check_conf(conf: Mapping[str, str]) -> None:
-    """Refuse Spark settings on which rows depend, or that have an option of their own.
+    """Refuse Spark settings that affect rows, or that have their own option.
 
     Raises:
       StatementError: names the first one.
@@ -141,7 +141,7 @@ def kafka_jars(version: str, folder: str | None = None) -> list[Path]:
 
     Args:
       version: that of PySpark; the connector's must be the same.
-      folder: where they lie; None: in the cache, fetched into it if they are not there.
+      folder: the folder of the jars; None: the cache, into which they are fetched if needed.
 
     Raises:
       StatementError: the folder lacks one of them.
@@ -172,7 +172,7 @@ def kafka_jars(version: str, folder: str | None = None) -> list[Path]:
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Translate what Spark raises in this block.
+    """Translate exceptions of Spark in this block.
 
     Raises:
       TransientError: a task failed, or Spark itself; its cause in one line.
@@ -190,7 +190,7 @@ def spark_errors() -> Iterator[None]:
 
 
 def _cause(text: str) -> str:
-    """Return the last line of a worker's traceback, else the first line that says anything."""
+    """Return the last line of a worker's traceback, else the first line that is not empty."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     ends = [line for line, after in pairwise([*lines, "at "]) if after.startswith("at ") and ": " in line]
     told = [line for line in ends if not line.startswith(("at ", "org.apache.spark", "py4j"))]

@@ -1,8 +1,8 @@
-"""What runs inside a Spark task: one segment of the program over the rows of one part.
+"""The work of a Spark task: one segment of the program over the rows of one part.
 
-A task gets its rows in order, runs the segment's operators over them, then lets
-the final bounds follow, and gives the rows that leave, the state that remains
-and the faults.
+A task receives its rows in order, runs the segment's operators over them, then
+passes the final bounds, and returns the output rows, the remaining state and
+the faults.
 
 Imported by workers; never imports pyspark.
 """
@@ -34,12 +34,12 @@ from rowtide.runners.spark.runs import Causes, Numbered, StageInput, TaskInputs,
 DecodeMessages = Callable[
     [str, pa.RecordBatch, Mapping[int, int]], Iterable[tuple[int, "Tray | Bound | Fault"]]
 ]
-"""Makes rows of a source's messages: from the relation, a batch of messages of the source (sorted by
-partition and offset) and the origins of its partitions, gives trays, explicit bounds and faults
+"""Decodes a source's messages: takes the relation, a batch of messages of the source (sorted by
+partition and offset) and the origins of its partitions; returns trays, explicit bounds and faults
 with their partition, in log order."""
 
 DONE = "content binary"
-"""The schema of what a task tells the driver: one ``Done``, pickled."""
+"""The schema of a task's report to the driver: one pickled ``Done``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class RunDefinition:
     outputs: Mapping[str, Node]
     partitions: Mapping[str, Sequence[int]]
     folders: tuple[str, ...] = declared(default_factory=lambda: tuple(map(os.path.abspath, sys.path)))
-    """Where the driver looks for modules: workers look for those of models there too."""
+    """The module path of the driver, where workers also search for models."""
 
     def program(self) -> Program:
         """Build the program."""
@@ -60,9 +60,9 @@ class RunDefinition:
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """What a task leaves behind besides rows: by position of the step, states and explicit bounds.
+    """The report of a task besides rows: by position of the step, states and explicit bounds.
 
-    ``messages`` counts what it read of a source.
+    ``messages`` counts the messages that it read of a source.
     """
 
     states: Mapping[int, State]
@@ -72,7 +72,7 @@ class TaskReport:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a task tells the driver: what it has written, and where its report is."""
+    """The message of a task to the driver: its files, and the place of its report."""
 
     files: Files
     report: str
@@ -134,7 +134,7 @@ class SegmentTask:
 
 @dataclass(frozen=True, slots=True)
 class StageTasks:
-    """The tasks of a stage: what Spark gives one is its number among ``inputs``. Pickled to the workers."""
+    """The tasks of a stage. Spark passes each its number among ``inputs``. Pickled to the workers."""
 
     stage: SegmentTask
     layout: Layout
@@ -172,7 +172,7 @@ def task_files(stage: SegmentTask, layout: Layout) -> TaskFiles:
 
 
 def told(files: TaskFiles, report: TaskReport) -> bytes:
-    """Close the files of a task, and give what it tells the driver: a ``Done``, pickled."""
+    """Close the files of a task, and return its pickled ``Done`` for the driver."""
     return pickle.dumps(Done(files.close(), files.keep(report)))
 
 
@@ -181,7 +181,7 @@ def _batch(content: bytes) -> pa.RecordBatch:
 
 
 class _Work:
-    """A circuit of one segment at work."""
+    """The running circuit of one segment."""
 
     def __init__(
         self, program: Program, segment: Segment, given: TaskOutput, *, counts: bool = False
@@ -196,17 +196,17 @@ class _Work:
         self._counted = dict.fromkeys(segment.feeders, 0) if counts else None
 
     def let_through(self, entry: int) -> None:
-        """Make the entry pass rows on as they come: what a merge holds back was left out before."""
+        """Make the entry pass rows on as they come: rows that a merge holds back were left out before."""
         self._circuit.operators[entry] = None
 
     def promise(self, entry: int, bound: Bound) -> None:
-        """Take an explicit bound; one that goes back becomes a fault of the intake before."""
+        """Take an explicit bound. The intake has already made a fault of one that goes back."""
         self.promised[entry] = self.promised.get(entry, NO_BOUND).raised(bound)
 
     def push(self, arrivals: Mapping[int, Sequence[Arrival]], causes: Causes | None = None) -> None:
-        """Push into the circuit and give the rows that leave."""
+        """Push into the circuit and return the rows that leave."""
         for at in arrivals:
-            # Only the steps behind entries where rows were seen are reported.
+            # Only the steps after entries with rows are reported.
             if at not in self._touched:
                 self._touched |= _behind(self._program, at, frozenset(self._segment.steps))
         passed = self._circuit.push(arrivals)
@@ -224,7 +224,7 @@ class _Work:
         return Numbered(tray, np.arange(first, self._counted[at], dtype=np.int64))
 
     def report(self) -> TaskReport:
-        """Return what remains."""
+        """Return the remaining state."""
         states = {
             at: operator.snapshot()
             for at, operator in self._circuit.operators.items()
@@ -234,7 +234,7 @@ class _Work:
 
 
 def entry_row_types(program: Program, entry: int) -> list[RowType]:
-    """Return the row type of each port of an entry that is no merge."""
+    """Return the row type of each port of an entry that is not a merge."""
     return [each.row_type for each in program.steps[entry].node.inputs]
 
 

@@ -1,10 +1,10 @@
-"""Whether tasks may process some keys each, although what follows reads their rows together.
+"""Decides whether tasks may process some keys each, although later operators read their rows together.
 
-An operator that makes rows of its own (of groups, of pairs) numbers them, and rows of one rowtime stand in
-the order of these numbers. Tasks that know some keys each number theirs alone: rows of one key keep their
-order among each other, and rows of different keys may change places. That does no harm to what counts them,
-adds them up or keeps them by that key; it would to a LAG over all of them. So a segment is split only where
-nothing that follows minds.
+An operator that makes rows (of groups, of pairs) numbers them, and rows of one rowtime are in the order of
+these numbers. Tasks with some keys each number only their own rows: rows of one key keep their order, and
+rows of different keys may change places. This does not affect operators that count the rows, add them up or
+keep them by that key; it would affect a LAG over all of them. So a segment is split only if no later
+operator depends on that order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rowtide.plan.nodes.node import Agreed, OrderMattersError, require
 
 
 def may_be_split(program: Program, segment: Segment, folded: Mapping[str, Sequence[int]]) -> bool:
-    """Return whether nothing behind a segment minds the order of rows of one rowtime and different keys.
+    """Return whether nothing after a segment depends on the order of rows of one rowtime and different keys.
 
     ``folded`` are the outputs that are kept by a key, each with its fields; the others are kept as they are.
     """
@@ -47,10 +47,10 @@ def _follow(
     names: Mapping[int, Sequence[str]],
     folded: Mapping[str, Sequence[int]],
 ) -> None:
-    """Go on to whatever reads the rows of a step; ``is_moved``: their rowtimes may have changed places.
+    """Check all readers of a step's rows. ``is_moved``: their rowtimes may have changed places.
 
     Raises:
-      OrderMattersError: if something minds.
+      OrderMattersError: a reader depends on the order.
     """
     for name in names.get(at, ()):
         key = folded.get(name)
@@ -59,7 +59,7 @@ def _follow(
     for position, port in program.steps[at].targets:
         node = program.steps[position].node
         if isinstance(node, Sort) and is_moved:
-            # It judges lateness, and orders ties, by what came first.
+            # It judges lateness, and orders ties, by arrival.
             raise OrderMattersError
         moved = is_moved or (isinstance(node, Promote) and node.bounds is not BoundPolicy.MAP)
         through = node.order_through(agreed, port)
