@@ -1,1 +1,1 @@
-"""The relational plan: frozen nodes that say what each step does, and rewrites of them."""
+"""The relational plan: frozen nodes that define each step, and rewrites of them."""

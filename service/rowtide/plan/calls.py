@@ -1,7 +1,7 @@
-"""What is known about calls of aggregates and window functions: which have a compiled form, which need order.
+"""Properties of calls of aggregates and window functions: which have a compiled form, which need order.
 
-Operators have a compiled form and one that goes row by row; both give the same rows. Which one runs depends
-on the plan alone, and EXPLAIN shows it.
+Operators have a compiled form and a row-by-row form, which return the same rows. The plan alone decides
+which one runs, and EXPLAIN shows it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from rowtide.rows.types import RowType
 
 
 def is_commutative(call: AggregateCall) -> bool:
-    """Return whether an aggregate gives the same whatever the order of the rows (sums are exact)."""
+    """Return whether an aggregate does not depend on the order of the rows (sums are exact)."""
     return not AGGREGATES[call.function].order_matters
 
 
 def is_small_of_rows(call: AggregateCall) -> bool:
-    """Return whether an aggregate of rows that only come keeps a few values, however many rows there are."""
+    """Return whether an aggregate of inserted rows keeps only a few values, for any number of rows."""
     return AGGREGATES[call.function].few_of_rows and not call.distinct
 
 
@@ -42,22 +42,22 @@ def has_window_kernel(call: WindowCall, frame: Frame) -> bool:
 
 
 def has_running_kernel(call: AggregateCall) -> bool:
-    """Return whether a compiled aggregate gives its result after every row: one that is no Python object."""
+    """Return whether a compiled aggregate has a result after every row that is not a Python object."""
     return AGGREGATES[call.function].compiled.running(call)
 
 
 def has_retracting_kernel(call: AggregateCall) -> bool:
-    """Return whether a compiled aggregate lets values go again: numbers that are no Python objects."""
+    """Return whether a compiled aggregate can remove values: numbers that are not Python objects."""
     return AGGREGATES[call.function].compiled.retracting(call)
 
 
 def shape_of(frame: Frame) -> FrameShape:
-    """Return what kernels ask of a frame."""
+    """Return the shape of a frame for the kernels."""
     endless = frame.start.unit is EdgeUnit.UNBOUNDED
     return FrameShape(endless, running=endless and frame.end == CURRENT_ROW)
 
 
 def are_objects(row_type: RowType, fields: Iterable[int]) -> list[bool]:
-    """Return of each field whether its values are Python objects, which kernels cannot compare."""
+    """Return for each field whether its values are Python objects, which kernels cannot compare."""
     kinds = [row_type[index].type for index in fields]
     return [kind.dtype == np.dtype(object) and not kind.is_variable_width for kind in kinds]

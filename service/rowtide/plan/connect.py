@@ -1,7 +1,7 @@
-"""What feeds streams and engine tables: pumps and INSERT statements take the place of bare sources.
+"""Connects streams and engine tables to their feeds: pumps and INSERT statements replace bare sources.
 
-A stream that pumps feed is the merge of their rows, in the order in which the pumps were made; a stream or
-table that something outside also inserts into has that as its last producer
+A stream that pumps feed is the merge of their rows, in the order in which the pumps were created. If
+something outside also inserts into a stream or table, that is its last producer
 (docs/sql/semantics.md#merge-order, #pumps-and-inserts). Rows that a table begins with come first.
 """
 
@@ -16,11 +16,11 @@ from rowtide.rows.rowop import Row
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What comes into one stream or engine table.
+    """The input of one stream or engine table.
 
-    ``pumps`` are what pumps write there, not connected yet; ``rows`` those of INSERT statements;
-    ``outside``: something that is not in the plan, such as a scenario's step, inserts too. ``changing``:
-    producers of this stream have come or gone, so it is a merge also where one is left: that remembers
+    ``pumps`` are the nodes of pumps, not connected yet; ``rows`` those of INSERT statements;
+    ``outside``: something outside the plan, for example a scenario's step, inserts, too. ``changing``:
+    producers of this stream have come or gone, so it is a merge even with one producer, which keeps
     the stream's bound.
     """
 
@@ -31,7 +31,7 @@ class Feed:
 
 
 class FeedConnector:
-    """Puts feeds in the place of sources. Feeds must not form a circle."""
+    """Replaces sources by their feeds. Feeds must not form a cycle."""
 
     def __init__(self, feeds: Mapping[str, Feed]) -> None:
         self._feeds = feeds
@@ -56,7 +56,7 @@ class FeedConnector:
             if feed.outside:
                 pumped.append(replace(node, rows=feed.rows))
             elif feed.rows:
-                # First: so they are there before any pump has brought or promised anything.
+                # First, so that they exist before any row or bound of a pump.
                 pumped.insert(0, replace(node, rows=feed.rows, loaded_once=True))
         elif not pumped:
             return node

@@ -10,7 +10,7 @@ from rowtide.rows.types import RowType
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One node: what it is, in whose text it stands, what it does, and what its rows have.
+    """One node: its kind, the relation whose text contains it, its work, and the fields of its rows.
 
     ``path``: how its operator works; ``keeps``: its state, and what bounds it.
     """

@@ -1,9 +1,9 @@
-"""Windows of an OVER: which rows an aggregate sees, and which aggregates.
+"""Windows of an OVER: the rows of a frame, and the calls over it.
 
 See docs/sql/semantics.md#periods, #offset-and-hopping-frames, #frames-of-window-functions.
 
-The current row is the physical row: of the rows of its rowtime those that came before it are there,
-those that follow are not. Edges in time include both ends.
+The current row is the physical row: rows of the same rowtime are in the frame if they came before
+it, and not if they follow. Edges in time include both ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rowtide.rows.types import Type
 
 
 class EdgeUnit(Enum):
-    """What the offset of an edge counts."""
+    """The unit of an edge's offset."""
 
     ROWS = "ROWS"
     """Rows of the partition; 0 is CURRENT ROW."""
@@ -29,7 +29,7 @@ class EdgeUnit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One end of a frame: so far behind the current row; below zero is PRECEDING."""
+    """One end of a frame: its offset after the current row. A negative offset is PRECEDING."""
 
     unit: EdgeUnit
     offset: int = 0
@@ -62,8 +62,8 @@ class WindowCall:
     """An aggregate or window function over a frame, by its name in ``operators.over.by_row.functions``.
 
     ``argument`` None is COUNT(*), RANK or DENSE_RANK. ``number`` is n of NTH_VALUE and of the LAG that
-    leaves out NULLs; any other LAG and LEAD have a frame of the one row that they look at. Where they
-    find none, the result is ``default``, a field of the current row. ``fraction`` is that of a percentile.
+    leaves out NULLs; any other LAG or LEAD has a frame of the one row that it reads. If there is none, the
+    result is ``default``, a field of the current row. ``fraction`` is that of a percentile.
     """
 
     function: str

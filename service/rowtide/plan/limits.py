@@ -1,4 +1,4 @@
-"""Lengths without a limit."""
+"""Unlimited lengths of time."""
 
 FOR_EVER_MS = 400_000_000_000_000
-"""Longer than from the first TIMESTAMP to the last: how long what RETENTION 'UNBOUNDED' keeps is kept."""
+"""RETENTION 'UNBOUNDED' in ms: longer than from the first TIMESTAMP to the last."""

@@ -1,7 +1,8 @@
-"""Joins of streams that keep only what is read of them: a side's other fields are left out before it.
+"""Narrows joins of streams: fields of a side that nothing reads are dropped before the join.
 
-A join keeps the rows of its window, often for long, and of wide rows a query selects some fields. Keys, what
-the condition reads and the sides' own ROWTIMEs stay; so does what may reject a row, as it has to be computed.
+A join keeps the rows of its window, often for long, and a query selects only some fields of wide rows. Keys,
+fields of the condition and the sides' own ROWTIMEs stay, and so do expressions that may reject a row, because
+they must be computed.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from rowtide.plan.nodes import Filter, Node, Project, ProjectKeys, WindowJoin
 from rowtide.rows.types import RowType
 
 OWN_ROWTIME = "$ROWTIME"
-"""How the name of a field begins that has the ROWTIME of one side."""
+"""Prefix of the name of the field with the ROWTIME of one side."""
 
 
 def narrowed(node: Project) -> Project:
-    """Return the projection on a join that leaves out what neither it nor a filter between them reads."""
+    """Return the projection over a join without fields that neither it nor a filter between them reads."""
     filters: list[Filter] = []
     below = node.input
     while isinstance(below, Filter):
@@ -40,7 +41,7 @@ def narrowed(node: Project) -> Project:
 
 
 def _kept(join: WindowJoin, read: Collection[int]) -> list[int]:
-    """Return the fields of a join that have to stay, in their order."""
+    """Return the fields of a join that must stay, in their order."""
     width = len(join.left.row_type)
     wanted = {*read, *join.left_key, *(width + key for key in join.right_key)}
     if join.condition is not None:
@@ -53,7 +54,7 @@ def _kept(join: WindowJoin, read: Collection[int]) -> list[int]:
 
 
 def _may_go(side: Node, field: int) -> bool:
-    """Return whether a side gives the same rows without a field."""
+    """Return whether a side returns the same rows without a field."""
     return not isinstance(side, Project) or isinstance(
         side.expressions[field], FieldRef | RowtimeRef | Literal
     )

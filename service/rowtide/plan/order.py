@@ -1,4 +1,4 @@
-"""Where order is first needed: the judges and merges of a plan.
+"""The judges and merges of a plan, at the places where order is first needed.
 
 See docs/sql/semantics.md#late-rows, #t-sort, #promotion, #merge-order.
 
@@ -14,16 +14,16 @@ what makes a relation of it whose rows come in rowtime order:
 | promotion to a shifted ROWTIME       | Promote(row-wise(Merge(Sort 0(Source))))            |
 | promotion to FLOOR, CEIL, STEP of it | Sort 0(Promote(row-wise(Merge(Sort 0(Source)))))    |
 
-Periods give rows of different rowtimes an equal one: what came of different
-origins is signed again there, so that copies of a row stand together in a union.
+Periods give rows of different rowtimes an equal one: rows of different origins
+are signed again there, so that copies of a row are adjacent in a union.
 
-Over anything that is merged already (a union, a group, another promotion, a
+Over anything that is already merged (a union, a group, another promotion, a
 stream that pumps feed) promotion and t-sort work on the merged stream. No
 filter moves across a promotion or a t-sort.
 
 Invariants, checked by tests/property/plan/test_order.py:
 
-* whatever needs order reads something ordered;
+* every reader that needs order reads an ordered input;
 * on every way from a Source there is a judge, and before it only row-wise nodes;
 * a foreign stream's rows are judged once by each chain, never on message time
   where they are promoted or t-sorted;
@@ -92,7 +92,7 @@ def place_order(node: Node) -> Node:
         policy = BoundPolicy.PASS if chain.foreign else BoundPolicy.DROP
         if monotonic:
             policy = BoundPolicy.MAP
-        # A shift that the query states is no fault of one message: only what rows say can be in the future.
+        # A shift by the query is not the fault of a message: only times in the rows can be in the future.
         max_ahead = promote.max_ahead_ms if policy is BoundPolicy.PASS else None
         moved = replace(promote, input=_entered(promote.input, chain), bounds=policy, max_ahead_ms=max_ahead)
         return Merge(relation, (Sort(relation, moved, within or 0),))
@@ -101,7 +101,7 @@ def place_order(node: Node) -> Node:
 
 
 def is_monotonic(rowtime: Expr) -> bool:
-    """Return whether an expression never falls while ROWTIME grows, and reads nothing else.
+    """Return whether an expression never falls while ROWTIME grows, and reads only ROWTIME.
 
     Months and years are not added monotonically: 30 and 31 January give the same day of February.
     """
@@ -136,7 +136,7 @@ def _chain_to_source(node: Node) -> Source | None:
 
 
 def _entered(node: Node, source: Source) -> Node:
-    """Put the judge at the entrance of a stream; a foreign stream judges nothing itself."""
+    """Add the judge at the entrance of a stream. A foreign stream does not judge lateness."""
     if source.foreign:
         return node
     if isinstance(node, Source):

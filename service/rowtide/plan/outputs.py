@@ -1,9 +1,9 @@
-"""What is written to foreign tables: one node a table, whatever number of pumps feed it.
+"""The nodes of foreign tables: one for each table, for any number of pumps.
 
 Pumps into one table are the union of their rows, in the order in which the
-pumps were made (docs/sql/semantics.md#merge-order, #pumps-and-inserts): so
-which of two rows on one key is the last does not depend on how the input was
-cut into commits (law 1).
+pumps were created (docs/sql/semantics.md#merge-order, #pumps-and-inserts). So
+the last of two rows on one key does not depend on how the input was cut into
+commits (law 1).
 """
 
 from __future__ import annotations

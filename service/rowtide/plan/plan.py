@@ -1,4 +1,4 @@
-"""A whole pipeline's plan: what the SQL layer hands to the runners."""
+"""The plan of a whole pipeline, which the SQL layer passes to the runners."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rowtide.rows.types import Field, Kind, RowType, Type
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """CREATE SERVER: a wrapper with its options, names folded to lower case, quoted ones as they stand."""
+    """CREATE SERVER: a wrapper with its options. Names are folded to lower case, except quoted ones."""
 
     name: str
     wrapper: str
@@ -83,10 +83,10 @@ class ForeignTable:
 class Pump:
     """CREATE PUMP into a foreign table: the rows of ``node`` are written there.
 
-    ``node`` gives exactly the table's fields in order. Pumps into streams and
-    engine tables are part of those relations' nodes and do not stand here.
-    ``rowtime_field`` is the field of the target that ROWTIME or the group's period feeds, if any:
-    ``replay --from --to`` compares by it (docs/sql/semantics.md#replay).
+    ``node`` has exactly the table's fields in order. Pumps into streams and engine tables are
+    part of those relations' nodes and are not in this list. ``rowtime_field`` is the field of the
+    target that ROWTIME or the group's period feeds, if any: ``replay --from --to`` compares by it
+    (docs/sql/semantics.md#replay).
     """
 
     name: str
@@ -97,7 +97,7 @@ class Pump:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that ``check`` tells and that does not stop a pipeline."""
+    """A warning of ``check``, which does not stop a pipeline."""
 
     relation: str
     message: str
@@ -105,11 +105,11 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything of a pipeline file, resolved and typed; pure values.
+    """The content of a pipeline file, resolved and typed, as pure values.
 
     ``relations`` are all named relations that rows can be read from (streams, foreign streams,
     views, engine tables) with their nodes: the scenario kit and ``rowtide sql`` read any of them.
-    Sorts and merges stand where order is first needed (``plan.order``). ``streams`` names those of CREATE
+    Sorts and merges are where order is first needed (``plan.order``). ``streams`` names those of CREATE
     STREAM: their producers may come and go.
     """
 

@@ -1,9 +1,9 @@
-"""The pseudo-columns of a Kafka row: what every message has besides its value.
+"""The pseudo-columns of a Kafka row: the parts of a message besides its value.
 
 See docs/sql/semantics.md#servers-formats-and-pseudo-columns.
 
-They are in no ``*`` and are not declared. A foreign stream carries those that some query of its pipeline
-names, as fields behind its columns.
+``*`` does not contain them, and they are not declared. A foreign stream has those that a query of its
+pipeline names, as fields after its columns.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ PSEUDO_COLUMNS: Mapping[str, Field] = {
         Field("KAFKA_HEADERS", Type(Kind.VARCHAR)),
     )
 }
-"""KAFKA_HEADERS is JSON: an array of ``["name", "value"]`` in their order, NULL where there are none."""
+"""KAFKA_HEADERS is JSON: an array of ``["name", "value"]`` in their order, NULL without headers."""
 
 WITH_PSEUDO_COLUMNS = frozenset({"KAFKA", "MEMORY"})
 """The wrappers whose messages have them."""
 
 
 def with_pseudo_columns(row_type: RowType, names: Iterable[str]) -> RowType:
-    """Return a row type with pseudo-columns behind its own."""
+    """Return a row type with pseudo-columns after its own columns."""
     return RowType((*row_type, *(PSEUDO_COLUMNS[name] for name in names)))

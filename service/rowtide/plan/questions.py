@@ -1,4 +1,4 @@
-"""Questions about a plan that several of its nodes answer together."""
+"""Questions about a plan that involve several of its nodes."""
 
 from __future__ import annotations
 

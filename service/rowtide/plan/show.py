@@ -92,7 +92,7 @@ def _window(name: str, *lengths: int) -> str:
 
 
 def _show(expr: Expr, row_type: RowType) -> tuple[str, int]:
-    """Return the text, and how tightly it binds."""
+    """Return the text, and its binding strength."""
     match expr:
         case RowtimeRef():
             return "ROWTIME", _ATOM
@@ -110,7 +110,7 @@ def _call(call: Call, row_type: RowType) -> tuple[str, int]:
         case (("CAST" | "TRY_CAST"), (operand,)):
             return f"CAST({operand} AS {call.type})", _ATOM
         case ("FLOOR_TO" | "CEIL_TO") as name, _:
-            # An operand that ends with an interval would take the TO for its own.
+            # An operand that ends with an interval would read the TO as its own.
             operand = _tight(call.args[0], row_type, _ATOM)
             return f"{name[:-3]}({operand} TO {_text_of(call.args[1])})", _ATOM
         case "STEP", (operand, length):
@@ -138,7 +138,7 @@ def _call(call: Call, row_type: RowType) -> tuple[str, int]:
 
 
 def _tight(expr: Expr, row_type: RowType, least: int) -> str:
-    """Return the text, in parentheses where it binds less tightly than ``least``."""
+    """Return the text, in parentheses if it binds less tightly than ``least``."""
     text, level = _show(expr, row_type)
     return text if level >= least else f"({text})"
 

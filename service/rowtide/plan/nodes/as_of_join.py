@@ -60,7 +60,7 @@ class AsOfJoin(Node):
         return "the rows of the table, as of the rowtime that the stream has reached"
 
     def detail(self) -> str:
-        """Return what is joined on what."""
+        """Return the tables and keys of the join."""
         on = " AND ".join(
             f"{self.stream.row_type[left].name} = {self.table.row_type[right].name}"
             for left, right in zip(self.stream_key, self.table_key, strict=True)
@@ -76,7 +76,7 @@ class AsOfJoin(Node):
         return True
 
     def read_types(self) -> tuple[object, ...]:
-        """Return the very table, of which the state is an image, and the types of the stream."""
+        """Return the table itself, because the state is an image of it, and the types of the stream."""
         return (rewrite(self.table, _without_rows), types_of(self.stream.row_type))
 
     def partition_key(self) -> PartitionKey | None:
@@ -84,17 +84,17 @@ class AsOfJoin(Node):
         return (self.table_key, self.stream_key)
 
     def looks_up(self, port: int) -> bool:
-        """Return whether rows of a port are only looked up by their key, so that none goes on."""
+        """Return whether rows of a port are only looked up by their key and never passed on."""
         return port == 0
 
     def order_through(self, agreed: Agreed, port: int) -> Agreed:
-        """Return the stream's fields; of the table, rows of a key must keep their order."""
+        """Return the stream's fields. Rows of a key of the table must keep their order."""
         if port == 0:
             require(agreed, self.table_key)
         return agreed
 
     def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
-        """Yield the stream's row, and the table's row if there was one."""
+        """Yield the stream's row, and the table's row if any."""
         yield same_row(row, port=1)
         own, key = picked(row.row, self.stream_key), self.table_key
         if is_there(row.row[len(self.stream.row_type) :]):
@@ -114,14 +114,14 @@ class AsOfJoin(Node):
 class AsOfJoinOn(AsOfJoin):
     """An AsOfJoin whose rows match only if ``condition``, over the joined row, is TRUE, too.
 
-    A pair for which the condition has no value is rejected and no match. (A node of its own, so that the
-    digests of plans without a condition stay what they are.)
+    A pair for which the condition fails is rejected and does not match. (A separate node, so that the
+    digests of plans without a condition do not change.)
     """
 
     condition: Expr
 
     def detail(self) -> str:
-        """Return what is joined on what, and the condition."""
+        """Return the tables, keys and condition of the join."""
         return f"{AsOfJoin.detail(self)}; and {show(self.condition, self.row_type)}"
 
 

@@ -18,10 +18,10 @@ from rowtide.rowtime.period import Hop, Period, Session, value_of
 
 
 class GroupNode(OverOne):
-    """What all nodes that make rows of groups have in common.
+    """The base of all nodes that make rows of groups.
 
-    Out: the start or name of the window, if there is one, then ``keys``, then ``aggregates``. ``keys`` and
-    the aggregates' arguments are fields of the input: a Project below computes them.
+    Out: the start or name of the window, if any, then ``keys``, then ``aggregates``. ``keys`` and the
+    aggregates' arguments are fields of the input: a Project below computes them.
     """
 
     __slots__ = ()
@@ -33,7 +33,7 @@ class GroupNode(OverOne):
         return (self.keys,)
 
     def each_key(self) -> str:
-        """Return which groups there are, for EXPLAIN."""
+        """Return the groups, for EXPLAIN."""
         return (
             f"a group for each {names_of(self.input.row_type, self.keys)}"
             if self.keys
@@ -41,7 +41,7 @@ class GroupNode(OverOne):
         )
 
     def calls_by(self, window: str | None) -> str:
-        """Return the aggregates and what they are grouped by, for EXPLAIN."""
+        """Return the aggregates and the terms of the grouping, for EXPLAIN."""
         row_type = self.input.row_type
         terms = [*([] if window is None else [window]), *(row_type[key].name for key in self.keys)]
         calls = [show_aggregate(call, row_type) for call in self.aggregates]
@@ -70,7 +70,7 @@ class _ClosedGroup(GroupNode):
         return field == 0
 
     def work(self) -> str | None:
-        """Return which aggregates are not compiled."""
+        """Return the aggregates that are not compiled."""
         row_type = self.input.row_type
         by_row = [show_aggregate(call, row_type) for call in self.aggregates if not has_accumulator(call)]
         return done_but_for(Form.COMPILED.value, by_row)
@@ -84,7 +84,7 @@ class _ClosedGroup(GroupNode):
         return frozenset(range(1, 1 + len(self.keys)))
 
     def order_through(self, agreed: Agreed, port: int) -> Agreed:
-        """Return the keys, where the aggregates mind no order or rows of one group keep theirs."""
+        """Return the keys, if the aggregates do not depend on order or rows of one group keep theirs."""
         require(agreed, self.keys, unless=all(map(is_commutative, self.aggregates)))
         return self.parts_of_own_rows()
 
@@ -176,5 +176,5 @@ class GroupBySession(_ClosedGroup):
 
 
 def windows_at_a_time(hop: Hop) -> str:
-    """Return how many windows a row is in."""
+    """Return the number of windows that contain a row."""
     return f"{-(-hop.size_ms // hop.slide_ms)} at a time"

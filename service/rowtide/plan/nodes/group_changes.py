@@ -26,16 +26,16 @@ from rowtide.rowtime.period import Hop, Period, Session
 
 @dataclass(frozen=True, slots=True)
 class GroupChanges(GroupNode):
-    """Group by a window, if there is one, and further keys; every change of a group's row.
+    """Group by a window, if any, and further keys; emit every change of a group's row.
 
-    DELETE old, INSERT new, at the place in consistent time of the row that caused the change. With
-    ``every_ms`` instead at the multiples of it, of rows below the multiple, and at the end of the window, in
-    the order in which the groups began. A row that is the same as before is not emitted again, and a group
-    that is closed is not deleted (docs/sql/changelogs.md).
+    A change is DELETE old, INSERT new, at the place in consistent time of the row that caused it. With
+    ``every_ms``, changes come at its multiples, for rows below the multiple, and at the end of the window,
+    in the order in which the groups began. An unchanged row is not emitted again, and a closed group is not
+    deleted (docs/sql/changelogs.md).
 
-    ``of_changes``: rows have opcodes, a DELETE takes a row out of its group, and a group without rows is
-    deleted. ``retention_ms``: a group that nothing has changed for longer is forgotten. ``shown``: what is
-    read of the rows, over the fields out; DELETE old, INSERT new of which all of it is the same is left out.
+    ``of_changes``: rows have opcodes, a DELETE removes a row from its group, and a group without rows is
+    deleted. ``retention_ms``: a group without a change for longer is dropped. ``shown``: the expressions
+    over the output fields that something reads; a change that leaves all of them equal is not emitted.
     """
 
     window: Period | Hop | Session | None
@@ -60,7 +60,7 @@ class GroupChanges(GroupNode):
         return tuple(range(self._first_key() + len(self.keys)))
 
     def is_ordered(self) -> bool:
-        """Return whether it has times of its own, or its input is in order."""
+        """Return whether it emits at its own times, or its input is in order."""
         return self.every_ms is not None or self.input.is_ordered()
 
     def holds_rowtime(self, field: int) -> bool:
@@ -68,7 +68,7 @@ class GroupChanges(GroupNode):
         return self.window is not None and field == 0
 
     def keeps(self) -> str | None:
-        """Return which groups there are, and how long they stay."""
+        """Return the groups, and how long they stay."""
         names = names_of(self.input.row_type, self.keys)
         match self.window:
             case None if not names:
@@ -90,11 +90,11 @@ class GroupChanges(GroupNode):
         return text
 
     def is_limited(self) -> bool:
-        """Return whether its groups are those of a table, or are declared to be kept forever."""
+        """Return whether its groups are limited by a table, or are declared to be kept forever."""
         return self.window is None and self.retention_ms is None
 
     def unlimited_state(self) -> str | None:
-        """Return how many groups it keeps for how long, unless windows or a table limit them."""
+        """Return how long it keeps its groups, unless windows or a table limit them."""
         if (
             self.is_one_small_group()
             or self.window is not None
@@ -114,14 +114,14 @@ class GroupChanges(GroupNode):
         return no_groups and all(map(is_small, self.aggregates))
 
     def form(self) -> Form | None:
-        """Return whether changes come row for row and every aggregate has a kernel for that."""
+        """Return whether changes come after each row and every aggregate has a kernel for that."""
         at_once = self.every_ms is None and self.retention_ms is None
         plain = self.window is None or (isinstance(self.window, Period) and not self.of_changes)
         has_kernel = has_retracting_kernel if self.of_changes else has_running_kernel
         return Form.COMPILED if at_once and plain and all(map(has_kernel, self.aggregates)) else Form.BY_ROW
 
     def detail(self) -> str:
-        """Return what is grouped, when its changes come, and how long a group is kept."""
+        """Return the grouping, when its changes come, and how long a group is kept."""
         match self.window:
             case Period() as period:
                 window: str | None = show_period(period)
@@ -135,7 +135,7 @@ class GroupChanges(GroupNode):
         return f"{self.calls_by(window)}; changes after {when}{kept}"
 
     def origins(self, own: int, ports: Sequence[Sequence[int]], *, merged: bool) -> tuple[int, ...]:
-        """Return its own origin where it has times of its own."""
+        """Return its own origin if it emits at its own times."""
         return (own,) if self.every_ms is not None else tuple(dict.fromkeys(ports[0]))
 
     def parts_of_own_rows(self) -> Agreed:
@@ -144,7 +144,7 @@ class GroupChanges(GroupNode):
         return frozenset(range(first, first + len(self.keys)))
 
     def order_through(self, agreed: Agreed, port: int) -> Agreed:
-        """Return the keys, where rows of one group keep their order or only their multiset counts."""
+        """Return the keys, if rows of one group keep their order or only their multiset matters."""
         at_times = self.every_ms is not None and not self.of_changes
         require(agreed, self.keys, unless=at_times and all(map(is_commutative, self.aggregates)))
         return self.parts_of_own_rows()
@@ -158,7 +158,7 @@ class GroupChanges(GroupNode):
 
     @property
     def lineage_note(self) -> str | None:
-        """Of changes, retracted rows match too."""
+        """Retracted rows of a changelog match, too."""
         return "rows that were taken out of the group again are among them" if self.of_changes else None
 
     def _first_key(self) -> int:

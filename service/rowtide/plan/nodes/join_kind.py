@@ -1,4 +1,4 @@
-"""Which rows of a join come out without a match."""
+"""The rows of a join that come out without a match."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class JoinKind(Enum):
-    """Of which sides a row without a match comes out, NULLs beside it."""
+    """The sides whose rows come out without a match, with NULLs for the other side."""
 
     INNER = "INNER"
     LEFT = "LEFT"

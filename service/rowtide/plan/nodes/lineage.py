@@ -1,8 +1,8 @@
-"""What a row was made of: which rows to look for at the inputs of the operator that made it (law 7).
+"""Lineage: the rows to search for at the inputs of the operator that made a row (law 7).
 
 Rows carry no lineage. A row that an operator only passes on keeps its place in consistent time (origin and
-counter); of a row that an operator has made, its values say what it was made of: the window and key of a
-group, the two halves of a pair.
+counter). The values of a row that an operator has made identify its inputs: the window and key of a group,
+the two halves of a pair.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Matches = Callable[[TimedRow], bool]
 
 @dataclass(frozen=True, slots=True)
 class SourceRows:
-    """Rows to look for at ``port``, at rowtimes from ``begin`` to ``end`` (ms, both included).
+    """A search at ``port``, for rowtimes from ``begin`` to ``end`` (ms, both included).
 
-    ``first``: only the first that matches is wanted; ``last``: only so many of those that came last.
-    ``until``: nothing after the rows of this identity is wanted, but for ``after`` further matches.
+    ``first``: only the first match; ``last``: only this number of the last matches. ``until``:
+    nothing after the rows of this identity, except ``after`` further matches.
     """
 
     port: int
@@ -43,13 +43,13 @@ def identity(row: TimedRow) -> Identity:
 
 
 def same_row(row: TimedRow, also: Matches = lambda _row: True, port: int = 0) -> SourceRows:
-    """Look for the row with the place of ``row`` in consistent time."""
+    """Search for the row with the place of ``row`` in consistent time."""
     place = identity(row)
     return SourceRows(port, lambda each: identity(each) == place and also(each))
 
 
 def last_insert(row: TimedRow, matches: Matches, *, inclusive: bool = False) -> SourceRows:
-    """Look for the last INSERT that matches, before ``row`` or, ``inclusive``, up to its place."""
+    """Search for the last matching INSERT before ``row`` or, ``inclusive``, up to its place."""
     place = identity(row)
     return SourceRows(
         0,
@@ -70,7 +70,7 @@ def in_window(
     end: int,
     until: Identity | None = None,
 ) -> SourceRows:
-    """Look for the rows of a group whose row begins with its window, if there is one, and its keys."""
+    """Search for the rows of a group whose row begins with its window, if any, and its keys."""
     first = 0 if window is None else 1
     wanted = row.row[first : first + len(keys)]
     name = EARLIEST if window is None else time_of(row.row[0])

@@ -16,11 +16,11 @@ from rowtide.rows.types import RowType
 
 @dataclass(frozen=True, slots=True)
 class Merge(Node):
-    """Put several ordered inputs into one order by consistent time (docs/sql/rowtime.md).
+    """Merge several ordered inputs by consistent time (docs/sql/rowtime.md).
 
     With one input it merges the partitions of the source below it; with several it is UNION ALL, or the
-    pumps into one stream, in that order. ``of_changes``: its rows are changes, and it keeps the order in
-    which each input has them.
+    pumps into one stream, in that order. ``of_changes``: its rows are changes, and it keeps the order of
+    each input.
     """
 
     relation: str
@@ -54,7 +54,7 @@ class Merge(Node):
         return all(each.only_inserts() for each in self.sources)
 
     def key_fields(self) -> tuple[int, ...] | None:
-        """Return the key that all sources have, and the field in which each has a constant of its own."""
+        """Return the key that all sources have, and the field in which each has a different constant."""
         if not self.of_changes:
             return None
         keys = {each.key_fields() for each in self.sources}
@@ -75,7 +75,7 @@ class Merge(Node):
         return all(each.holds_rowtime(field) for each in self.sources)
 
     def keeps(self) -> str | None:
-        """Return which rows wait."""
+        """Return the rows that wait."""
         return "rows that wait for another input or partition"
 
     def is_limited(self) -> bool:
@@ -95,7 +95,7 @@ class Merge(Node):
         return True
 
     def read_types(self) -> tuple[object, ...]:
-        """Return nothing: inputs come and go, and what waits at each is moved."""
+        """Return nothing: inputs come and go, and the rows that wait at each are moved."""
         return ()
 
     def order_through(self, agreed: Agreed, port: int) -> Agreed:
@@ -117,8 +117,8 @@ class Merge(Node):
 
 
 def merged(relation: str, pumped: Sequence[Node]) -> Merge:
-    """Return the union of what pumps write to one stream or table, in the order of their creation.
+    """Return the union of the pumps into one stream or table, in the order of their creation.
 
-    If any of it is changes, the order of each pump's changes is kept (docs/sql/views-and-pumps.md).
+    If any of them writes changes, the order of each pump's changes is kept (docs/sql/views-and-pumps.md).
     """
     return Merge(relation, tuple(pumped), of_changes=any(each.is_changelog() for each in pumped))

@@ -1,9 +1,7 @@
 """A procedural model as a node: one input of tagged rows, one output of tagged rowops.
 
 A model has several inputs and outputs of different row types, and its rows come
-in one consistent time order (docs/sql/semantics.md#models). So the rows of all inputs are
-made rows of one row type, which says in its first field of which input they
-are, and an ordinary merge orders them; what comes out is distinguished by filters.
+in one consistent time order (docs/sql/semantics.md#models). So the rows of all inputs become rows of one row type, whose first field is the number of the input, and an ordinary merge orders them. Filters separate the outputs.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ PORT = "PORT"
 
 @dataclass(frozen=True, slots=True)
 class ModelPort:
-    """One input or output. ``name`` is as the model's class spells it.
+    """One input or output. ``name`` is spelled as in the model's class.
 
     ``changes``: an output whose rowops are the changes of a table. ``key``: the fields by whose values
     the model is split; all inputs have as many, of the same types.
@@ -43,11 +41,11 @@ class Model(OverOne):
 
     In: rows tagged with the number of their input. Out: rowops tagged with the number of their output;
     rowtime is that of the row or event that caused them, in the order in which the model sent them. An
-    event at t runs before rows of t that come after it was asked for. A row that makes the model fail is
-    rejected (FUNCTION), and the model is as if it had not come.
+    event at t runs before rows of t that arrive after it was scheduled. A row that makes the model fail
+    is rejected (FUNCTION), and the model is as if it had not arrived.
 
-    ``code`` is a digest of its text: a model of another text is another one. ``folder`` is where its module
-    may be, on the machine that planned; it decides nothing.
+    ``code`` is a digest of its text: a model with another text is another one. ``folder`` is where its
+    module may be, on the machine that planned; it has no effect on rows.
     """
 
     path: str
@@ -63,7 +61,7 @@ class Model(OverOne):
         return True
 
     def shows_opcodes(self) -> bool:
-        """Return False: an output is a stream; one of changes has a table over it."""
+        """Return False: an output is a stream. An output of changes has a table over it."""
         return False
 
     def only_inserts(self) -> bool:
@@ -119,7 +117,7 @@ class Model(OverOne):
 
     @property
     def key(self) -> tuple[int, ...]:
-        """The fields of the input by which the model is split: there is one of its own for each value."""
+        """The fields of the input by which the model is split: there is one model for each value."""
         return tuple(range(1, 1 + len(self.accepts[0].key)))
 
 
@@ -134,12 +132,12 @@ def tagged(ports: Sequence[ModelPort]) -> RowType:
 
 
 def first_field(ports: Sequence[ModelPort], number: int) -> int:
-    """Return where the fields of port ``number`` begin in a tagged row."""
+    """Return the index of the first field of port ``number`` in a tagged row."""
     return 1 + len(ports[0].key) + sum(len(port.row_type) for port in ports[:number])
 
 
 def tagging(ports: Sequence[ModelPort], number: int) -> tuple[Expr, ...]:
-    """Return the expressions that make a row of port ``number`` a tagged one."""
+    """Return the expressions that tag a row of port ``number``."""
     found: list[Expr] = [Literal(number, INTEGER)]
     own = ports[number]
     found += [FieldRef(index, own.row_type[index].type) for index in own.key]
@@ -150,7 +148,7 @@ def tagging(ports: Sequence[ModelPort], number: int) -> tuple[Expr, ...]:
 
 
 def untagging(ports: Sequence[ModelPort], number: int) -> tuple[Expr, tuple[Expr, ...]]:
-    """Return the condition that picks the rows of port ``number`` and the expressions that give its fields."""
+    """Return the condition that selects the rows of port ``number``, and the expressions of its fields."""
     first = first_field(ports, number)
     condition = Call("=", (FieldRef(0, INTEGER), Literal(number, INTEGER)), BOOLEAN)
     row_type = ports[number].row_type

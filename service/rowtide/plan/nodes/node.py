@@ -1,14 +1,14 @@
-"""The specification of a plan node: what the planner, the flow, EXPLAIN and Spark ask of each kind of node.
+"""The specification of a plan node, for the planner, the flow, EXPLAIN and Spark.
 
-A node holds everything that an operator needs to do its step, and its inputs. Nodes are frozen, picklable
-and compared by value, so two readers of one view share one node. ``relation`` is the catalog name of the
-relation whose own text the node comes from: error rows, accounts and ``--why-not`` use it.
+A node holds everything that its operator needs, and its inputs. Nodes are frozen, picklable and compared
+by value, so two readers of one view share one node. ``relation`` is the catalog name of the relation
+whose own text the node comes from: error rows, accounts and ``--why-not`` use it.
 
-Each kind of node is a class in this folder and answers every question of ``Node`` there, once. The passes
-over plans (``plan``), the dataflow (``flow``), the runners and the commands hold algorithms and no knowledge
-of single kinds. ``tests/unit/plan/test_node_specifications.py`` checks that no answer is missing.
+Each kind of node is a class in this folder that implements every method of ``Node``. The passes over plans
+(``plan``), the dataflow (``flow``), the runners and the commands contain algorithms and no knowledge of
+single kinds. ``tests/unit/plan/test_node_specifications.py`` checks that no answer is missing.
 
-What an answer must be, where it is not obvious, is in docs/extend/operator.md.
+docs/extend/operator.md explains results that are not obvious.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from rowtide.rows.types import RowType, Type
 
 PartitionKey = tuple[tuple[int, ...], ...]
-"""For each input the fields by which an operator can be split: rows that agree on them meet."""
+"""For each input the fields by which an operator can be split: rows with equal values meet."""
 
 Agreed = frozenset[int] | None
-"""Fields such that rows that agree on them keep their order in a split; None: no fields are known."""
+"""Fields such that rows with equal values keep their order in a split; None: no such fields are known."""
 
 
 class OrderMattersError(Exception):
@@ -37,7 +37,7 @@ class OrderMattersError(Exception):
 
 
 class Form(Enum):
-    """The two forms of an operator; both give the same rows in the same order."""
+    """The two forms of an operator, which return the same rows in the same order."""
 
     COMPILED = "compiled"
     BY_ROW = "row by row"
@@ -45,7 +45,7 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StepScope:
-    """How many steps of a node run: one for each partition of its source, or one over merged rows."""
+    """The number of steps of a node: one for each partition of its source, or one over merged rows."""
 
     by_partition: bool = False
     merges: bool = False
@@ -75,11 +75,11 @@ BY_CONDITION = WhyFiltered(
 )
 
 _READS = frozenset({"left", "right", "input", "sources", "table", "stream", "row_type"})
-"""Fields of nodes that say what is read, and of which types."""
+"""Fields of nodes with their inputs and the types of these."""
 
 
 class Node:
-    """What every kind of node answers. Methods with a body here have an answer that fits most kinds."""
+    """The interface of every kind of node. Methods with a body here are right for most kinds."""
 
     __slots__ = ()
 
@@ -108,7 +108,7 @@ class Node:
 
     @property
     def is_row_wise(self) -> bool:
-        """Whether it looks at one row at a time, so that any split and order of rows gives the same."""
+        """True if it reads one row at a time, so that any split and order of rows has the same result."""
         return False
 
     @property
@@ -132,7 +132,7 @@ class Node:
         return self.is_changelog()
 
     def only_inserts(self) -> bool:
-        """Return whether it is certain that no DELETE comes out, as of streams."""
+        """Return whether certainly no DELETE comes out, as for streams."""
         raise NotImplementedError
 
     def key_fields(self) -> tuple[int, ...] | None:
@@ -140,7 +140,7 @@ class Node:
         return None
 
     def keys_merged_by(self, expressions: Sequence[Expr]) -> tuple[int, ...] | None:
-        """Return which of ``expressions`` over its rows give the key of whichever side of a join has one."""
+        """Return which of ``expressions`` over its rows are the key of the side of a join that has a row."""
         return None
 
     # ----------------------------------------------------------------------------------------- time
@@ -159,22 +159,22 @@ class Node:
     # ---------------------------------------------------------------------------------------- state
 
     def keeps(self) -> str | None:
-        """Return what its operator keeps and what limits that, for EXPLAIN; None: it keeps no rows.
+        """Return the state of its operator and the limit of the state, for EXPLAIN; None: it keeps no rows.
 
         Rows that only wait for a rowtime bound are not counted: the limits of the intake bound them.
         """
         raise NotImplementedError
 
     def is_limited(self) -> bool:
-        """Return whether the rows that a changelog leaves in force are limited in number.
+        """Return whether the number of a changelog's valid rows is limited.
 
-        Engine tables hold what they hold, and groups without a window are limited by their table. Groups
-        that are closed or forgotten are never deleted: there is no end of those.
+        Engine tables are limited by definition, and groups without a window are limited by their table.
+        Groups that are closed or dropped are never deleted, so their number has no limit.
         """
         return False
 
     def unlimited_state(self) -> str | None:
-        """Return what it keeps without a limit of its own, for ``check``; None: its state has a limit.
+        """Return the state that it keeps without a limit, for ``check``; None: its state has a limit.
 
         The planner refuses such a node unless the pipeline declares a RETENTION.
         """
@@ -183,21 +183,21 @@ class Node:
     # ------------------------------------------------------------------------------- how it is done
 
     def form(self) -> Form | None:
-        """Return which form of its operator runs; None: the operator has one form."""
+        """Return the form of its operator that runs; None: the operator has one form."""
         return None
 
     def work(self) -> str | None:
-        """Return how its work is done and which calls are done otherwise, for EXPLAIN; None: no operator."""
+        """Return the form of its operator and the calls with another form, for EXPLAIN; None: no operator."""
         return (self.form() or Form.COMPILED).value
 
     def detail(self) -> str:
-        """Return what it does, in the words of EXPLAIN."""
+        """Return its description for EXPLAIN."""
         raise NotImplementedError
 
     # ----------------------------------------------------------------------------------- the dataflow
 
     def scope(self) -> StepScope:
-        """Return how many steps of it run."""
+        """Return the number of its steps."""
         return SINGLE
 
     def origins(self, own: int, ports: Sequence[Sequence[int]], *, merged: bool) -> tuple[int, ...]:
@@ -209,7 +209,7 @@ class Node:
         return tuple(dict.fromkeys(origin for each in ports for origin in each))
 
     def may_pass_again(self) -> bool:
-        """Return whether resubmitted rows may pass it: it keeps nothing of the rows that passed before."""
+        """Return whether resubmitted rows may pass it, because it keeps nothing of rows that have passed."""
         return self.is_row_wise
 
     def own_text(self) -> object:
@@ -219,12 +219,12 @@ class Node:
     def signature(self) -> tuple[object, ...]:
         """Return what a changed plan must have in common with this one to take over the operator's state.
 
-        Everything of the node but what it reads; of its inputs only the types.
+        Everything of the node except its inputs, of which only the types count.
         """
         return (type(self), self.own_fields(), types_of(self.row_type), self.read_types())
 
     def own_fields(self) -> tuple[tuple[str, object], ...]:
-        """Return the node's fields that do not say what it reads, with their names."""
+        """Return the node's fields, except its inputs, with their names."""
         return tuple(
             (field.name, getattr(self, field.name))
             for field in fields(self)
@@ -245,15 +245,15 @@ class Node:
         return None
 
     def parts_of_own_rows(self) -> Agreed:
-        """Return the fields of rows that it makes itself which say in which part of a split."""
+        """Return the fields of its own rows that determine the part of a split."""
         return None
 
     def looks_up(self, port: int) -> bool:
-        """Return whether rows of a port are only looked up by their key, so that none goes on."""
+        """Return whether rows of a port are only looked up by their key and never passed on."""
         return False
 
     def order_through(self, agreed: Agreed, port: int) -> Agreed:
-        """Return which fields keep the order of its rows, when ``agreed`` do so of the rows at ``port``.
+        """Return the fields that keep the order of its rows if ``agreed`` do so for the rows at ``port``.
 
         Raises:
           OrderMattersError: its rows depend on an order that ``agreed`` does not keep.
@@ -270,7 +270,7 @@ class Node:
         return self.is_row_wise
 
     def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
-        """Yield what to look for at its inputs to find the rows that ``row`` was made of."""
+        """Yield searches at its inputs for the rows that ``row`` was made of."""
         raise NotImplementedError
 
     def why_filtered(self) -> WhyFiltered:
@@ -280,26 +280,26 @@ class Node:
     def released_by(self, row: TimedRow, port: int, ports: int) -> tuple[tuple[int, int], ...] | None:
         """Return the bounds (port, ms) that ``row``, which came by ``port`` of ``ports``, waited for.
 
-        None: the operator itself knows what it waits for.
+        None: the operator knows what it waits for.
         """
         return None
 
     @property
     def lineage_note(self) -> str | None:
-        """What an explanation of its rows must add; None: nothing."""
+        """A note for the explanation of its rows, or None."""
         return None
 
 
 def types_of(row_type: RowType) -> tuple[Type, ...]:
-    """Return what state depends on: neither names nor whether a column can be NULL."""
+    """Return the parts of types that state depends on: not the names or NOT NULL of columns."""
     return tuple(column.type for column in row_type)
 
 
 def require(agreed: Agreed, key: Sequence[int], *, unless: bool = False) -> None:
-    """Check that rows which agree on ``key`` keep their order, or that nothing depends on it.
+    """Check that rows with equal ``key`` keep their order, or that nothing depends on it.
 
     Raises:
-      OrderMattersError: they may not.
+      OrderMattersError: they may not keep it.
     """
     if not unless and not (agreed is not None and agreed <= frozenset(key)):
         raise OrderMattersError

@@ -1,4 +1,4 @@
-"""Nodes that look at one row at a time: filters, projections and promotions."""
+"""Nodes that read one row at a time: filters, projections and promotions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RowWiseNode(OverOne):
         return None
 
     def work(self) -> str | None:
-        """Return that it works on columns, and which functions of its expressions do not."""
+        """Return that it works on columns, and the functions of its expressions that do not."""
         by_row = tuple(dict.fromkeys(name for each in self.computed() for name in without_kernel(each)))
         return done_but_for(IN_COLUMNS, by_row)
 
@@ -126,7 +126,7 @@ class Project(RowWiseNode):
     row_type: RowType
 
     def key_fields(self) -> tuple[int, ...] | None:
-        """Return where the expressions repeat the input's key."""
+        """Return the positions at which the expressions repeat the input's key."""
         known = self.input.key_fields()
         if known is None:
             return None
@@ -165,7 +165,7 @@ class Project(RowWiseNode):
         return (self.relation, self.expressions, self.row_type)
 
     def order_through(self, agreed: Agreed, port: int) -> Agreed:
-        """Return where the expressions repeat the fields."""
+        """Return the positions at which the expressions repeat the fields."""
         if agreed is None:
             return None
         where = {each.index: at for at, each in enumerate(self.expressions) if isinstance(each, FieldRef)}
@@ -174,22 +174,22 @@ class Project(RowWiseNode):
 
 @dataclass(frozen=True, slots=True)
 class ProjectKeys(Project):
-    """A Project below a join that keeps its rows: the expressions in ``keys`` are NULL where they fail.
+    """A Project below a join that keeps its rows: the expressions in ``keys`` are NULL if they fail.
 
-    The row is rejected, and goes on to come out of the join without a match. (A node of its own, so that the
-    digests of other projections stay what they are.)
+    The row is rejected, and also comes out of the join without a match. (A separate node, so that the
+    digests of other projections do not change.)
     """
 
     keys: tuple[int, ...]
 
 
 class BoundPolicy(Enum):
-    """What a promotion does with the bounds of its input (docs/sql/rowtime.md)."""
+    """The effect of a promotion on the bounds of its input (docs/sql/rowtime.md)."""
 
     PASS = "pass"
-    """They are explicit bounds of a foreign stream and already speak of promoted time."""
+    """They are explicit bounds of a foreign stream, already in promoted time."""
     DROP = "drop"
-    """They speak of the old rowtime and say nothing of the new one."""
+    """They are bounds of the old rowtime and mean nothing for the new one."""
     MAP = "map"
     """The new rowtime is a monotonic expression of the old one: apply it to the bound."""
 
@@ -239,7 +239,7 @@ class Promote(SameFields, RowWiseNode):
         return (self.rowtime,)
 
     def detail(self) -> str:
-        """Return the new rowtime and what it means for bounds."""
+        """Return the new rowtime and its effect on bounds."""
         text = f"{show(self.rowtime, self.input.row_type)} AS ROWTIME; {_BOUNDS[self.bounds]}"
         if self.max_ahead_ms is None:
             return text
@@ -255,7 +255,7 @@ class Promote(SameFields, RowWiseNode):
 
 
 def done_but_for(work: str, by_row: Sequence[str]) -> str:
-    """Return how work is done, and what of it row by row."""
+    """Return the form of the work, and the parts that run row by row."""
     return f"{work}, but {', '.join(by_row)} row by row" if by_row else work
 
 

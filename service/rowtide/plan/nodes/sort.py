@@ -1,4 +1,4 @@
-"""t-sort: the node that judges lateness and puts rows in the order of rowtime."""
+"""t-sort: the node that judges lateness and sorts rows by rowtime."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Sort(SameFields):
         return BY_PARTITION
 
     def origins(self, own: int, ports: Sequence[Sequence[int]], *, merged: bool) -> tuple[int, ...]:
-        """Return its own origin over merged rows: it gives ties a new order."""
+        """Return its own origin over merged rows, because it gives ties a new order."""
         return (own,) if merged else tuple(dict.fromkeys(ports[0]))
 
     def order_through(self, agreed: Agreed, port: int) -> Agreed:

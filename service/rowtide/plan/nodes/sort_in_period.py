@@ -18,8 +18,8 @@ class SortInPeriod(SameFields):
     """Sort the rows of each period of the rowtime; they come when it closes, with its end as rowtime.
 
     ``keys`` are fields, each with True where it descends; NULL is the greatest value. Rows that are equal in
-    all of them keep their order (docs/sql/order-by.md). Of each period's rows only ``limit`` come, if it is
-    given, after the first ``offset``.
+    all of them keep their order (docs/sql/order-by.md). If ``limit`` is given, only that number of rows of
+    each period comes, after the first ``offset``.
     """
 
     period: Period
@@ -44,7 +44,7 @@ class SortInPeriod(SameFields):
         return self.input.holds_rowtime(field)
 
     def keeps(self) -> str | None:
-        """Return which rows of a period are kept."""
+        """Return the rows of a period that are kept."""
         if self.limit is None:
             return "rows of periods that are not over"
         return f"the first {self.limit + self.offset} rows of each period that is not over"

@@ -1,4 +1,4 @@
-"""Where rows enter a plan: streams, foreign streams and engine tables."""
+"""Sources of a plan, where rows enter: streams, foreign streams and engine tables."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class Entrance(Node):
 class Source(Entrance):
     """A stream or foreign stream, partition by partition, in log order.
 
-    Only explicit bounds come out of it: its rows promise nothing until a Sort has judged them. A ``foreign``
-    source judges nothing itself: each reader does so where it first needs order.
+    Only explicit bounds come out of it: its rows are not bounds until a Sort has judged them. A ``foreign``
+    source does not judge lateness: each reader does so where it first needs order.
     """
 
     foreign: bool = False
@@ -68,7 +68,7 @@ class Source(Entrance):
         return False
 
     def only_inserts(self) -> bool:
-        """Return False: what enters is not known before a Sort or a promotion reads it."""
+        """Return False: the order of its rows is not known before a Sort or a promotion reads them."""
         return False
 
     def is_ordered(self) -> bool:
@@ -80,7 +80,7 @@ class Source(Entrance):
         return True
 
     def detail(self) -> str:
-        """Return in which order rows come."""
+        """Return the order in which rows come."""
         return (
             "messages in log order, by partition" if self.foreign else "rows in arrival order, by partition"
         )
@@ -118,7 +118,7 @@ class TableSource(Entrance):
         return self.loaded_once
 
     def is_limited(self) -> bool:
-        """Return True: a table holds what it holds."""
+        """Return True: a table is limited by definition."""
         return True
 
     def detail(self) -> str:
@@ -127,7 +127,7 @@ class TableSource(Entrance):
         return f"{count}, no others follow" if self.loaded_once else f"{count}, then changes"
 
     def without_rows(self) -> TableSource:
-        """Return the source without its statements' rows: more of them are no other table."""
+        """Return the source without its statements' rows: more rows do not make another table."""
         return replace(self, rows=(), loaded_once=False)
 
     def signature(self) -> tuple[object, ...]:

@@ -15,18 +15,18 @@ from rowtide.rows.types import RowType
 
 @dataclass(frozen=True, slots=True)
 class KeyedTable(SameFields):
-    """An engine table: applies rowops by primary key and gives its changelog.
+    """An engine table: applies rowops by primary key and emits its changelog.
 
-    An INSERT of a key that is there gives DELETE old, INSERT new; a DELETE needs the key fields
-    only and of a key that is not there gives nothing (docs/sql/tables.md). A NULL in the key is
-    rejected (NULL_KEY). Without ``key`` rows are a multiset, and a DELETE takes away one equal row.
+    An INSERT of an existing key emits DELETE old, INSERT new. A DELETE needs only the key fields,
+    and emits nothing if the key does not exist (docs/sql/tables.md). A NULL in the key is rejected
+    (NULL_KEY). Without ``key`` rows are a multiset, and a DELETE removes one equal row.
     """
 
     key: tuple[int, ...]
 
     @property
     def row_type(self) -> RowType:
-        """That of the input, whose key may be NULL where that of the table never is."""
+        """The row type of the input, whose key may be NULL, while that of the table never is."""
         fields = (
             replace(field, nullable=False) if at in self.key else field
             for at, field in enumerate(self.input.row_type)
@@ -54,11 +54,11 @@ class KeyedTable(SameFields):
         return f"a row for each {names_of(self.row_type, self.key)}" if self.key else "every row"
 
     def is_limited(self) -> bool:
-        """Return True: a table holds what it holds."""
+        """Return True: a table is limited by definition."""
         return True
 
     def form(self) -> Form | None:
-        """Return whether kernels can compare its key, or all fields where there is none."""
+        """Return whether kernels can compare its key, or all fields if it has none."""
         compared = self.key or tuple(range(len(self.row_type)))
         return Form.BY_ROW if any(are_objects(self.row_type, compared)) else Form.COMPILED
 
@@ -81,7 +81,7 @@ class KeyedTable(SameFields):
         return agreed
 
     def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
-        """Yield the row that caused the change, and of a DELETE the row that it takes away."""
+        """Yield the row that caused the change, and for a DELETE the row that it removes."""
         key = self.key or range(len(row.row))
         yield same_row(row)
         if row.opcode == Opcode.DELETE:
@@ -116,9 +116,9 @@ class PatchedTable(KeyedTable):
 
 @dataclass(frozen=True, slots=True)
 class UniqueTable(KeyedTable):
-    """An engine table of which each of ``unique`` names fields that no two rows have alike.
+    """An engine table with UNIQUE constraints: each of ``unique`` names fields that differ in any two rows.
 
-    An INSERT that would have another row's is rejected (CONSTRAINT); NULLs are never alike.
+    An INSERT with the values of another row is rejected (CONSTRAINT). NULLs are never equal.
     """
 
     unique: tuple[tuple[int, ...], ...]
@@ -133,7 +133,7 @@ class UniqueTable(KeyedTable):
         return ", ".join([KeyedTable.detail(self), *also])
 
     def partition_key(self) -> PartitionKey | None:
-        """Return None: rows of different keys may be at odds."""
+        """Return None: rows of different keys may violate the constraint."""
         return None
 
     def order_through(self, agreed: Agreed, port: int) -> Agreed:

@@ -1,8 +1,8 @@
 """Joins of two tables: one input of the changes of both sides, in one order of time.
 
-As for models, the changes of both sides are made rows of one row type: which side they are of, the
-fields by which they are joined, then the fields of the left side and those of the right one, NULL
-where they are the other's. An ordinary merge orders them.
+As for models, the changes of both sides become rows of one row type: the side, the key fields of
+the join, then the fields of the left side and those of the right one, which are NULL for rows of
+the other side. An ordinary merge orders them.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.types import INTEGER, Field, RowType
 
 LEFT, RIGHT = 0, 1
-"""The sides, as the first field of a tagged row has them."""
+"""The sides: the values of the first field of a tagged row."""
 PREFIXES = ("LEFT.", "RIGHT.")
-"""What the names of their fields begin with there."""
+"""Prefixes of the names of their fields there."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableJoin(OverOne):
-    """Join two tables and give the changes of the result; every change is at the place of its cause.
+    """Join two tables and emit the changes of the result. Every change is at the place of its cause.
 
     In: changes tagged with their side, then ``keys`` fields by which they match where they are equal and not
     NULL, then ``left`` fields and the others. Rows match if ``condition``, over the left fields and then
     the right ones, is TRUE, too. An unmatched row of a side that ``kind`` keeps comes beside NULLs until
     it finds a match. A row for which the condition fails is rejected, and a DELETE of it is ignored.
 
-    ``identity`` are the fields that tell the rows of the result apart, if they are known; ``limited``: what
-    both sides leave has a limit. ``paired``: the fields of the two sides that must be equal, where those of
-    each side are its key; without a condition one of the two, whichever is not NULL, tells the rows apart.
+    ``identity`` are the key fields of the result, if they are known; ``limited``: the rows of both sides
+    are limited in number. ``paired``: the fields of the two sides that must be equal, where those of each
+    side are its key; without a condition the one of the two that is not NULL is the key.
     """
 
     keys: int
@@ -59,11 +59,11 @@ class TableJoin(OverOne):
         return False
 
     def key_fields(self) -> tuple[int, ...] | None:
-        """Return the fields that tell the rows of the result apart."""
+        """Return the key fields of the result."""
         return self.identity
 
     def keys_merged_by(self, expressions: Sequence[Expr]) -> tuple[int, ...] | None:
-        """Return the expressions that give the key of whichever side has one: COALESCE of the two."""
+        """Return the expressions of the key of the side that has a row: COALESCE of the two."""
         if not self.paired or self.condition is not None:
             return None
         found = []
@@ -100,7 +100,7 @@ class TableJoin(OverOne):
         return Form.BY_ROW if self.condition is not None or any(fields) else Form.COMPILED
 
     def detail(self) -> str:
-        """Return what two tables are joined on, as the projections below compute it."""
+        """Return the key of the join, as the projections below compute it."""
         split = 1 + self.keys + self.left
         left, right = (
             next(
@@ -134,7 +134,7 @@ class TableJoin(OverOne):
         """Yield the change that caused the row, and the rows of the pair."""
         halves = row.row[: self.left], row.row[self.left :]
         there = [is_there(half) for half in halves]
-        # Of a change that made a pair, what it took out is no part; a single may be left by it.
+        # A row that the change removed is not part of the new pair. The change may leave a single row.
         made = row.opcode != Opcode.DELETE and all(there)
         yield same_row(row, lambda each: not made or each.opcode != Opcode.DELETE)
         for side, half in enumerate(halves):
@@ -153,7 +153,7 @@ def tagged_type(left: RowType, right: RowType, keys: Sequence[Field]) -> RowType
 
 
 def tagged(tagged_rows: RowType, side: int, own: RowType, key: Sequence[int], left: int) -> tuple[Expr, ...]:
-    """Return the expressions that make a row of one side a tagged one; ``left``: fields of the left side."""
+    """Return the expressions that tag a row of one side; ``left``: the number of fields of the left side."""
     start = 1 + len(key) + (0 if side == LEFT else left)
     expressions: list[Expr] = [Literal(side, INTEGER), *(FieldRef(at, own[at].type) for at in key)]
     for at, field in enumerate(tagged_rows.fields[1 + len(key) :], start=1 + len(key)):

@@ -15,12 +15,12 @@ from rowtide.rows.types import BIGINT, Field, RowType
 
 @dataclass(frozen=True, slots=True)
 class TopChanges(SameFields):
-    """Give the changes of the first ``limit`` rows of a table, after the first ``offset``.
+    """Emit the changes of the first ``limit`` rows of a table, after the first ``offset``.
 
-    ``keys`` are fields, each with True where it descends; NULL is the greatest value, and of equal rows the
-    one that came first is first. With ``partition`` fields it is so for each of their values. A change that
-    pushes one row out, or lets one in, gives DELETE of the row that leaves, then INSERT of the one that
-    comes, at the place of the change.
+    ``keys`` are fields, each with True if it descends; NULL is the greatest value, and equal rows are in
+    order of arrival. With ``partition`` fields, each of their values has its own first rows. A change that
+    moves a row out or in emits DELETE of the row that leaves, then INSERT of the row that enters, at the
+    place of the change.
     """
 
     partition: tuple[int, ...]
@@ -37,7 +37,7 @@ class TopChanges(SameFields):
         return False
 
     def key_fields(self) -> tuple[int, ...] | None:
-        """Return the partition where it has one row, else the input's key."""
+        """Return the partition if it has one row, else the input's key."""
         return self.partition if self.partition and self.limit == 1 else self.input.key_fields()
 
     def holds_rowtime(self, field: int) -> bool:
@@ -45,7 +45,7 @@ class TopChanges(SameFields):
         return False
 
     def keeps(self) -> str | None:
-        """Return which rows are kept: of a stream the first ones, of a table all."""
+        """Return the rows that are kept: the first ones of a stream, all of a table."""
         if self.limit is not None and self.input.only_inserts():
             return f"the first {self.limit + self.offset} rows{self._of_each()}" + (
                 ", forever" if self.partition else ""
@@ -57,7 +57,7 @@ class TopChanges(SameFields):
         return self.input.is_limited()
 
     def unlimited_state(self) -> str | None:
-        """Return which rows are kept, unless the input is limited."""
+        """Return the rows that are kept, unless the input is limited."""
         if self.input.is_limited():
             return None
         if self.limit is not None and self.input.only_inserts():
@@ -66,13 +66,13 @@ class TopChanges(SameFields):
         return "keeps all rows forever, to know the first ones: RETENTION is UNBOUNDED"
 
     def form(self) -> Form | None:
-        """Return whether kernels can hold every field and order by the keys: codes of texts have no order."""
+        """Return whether kernels can hold every field and sort by the keys. Codes of texts have no order."""
         fields = are_objects(self.row_type, range(len(self.row_type)))
         texts = (self.row_type[index].type.is_variable_width for index, _ in self.keys)
         return Form.BY_ROW if any(fields) or any(texts) else Form.COMPILED
 
     def detail(self) -> str:
-        """Return how many rows by which terms."""
+        """Return the number of rows and the terms of the order."""
         names = self.row_type.names
         terms = [names[index] + (" DESC" if descending else "") for index, descending in self.keys]
         first = "all" if self.limit is None else f"the first {self.limit}"
@@ -101,10 +101,10 @@ class TopChanges(SameFields):
 
 @dataclass(frozen=True, slots=True)
 class NumberedChanges(TopChanges):
-    """The same with each row's number in its partition after its fields, from 1 on.
+    """The same, with each row's number in its partition after its fields, from 1 on.
 
-    A change moves the rows after it: of each number that another row takes it gives DELETE and INSERT, in
-    the order of the numbers.
+    A change moves the rows after it: for each number that another row takes it emits DELETE and INSERT,
+    in the order of the numbers.
     """
 
     @property
@@ -117,5 +117,5 @@ class NumberedChanges(TopChanges):
         return (*self.partition, len(self.row_type) - 1)
 
     def detail(self) -> str:
-        """Return how many rows by which terms, and that they are numbered."""
+        """Return the number of rows and the terms of the order, and that rows are numbered."""
         return f"{TopChanges.detail(self)}, with their numbers"

@@ -15,7 +15,7 @@ def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
 
 
 def rewrite(node: Node, rule: Callable[[Node], Node]) -> Node:
-    """Apply ``rule`` to every node, inputs first; a node that is read twice is rewritten once."""
+    """Apply ``rule`` to every node, inputs first. A node that is read twice is rewritten once."""
     done: dict[int, Node] = {}
 
     def visit(each: Node) -> Node:

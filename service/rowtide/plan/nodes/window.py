@@ -1,4 +1,4 @@
-"""Windows of OVER: what aggregates give over a frame of each row's partition."""
+"""Windows of OVER: calls over a frame of each row's partition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rowtide.rowtime.period import Period, value_of
 
 
 class _Over(OverOne):
-    """What one window and several parallel ones have in common."""
+    """The base of one window and of several parallel ones."""
 
     __slots__ = ()
 
@@ -37,13 +37,13 @@ class _Over(OverOne):
 
 @dataclass(frozen=True, slots=True)
 class WindowAggregate(_Over):
-    """Add to each row what ``calls`` give over a frame of its partition (docs/sql/windows.md).
+    """Add to each row the results of ``calls`` over a frame of its partition (docs/sql/windows.md).
 
-    ``order`` is what frames in time are measured by: EXACT for ROWTIME. ``partition``, the arguments,
-    conditions and defaults of ``calls`` are fields of the input: a Project below computes them.
-    Out: the input's fields, then one for each call; rowtime, tie-break and order of the input. A row
-    waits until nothing that may still come can be in its frame. A row for which a call has no value
-    is rejected; where the frame ends with the row itself, it is in no later frame either.
+    ``order`` is the time by which frames are measured: EXACT for ROWTIME. ``partition``, the
+    arguments, conditions and defaults of ``calls`` are fields of the input: a Project below computes
+    them. Out: the input's fields, then one for each call; rowtime, tie-break and order of the input.
+    A row waits until no row that may still come can be in its frame. A row for which a call fails
+    is rejected. If the frame ends with the row itself, it is in no later frame either.
 
     ``snap``: the field at this place of ``partition`` is this period of ROWTIME, so a partition ends with it.
     """
@@ -56,7 +56,7 @@ class WindowAggregate(_Over):
     snap: tuple[int, Period] | None = None
 
     def keeps(self) -> str | None:
-        """Return how many rows of each partition are kept."""
+        """Return the rows of each partition that are kept."""
         each = f" of each {names_of(self.input.row_type, self.partition)}" if self.partition else ""
         start, end = self.frame.start, self.frame.end
         over = "" if self.snap is None else ", until its period is over"
@@ -143,11 +143,12 @@ class WaitingWindow:
 
 @dataclass(frozen=True, slots=True)
 class WindowsAbreast(_Over):
-    """Add to each row what several windows give, each of which lets rows wait for what follows them.
+    """Add to each row the results of several windows that wait for later rows.
 
-    One over the other, each would wait for what the one below has released: here all see the rows as they
-    come, and a row waits no longer than for the last of them (docs/sql/windows.md). Out: the input's fields,
-    then one for each call of each window; a row that one of them rejects is in the frames of the others.
+    As nested windows, each would wait for the rows that the one below has released. Here all receive the
+    rows as they come, and a row waits only for the last of them (docs/sql/windows.md). Out: the input's
+    fields, then one for each call of each window; a row that one of them rejects is in the frames of the
+    others.
     """
 
     windows: tuple[WaitingWindow, ...]
@@ -176,11 +177,11 @@ class WindowsAbreast(_Over):
         return tuple(found)
 
     def keeps(self) -> str | None:
-        """Return what each window keeps."""
+        """Return the state of each window."""
         return "; ".join(dict.fromkeys(each.keeps() or "" for each in self.each()))
 
     def work(self) -> str | None:
-        """Return which calls are not compiled."""
+        """Return the calls that are not compiled."""
         by_row = [
             show_window_call(call, self.input.row_type)
             for each in self.each()
@@ -194,7 +195,7 @@ class WindowsAbreast(_Over):
         return "; ".join(each.detail() for each in self.each())
 
     def order_through(self, agreed: Agreed, port: int) -> Agreed:
-        """Return the same fields, if rows of every partition keep their order."""
+        """Return the fields unchanged, if rows of every partition keep their order."""
         for window in self.windows:
             require(agreed, window.partition)
         return agreed

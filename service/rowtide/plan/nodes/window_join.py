@@ -20,7 +20,7 @@ from rowtide.rows.types import RowType
 
 
 class JoinTime(Enum):
-    """Whose rowtime a pair of a windowed join has."""
+    """The side whose rowtime a pair of a windowed join has."""
 
     LEFT = "LEFT"
     RIGHT = "RIGHT"
@@ -89,7 +89,7 @@ class WindowJoin(Node):
         return f"{left}, right rows for {show_interval(max(-self.low_ms, 0))}"
 
     def unlimited_state(self) -> str | None:
-        """Return how long rows are kept, if RETENTION says so and no window."""
+        """Return how long rows are kept, if RETENTION limits this and no window does."""
         if not self.retained:
             return None
         if self.high_ms == FOR_EVER_MS:
@@ -104,7 +104,7 @@ class WindowJoin(Node):
         return Form.BY_ROW if any(keys) else Form.COMPILED
 
     def detail(self) -> str:
-        """Return the window, and what is joined on what."""
+        """Return the window, and the keys of the join."""
         on = " AND ".join(
             f"{self.left.row_type[one].name} = {self.right.row_type[other].name}"
             for one, other in zip(self.left_key, self.right_key, strict=True)
@@ -134,7 +134,7 @@ class WindowJoin(Node):
         return self.parts_of_own_rows()
 
     def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
-        """Yield the rows of a pair, or the one row that found no match."""
+        """Yield the rows of a pair, or the one row without a match."""
         halves = self._halves(row)
         there = [is_there(half) for half in halves]
         length = self.high_ms - self.low_ms
@@ -155,7 +155,7 @@ class WindowJoin(Node):
             yield SourceRows(port, _equals(half), begin=begin, end=end)
 
     def released_by(self, row: TimedRow, port: int, ports: int) -> tuple[tuple[int, int], ...] | None:
-        """Return what a pair waited for, or how long a row waited for a match."""
+        """Return the bounds that a pair waited for, or how long a row waited for a match."""
         left, right = map(is_there, self._halves(row))
         time = row.rowtime
         if not right:

@@ -338,7 +338,7 @@ class SparkRun:
         *,
         together: bool = False,
     ) -> list[TaskInputs]:
-        """Return what each task reads: its part, or all of it where rows are few, not split or go together."""
+        """Return the input of each task: its part, or all rows if they are few, not split or go together."""
         parts = range(self._parts if split else 1)
         if together or sum(map(_row_count, pieces.values())) <= self._few:
             return [TaskInputs(pieces, row_types, parts, origins)]

@@ -202,7 +202,7 @@ class Piece:
     bits: int = SEQ_BITS
 
     def behind(self, merge: MergeLimit, *, meets_itself: bool) -> Piece:
-        """Return what passes one more merge; ``meets_itself``: a row may come to it at several ports."""
+        """Return the rows that also pass another merge. ``meets_itself``: a row may come by several ports."""
         limits = self.limits if merge.place >= END else (*self.limits, merge)
         return replace(self, limits=limits, ports=(merge.port, *self.ports) if meets_itself else self.ports)
 
@@ -296,7 +296,7 @@ class StageInput:
 
 @dataclass(frozen=True, slots=True)
 class TaskInputs:
-    """What a task reads: of each port the pieces, of those its parts; ``origins`` as they rank there."""
+    """The input of a task: its parts of the pieces of each port. ``origins`` are in their rank there."""
 
     ports: Mapping[int, Sequence[Piece]]
     row_types: Sequence[RowType]

@@ -44,7 +44,7 @@ DONE = "content binary"
 
 @dataclass(frozen=True, slots=True)
 class RunDefinition:
-    """What every task of a backfill knows: enough to build the program as the live service does."""
+    """The definition from which every task of a backfill builds the program of the live service."""
 
     outputs: Mapping[str, Node]
     partitions: Mapping[str, Sequence[int]]
