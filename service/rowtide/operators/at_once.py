@@ -1,4 +1,4 @@
-"""Operators in which nothing waits: what a row changes is emitted when it comes, and bounds go through."""
+"""Operators without waiting rows: changes are emitted when their row arrives, and bounds pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rowtide.rowtime.bound import Bound
 
 
 class AtOnce:
-    """Steps and account of such an operator, which works a tray off in ``_take``."""
+    """Steps and account of such an operator, which processes a tray in ``_take``."""
 
     def __init__(self) -> None:
         self.account = Account()
@@ -30,7 +30,7 @@ class AtOnce:
         return StepOutput(out, bound, faults)
 
     def held(self) -> int:
-        """Nothing waits."""
+        """Return 0: no row waits."""
         return 0
 
     @staticmethod
@@ -38,5 +38,5 @@ class AtOnce:
         return joined_states(states)
 
     def _take(self, tray: Tray, faults: list[Fault]) -> Tray | None:
-        """Work rows off and give what comes out; a row that is rejected becomes a fault."""
+        """Process rows and return the output. A rejected row becomes a fault."""
         raise NotImplementedError

@@ -1,13 +1,13 @@
-"""What an operator is.
+"""The interface of operators.
 
 An operator takes trays and bounds at its ports, one ``step`` at a time, and
-gives trays, a bound and faults. It holds:
+returns trays, a bound and faults. These hold always:
 
-* any cut of the same input into steps gives the same output rows in the same
+* any cut of the same input into steps has the same output rows in the same
   order (law 1): state changes row by row, a tray is only transport;
-* its bound never goes back and is passed on also when rows are dropped (law 3);
-* ``snapshot`` then ``restore`` into a fresh operator of the same node changes
-  nothing that comes out later;
+* its bound never goes back, and is passed on even if rows are dropped (law 3);
+* ``snapshot`` then ``restore`` into a new operator of the same node does not
+  change later output;
 * snapshots of operators that ran on parts of the input, split by
   ``plan.nodes.partition_key``, can be ``merge``-d into the one that a single
   operator would have (how Spark hands over);
@@ -31,22 +31,22 @@ from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 
 PARTITION_BITS = 16
-"""The origin of a source's rows is the number of its step and, in so many bits below it, the partition."""
+"""Bits of the partition in the origin of a source's rows. The bits above are the number of its step."""
 
 RESUBMITTED = 1 << (PARTITION_BITS - 1)
-"""Partitions from this number on are no topic's: each holds error rows that were resubmitted together."""
+"""Partitions from this number on do not belong to a topic: each holds error rows resubmitted together."""
 
 State = Mapping[str, pa.Table]
-"""What an operator remembers, as named Arrow tables. What is keyed has a row a key."""
+"""The state of an operator as named Arrow tables. Keyed state has one row for each key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One row that was late or rejected: becomes a row of the error stream.
 
-    ``origin`` and ``counter`` find the message that the row came from, if it
-    still is a source's row; ``bound`` is the least rowtime that would have been
-    accepted (ms; None where time was not the reason); ``row`` is in row form and
+    ``origin`` and ``counter`` identify the message of the row, if it is still a
+    source's row; ``bound`` is the least rowtime that would have been accepted
+    (ms; None if time was not the reason); ``row`` is in row form and
     ``names`` are those of its fields.
     """
 
@@ -68,7 +68,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Account:
-    """Where the input rows of one operator went; see law 4 of the architecture."""
+    """The account of the input rows of one operator; see law 4 of the architecture."""
 
     rows_in: int = 0
     done: int = 0
@@ -101,7 +101,7 @@ class Account:
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> Account:
-        """Read what ``to_arrow`` gave; several rows (of merged snapshots) are added up."""
+        """Read the result of ``to_arrow``. Several rows (of merged snapshots) are added up."""
         return cls(**{name: sum(table.column(name).to_pylist()) for name in ACCOUNT_FIELDS})
 
 
@@ -110,7 +110,7 @@ ACCOUNT_FIELDS = ("rows_in", "done", "filtered", "late", "rejected", "rows_out")
 
 @dataclass(frozen=True, slots=True)
 class StepOutput:
-    """What one step gave: rows, then the bound that follows them, and faults in order of their rows."""
+    """The output of one step: rows, then the bound that follows them, and faults in order of their rows."""
 
     tray: Tray | None
     bound: Bound
@@ -119,14 +119,13 @@ class StepOutput:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSite:
-    """Where in the flow an operator stands.
+    """The place of an operator in the flow.
 
-    ``origin`` signs the rows that it makes itself. ``merged``: its input is one merged stream, not
-    one partition. ``port_origins`` (for a merge): the origins whose rows can reach each port, in
-    the order in which rows of one rowtime come there. ``order`` (for a merge): in which they leave, if not
-    in the order in which the origins first come. ``is_part``: it sees the rows of some keys, and others,
-    which it does not know, may hold back what it could let go. ``feeds_tables`` (for a sort of a partition):
-    its rows go to keyed tables and nowhere else.
+    ``origin`` signs the rows that it makes. ``merged``: its input is one merged stream, not one partition.
+    ``port_origins`` (for a merge): the origins whose rows can reach each port, in their order at one
+    rowtime. ``order`` (for a merge): the order in which they leave, if it differs from the order in which
+    the origins first arrive. ``is_part``: it has the rows of some keys, and unknown rows of other keys may
+    hold back its rows. ``feeds_tables`` (for a sort of a partition): its rows go only to keyed tables.
     """
 
     origin: int
@@ -138,7 +137,7 @@ class OperatorSite:
 
 
 def joined_states(states: Sequence[State]) -> dict[str, pa.Table]:
-    """Return the states of parts as one, each table after those of the parts before."""
+    """Return the states of parts as one: each table is the concatenation of the parts'."""
     return {name: pa.concat_tables([state[name] for state in states]) for name in states[0]}
 
 
@@ -149,7 +148,7 @@ def saved_bounds(bounds: Sequence[Bound]) -> pa.Table:
 
 
 def loaded_bounds(table: pa.Table) -> list[Bound]:
-    """Return the bounds that ``saved_bounds`` made a table of."""
+    """Return the bounds in a table of ``saved_bounds``."""
     return [Bound(**row) for row in table.to_pylist()]
 
 
@@ -159,31 +158,31 @@ class Operator(Protocol):
     account: Account
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
-        """Take rows and the bound that follows them at ``port``; give what can leave now.
+        """Take rows and the bound that follows them at ``port``; return the rows that can leave now.
 
         Each input's rows come in consistent time order (a Sort's and a Promote's input and those
-        below a Merge: in log order). ``bound`` is at least what the port has promised before.
+        below a Merge: in log order). ``bound`` is not below the port's earlier bound.
         """
 
     def held(self) -> int:
         """Count the input rows for which output may still come."""
 
     def snapshot(self) -> State:
-        """Return everything the operator remembers; the operator goes on unchanged."""
+        """Return the whole state of the operator, which does not change."""
 
     def restore(self, state: State) -> None:
-        """Take over what ``snapshot`` of an operator of the same node gave; called before any step."""
+        """Restore a snapshot of an operator of the same node. Called before any step."""
 
 
 @runtime_checkable
 class Gathering(Protocol):
-    """An operator that can take several ports' rows before it gives any: it works less and gives the same."""
+    """An operator that can take rows of several ports before it returns any, which is faster."""
 
     def offer(self, port: int, tray: Tray | None, bound: Bound) -> None:
-        """Take rows and a bound without giving anything yet."""
+        """Take rows and a bound without returning rows yet."""
 
     def release(self) -> StepOutput:
-        """Return what can leave after all that was offered."""
+        """Return the rows that can leave after all offered input."""
 
 
 @runtime_checkable
@@ -196,24 +195,24 @@ class HoldsTable(Protocol):
 
 @runtime_checkable
 class HoldsTables(Protocol):
-    """An operator that has tables inside, which SQL knows by name."""
+    """An operator with tables inside that SQL can name."""
 
     def table_inside(self, name: str) -> Tray | None:
-        """Return the rows that a table has now; None where there is none of that name."""
+        """Return the current rows of a table; None if it does not exist."""
 
 
 @runtime_checkable
 class Jumping(Protocol):
-    """An operator that may want to know when history is over and what is live begins."""
+    """An operator that may request a notification when history is over."""
 
     def jumps_from(self) -> int | None:
-        """Return the rowtime that it has reached (ms), if it asks for that and has not been notified; else None."""
+        """Return its rowtime (ms) if it requests the notification and has not received it; else None."""
 
     def jump(self, before: int, after: int) -> None:
-        """Take note that history ended at ``before`` and what is live begins at ``after`` (ms).
+        """Note that history ended at ``before`` and live messages begin at ``after`` (ms).
 
-        What comes out is the same whenever it is notified before its time has passed ``before``. Where
-        ``after`` is not later no time is skipped. Told again, it takes no note.
+        The output is the same for any moment of the notification before its time passes ``before``. If
+        ``after`` is not later, no time is skipped. A second notification has no effect.
         """
 
 
@@ -222,11 +221,11 @@ class Meeting(Protocol):
     """An operator with inputs that wait for each other."""
 
     def ahead(self) -> int:
-        """Count the rows held because another input has not got as far: reading less of theirs helps."""
+        """Count the rows held because another input lags. Reading less of their input helps."""
 
 
 class Want(NamedTuple):
-    """What a port must have promised: the bound ``bound`` (ms); None: no bound helps, more rows do."""
+    """The bound that a port needs (ms); None: no bound helps, more rows do."""
 
     port: int
     bound: int | None
@@ -234,19 +233,18 @@ class Want(NamedTuple):
 
 @runtime_checkable
 class Explaining(Protocol):
-    """An operator that says what it waits for (law 7): all must that hold rows, or move bounds."""
+    """An operator that reports what it waits for (law 7). Required if it holds rows or changes bounds."""
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """Return what the ports must have promised, all of it together.
+        """Return the bounds that the ports need, all together.
 
-        Without ``bound``: so that the earliest of the rows held leaves, or is done; nothing where none is
-        held. With one: so that the operator promises ``bound`` (ms); nothing where no bound of a port
-        makes it, only rows do.
+        Without ``bound``: for the earliest held row to leave or be done; empty if none is held. With
+        ``bound`` (ms): for the operator's own bound to reach it; empty if only rows can advance it.
         """
 
 
 def wants_of(operator: Operator, ports: int, bound: int | None = None) -> Sequence[Want]:
-    """Return what an operator with so many ports wants; one that is not ``Explaining`` only passes bounds on."""
+    """Return the needs of an operator. One that is not ``Explaining`` only passes bounds on."""
     if isinstance(operator, Explaining):
         return operator.wants(bound)
     return [] if bound is None else [Want(port, bound) for port in range(ports)]

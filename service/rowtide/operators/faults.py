@@ -1,4 +1,4 @@
-"""The faults of rows that were late or rejected: each shows its row, with the names of its fields."""
+"""The faults of late and rejected rows. Each has its row, with the names of its fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Names = tuple[str, ...]
 
 
 def late_row(relation: str, row: TimedRow, least: int, names: Names) -> Fault:
-    """Return the fault of a row behind ``least`` (ms), the least rowtime that would have been accepted."""
+    """Return the fault of a row below ``least`` (ms), the least rowtime that would have been accepted."""
     message = f"{least - row.rowtime} ms below the rowtime bound"
     return Fault(relation, Reason.LATE, message, row.rowtime, row.origin, row.counter, row.row, least, names)
 
@@ -38,13 +38,13 @@ def rejected_rows(relation: str, tray: Tray, errors: RowErrors | None) -> list[F
 
 
 def overflowing(relation: str, row: TimedRow, names: Names) -> Fault:
-    """Return the fault of a row with which an aggregate is out of range for its type."""
+    """Return the fault of a row that makes an aggregate overflow its type."""
     error = overflow()
     return rejected(relation, error.reason, error.message, row, names)
 
 
 def overflows(relation: str, tray: Tray, rows: NDArray[np.int64]) -> list[Fault]:
-    """Return the faults of the rows of a tray with which an aggregate is out of range for its type."""
+    """Return the faults of the rows of a tray that make an aggregate overflow its type."""
     if not len(rows):
         return []
     return [overflowing(relation, row, tray.row_type.names) for row in tray.take(rows).rows()]

@@ -27,7 +27,7 @@ def is_small_of_rows(call: AggregateCall) -> bool:
 
 
 def is_small_of_changes(call: AggregateCall) -> bool:
-    """Return whether an aggregate of changes does so: a sum can be undone, a maximum cannot."""
+    """Return whether an aggregate of changes keeps few values: a sum can be undone, a maximum cannot."""
     return AGGREGATES[call.function].few_of_changes and not call.distinct
 
 

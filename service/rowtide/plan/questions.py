@@ -14,7 +14,7 @@ def rowtime_field(node: Node) -> int | None:
 
 
 def reads_streams(node: Node) -> bool:
-    """Return whether any stream is read below: a changelog may be of a stream's groups, or of tables only."""
+    """Return whether a node below reads a stream. Otherwise a changelog is only of tables."""
     return any(isinstance(each, Source) for each in nodes_below(node))
 
 

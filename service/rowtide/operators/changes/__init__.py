@@ -1,1 +1,1 @@
-"""Groups whose every change comes out."""
+"""Groups that emit every change."""

@@ -1,8 +1,8 @@
-"""What a group remembers for each aggregate while its changes are given (EMIT CHANGES).
+"""The state of each aggregate of a group that emits its changes (EMIT CHANGES).
 
-Over a stream values only come; sums of REAL and DOUBLE are added up in order, as those of closed
-groups are. Over changes values also go again: then everything is exact, so that a value that has
-gone leaves no trace, and a zero has no sign. ``make`` chooses.
+Over a stream values are only added; sums of REAL and DOUBLE are added in order, as for closed
+groups. Over changes values are also removed: then everything is exact, so that a removed value
+has no effect, and a zero has no sign. ``make`` selects the function.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType, Type
 
 STALE_OVER = 64
-"""Values that have gone are taken out of a heap once there are more of them than this, and than others."""
+"""Removed values are dropped from a heap once they are more than this, and more than the others."""
 OF_ENDS = frozenset({"FIRST_VALUE", "LAST_VALUE", "ANY_VALUE"})
-"""Aggregates that look at the first or the last value only."""
+"""Aggregates of only the first or the last value."""
 
 
 def make(call: AggregateCall, row_type: RowType, *, of_changes: bool) -> WindowFunction:
-    """Make the function of an aggregate over rows of ``row_type``; ``of_changes``: values go, too.
+    """Make the function of an aggregate over rows of ``row_type``; ``of_changes``: values are removed, too.
 
-    Over changes those to which the order matters take whole rows: which of two equal values goes may matter.
+    Over changes, aggregates that depend on order take whole rows: which of two equal values is removed may
+      matter.
     """
     of = call.type if call.argument is None else call.argument.type
     aggregate = AGGREGATES[call.function]
@@ -64,12 +65,12 @@ def make(call: AggregateCall, row_type: RowType, *, of_changes: bool) -> WindowF
 
 
 def takes_rows(call: AggregateCall) -> bool:
-    """Return whether it matters to an aggregate over changes which of two rows with one value goes."""
+    """Return whether an aggregate over changes depends on which of two rows with one value is removed."""
     return AGGREGATES[call.function].order_matters
 
 
 def limit_of(call: AggregateCall) -> Callable[[Any], bool] | None:
-    """Return what tells whether an aggregate can never take a value; None: it takes all."""
+    """Return the test for values that an aggregate can never take; None: it takes all."""
     if call.argument is None:
         return None
     if call.argument.type.is_float and AGGREGATES[call.function].finite:
@@ -82,7 +83,7 @@ def limit_of(call: AggregateCall) -> Callable[[Any], bool] | None:
 
 
 class PlainSum:
-    """SUM and AVG of floats that only come, added up in order."""
+    """SUM and AVG of floats that are only added, in order."""
 
     def __init__(self, *, average: bool) -> None:
         self._average = average
@@ -97,7 +98,7 @@ class PlainSum:
             self._count += 1
 
     def drop(self, value: Any) -> None:
-        """Take back the value that came last."""
+        """Remove the last added value."""
         if value is not None:
             self._total = self._before
             self._count -= 1
@@ -118,7 +119,7 @@ class PlainSum:
 
 
 class RetractableExtreme:
-    """MIN and MAX of values that come and go: a heap that forgets lazily; NaN is counted, but not in it."""
+    """MIN and MAX of values that are added and removed: a heap with lazy removal. NaN is only counted."""
 
     def __init__(self, of: Type, *, greatest: bool) -> None:
         self._of = of
@@ -168,7 +169,7 @@ class RetractableExtreme:
 
 
 class Arrivals:
-    """An aggregate to which the order matters, of rows that come and go; of equal rows the first goes."""
+    """An aggregate that depends on order, of rows that are added and removed (of equal rows the first)."""
 
     def __init__(self, call: AggregateCall, row_type: RowType) -> None:
         if not isinstance(call.argument, FieldRef):
@@ -217,7 +218,7 @@ class Arrivals:
 
 
 class Mode:
-    """MODE of values that only come: the first of those that are most frequent."""
+    """MODE of values that are only added: the first of the most frequent values."""
 
     def __init__(self, of: Type) -> None:
         self._of = of
@@ -228,7 +229,7 @@ class Mode:
             self._counts[value] = self._counts.get(value, 0) + 1
 
     def drop(self, value: Any) -> None:
-        """Nothing leaves."""
+        """Values are never removed."""
 
     def result(self) -> object:
         return max(self._counts, key=self._counts.__getitem__) if self._counts else None
@@ -241,7 +242,7 @@ class Mode:
 
 
 class DistinctValues(DistinctFunction):
-    """As for windows; what the other function keeps is saved too, since its order may matter."""
+    """As for windows. The state of the inner function is saved, too, because its order may matter."""
 
     def save(self) -> list[Any]:
         return [super().save(), self._inner.save()]
@@ -253,7 +254,7 @@ class DistinctValues(DistinctFunction):
 
 
 def has_result(function: WindowFunction) -> bool:
-    """Return whether what a function has taken gives a result that its type holds."""
+    """Return whether the current result of a function fits its type."""
     try:
         function.result()
     except RejectedRowError:
@@ -262,12 +263,12 @@ def has_result(function: WindowFunction) -> bool:
 
 
 def to_text(function: WindowFunction) -> str:
-    """Return what a function keeps as text, for a snapshot."""
+    """Return the state of a function as text, for a snapshot."""
     return json.dumps(function.save())
 
 
 def from_text(function: WindowFunction, text: str) -> None:
-    """Let a fresh function take over what ``to_text`` gave."""
+    """Restore the result of ``to_text`` into a new function."""
     function.load(json.loads(text))
 
 
@@ -296,6 +297,6 @@ MAKERS_OF_ROWS: Mapping[str, Maker] = {
     "ANY_VALUE": _first,
     "MODE": _mode,
 }
-"""What makes the functions of values that only come, where they are not those of a window."""
+"""Makers of the functions of values that are only added, where they differ from those of a window."""
 MAKERS_OF_CHANGES: Mapping[str, Maker] = dict.fromkeys(("MIN", "MAX"), _best)
-"""The same of values that come and go."""
+"""Makers of the functions of values that are added and removed."""

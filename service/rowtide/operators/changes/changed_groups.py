@@ -1,8 +1,8 @@
-"""Groups of a table's rows whose every change is emitted at once, by kernels (aggregates over changes).
+"""Groups of a table's rows that emit every change at once, by kernels (aggregates over changes).
 
-What comes out is what ``operators.changes.group_changes`` gives, bit by bit, and a snapshot of either is one
-of the other. Where changes come that the kernels cannot take (a sum that its type may not hold, doubles
-too far apart), the plain Python path takes over for good.
+The output equals that of ``operators.changes.group_changes`` bit by bit, and each restores snapshots of the
+other. When a change arrives that the kernels cannot process (a sum that may not fit its type, doubles too
+far apart), the plain Python path takes over permanently.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 ChangedResult = tuple[Values, Mask | None]
 
 CLEAN_OVER = 1 << 14
-"""Groups without rows are forgotten once there are more of them than this, and than others."""
+"""Groups without rows are dropped once they are more than this, and more than the others."""
 COLUMNS = (ROWS, None, LAST, ROWTIME, ORIGIN, COUNTER)
-"""What a snapshot calls what ``kernels.changed_groups`` has of a group; groups stand in order of BEGUN."""
+"""Names in a snapshot of the state of ``kernels.changed_groups``. Groups are in order of BEGUN."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
-    """What a tray does to groups: entries, and output rows that show them; see ``kernels.changed_groups``."""
+    """The effect of a tray on groups: entries, and output rows of them; see ``kernels.changed_groups``."""
 
     sources: Int64s
     groups: Int64s
@@ -71,7 +71,7 @@ class _Followed:
 
 
 class ChangedGroupsOperator:
-    """Aggregates of rows that come and go, by key."""
+    """Aggregates of rows that are added and removed, by key."""
 
     def __init__(self, node: GroupChanges, place: OperatorSite) -> None:
         from rowtide.operators.changes.kernels.changed_groups import NUMBERS, WIDTH
@@ -109,13 +109,13 @@ class ChangedGroupsOperator:
         return StepOutput(out, bound)
 
     def held(self) -> int:
-        """Nothing waits: what a row changes is emitted at once."""
+        """Return 0: changes are emitted at once."""
         return 0
 
     # --------------------------------------------------------------- changes
 
     def _take(self, tray: Tray, inputs: Sequence[tuple[Values, Mask]]) -> Tray | None:
-        """Let rows in and out of their groups and give what has changed."""
+        """Add and remove rows of groups, and return the changes."""
         keys = [tray.columns[index] for index in self._node.keys]
         groups = self._keys.number(keys, len(tray))
         self._reserve()
@@ -146,7 +146,7 @@ class ChangedGroupsOperator:
         return self._told.of(out, followed.paired[keep])
 
     def _follow(self, tray: Tray, groups: Int64s) -> _Followed:
-        """Count rows in and out; see the kernel."""
+        """Count added and removed rows; see the kernel."""
         from rowtide.operators.changes.kernels.changed_groups import ENTRIES, GIVEN, follow_changes
 
         room = 2 * len(tray)
@@ -206,7 +206,7 @@ class ChangedGroupsOperator:
             call.reserve(count)
 
     def _forget(self) -> None:
-        """Forget groups that have lost all their rows where they are more than the others."""
+        """Drop groups without rows if they are more than the others."""
         from rowtide.operators.changes.kernels.changed_groups import LIVING
 
         living = int(self._counts[LIVING])
@@ -218,13 +218,13 @@ class ChangedGroupsOperator:
                 call.keep(kept)
 
     def _living(self) -> Int64s:
-        """Return the groups that there are."""
+        """Return the existing groups."""
         from rowtide.operators.changes.kernels.changed_groups import BEGUN
 
         return np.flatnonzero(self._groups[: self._keys.count, BEGUN] >= 0)
 
     def _go_on_by_row(self, state: State) -> GroupChangesOperator:
-        """Let the plain Python path take over, for good."""
+        """Switch to the plain Python path permanently."""
         self._by_row = GroupChangesOperator(self._node, self._place)
         self._by_row.restore(state)
         self.account = self._by_row.account
@@ -233,7 +233,7 @@ class ChangedGroupsOperator:
     # ------------------------------------------------------------- snapshots
 
     def snapshot(self) -> State:
-        # The same as of the plain path.
+        # The same format as that of the plain path.
         from rowtide.operators.changes.kernels.changed_groups import BEGUN
 
         if self._by_row is not None:
@@ -262,7 +262,7 @@ class ChangedGroupsOperator:
         }
 
     def _shown(self, order: Int64s) -> list[str]:
-        """Return what was notified of groups last, as the plain path saves it."""
+        """Return the last emitted rows of groups, in the format of the plain path."""
         from rowtide.operators.over.kernels.frames import WRITE
 
         zeros = np.zeros(len(order), dtype=np.int64)
@@ -288,7 +288,7 @@ class ChangedGroupsOperator:
         return GroupChangesOperator.merge(states)
 
     def _load(self, state: State) -> bool:
-        """Take over what a snapshot has; False: kernels cannot."""
+        """Restore a snapshot; False: the kernels cannot."""
         from rowtide.operators.changes.kernels.changed_groups import LIVING, NUMBERS
 
         self.account = Account.from_arrow(state["account"])
@@ -332,11 +332,11 @@ MAKERS: Mapping[str, Callable[[AggregateCall, Type], Following]] = {
     **dict.fromkeys(("VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"), _spread),
     **dict.fromkeys(("MIN", "MAX"), _extreme),
 }
-"""What computes an aggregate that ``plan.calls`` says is compiled."""
+"""Makers of the compiled aggregates (``plan.calls``)."""
 
 
 def _call_of(call: AggregateCall) -> Following:
-    """Make what computes an aggregate.
+    """Make the function of an aggregate.
 
     Raises:
       KeyError: it is not compiled.
@@ -362,7 +362,7 @@ def _taken(result: ChangedResult, entries: Int64s) -> ChangedResult:
 
 
 def _differs(results: Sequence[ChangedResult], before: Int64s, after: Int64s) -> Mask:
-    """Return which entries show anything else than others do."""
+    """Return which entries differ from others in what they show."""
     found = np.zeros(len(before), dtype=np.bool_)
     for values, known in results:
         differs = values[before] != values[after]

@@ -1,11 +1,11 @@
-"""Groups whose every change is emitted: DELETE old, INSERT new, for EMIT CHANGES.
+"""Groups that emit every change: DELETE old, INSERT new, for EMIT CHANGES.
 
 See docs/sql/semantics.md#changelogs-of-groups.
 
 After every row, changes have the place in consistent time of the row that caused them. With EVERY
 they are emitted at multiples of the interval and at the end of the group's window, in the order in
-which the groups began, and are rows of this operator's own. A row of a later rowtime is as good as
-a bound: what is due before it is emitted first.
+which the groups began, and have this operator's origin. A row of a later rowtime acts as a bound:
+changes that are due before it are emitted first.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from rowtide.rowtime.reach import least_reaching
 START, END, ROWS, PENDING, LAST, SHOWN = "$start", "$end", "$rows", "$pending", "$last", "$shown"
 
 GroupKey = tuple[int, Row]
-"""The start of a group's window (0 where there are none, or where sessions are looked for) and its key."""
+"""The start of a group's window (0 without windows, or for sessions) and its key."""
 
 
 class _Group:
-    """One group. ``first`` is the place of its first row, ``shown`` what was notified of it last.
+    """One group. ``first`` is the place of its first row, ``shown`` its last emitted row.
 
     ``pending`` counts the rows since then.
     """
@@ -70,7 +70,7 @@ class _Group:
 
 
 class _Call:
-    """One aggregate: what it takes of a row."""
+    """One aggregate, and the values that it takes of a row."""
 
     def __init__(self, call: AggregateCall, row_type: RowType, *, of_changes: bool) -> None:
         self.call = call
@@ -83,21 +83,21 @@ class _Call:
         self._argument = _index(call.argument)
         self._condition = _index(call.condition)
         self._nulls = aggregate.counts_nulls(call)
-        # Zeros that come and go are one value: which of them is left must not matter.
+        # Both zeros are one value: which of them is left must not matter.
         self._signless = of_changes and call.argument is not None and call.argument.type.is_float
 
     def takes(self, row: Row) -> bool:
-        """Return whether the aggregate looks at a row."""
+        """Return whether the aggregate uses a row."""
         if self._condition is not None and row[self._condition] is not True:
             return False
         return self._argument is None or self._nulls or row[self._argument] is not None
 
     def function(self) -> WindowFunction:
-        """Make the function of a group that begins."""
+        """Make the function of a new group."""
         return make(self.call, self._row_type, of_changes=self._of_changes)
 
     def value(self, row: Row) -> object:
-        """Return what the function gets of a row that it takes."""
+        """Return the argument of the function for a row that it uses."""
         if self._argument is None:
             return True
         if self._by_row:
@@ -168,7 +168,7 @@ class GroupChangesOperator:
             return []
         window = self._node.window
         strict = isinstance(window, Period) and window.edge is not PeriodEdge.FLOOR
-        # A group that ends as it was last told of lets nothing go on, unless it holds rows itself.
+        # A group that ends unchanged releases nothing, unless it holds rows itself.
         ends = [
             group.end + strict
             for group in self._dirty.values()
@@ -194,14 +194,14 @@ class GroupChangesOperator:
                 return ([(0, LATEST)] for _ in range(len(tray)))
 
     def _take(self, timed: TimedRow, windows: Sequence[tuple[int, int]], faults: list[Fault]) -> None:
-        """Put a row into its groups, or take it out of them, and tell what has changed."""
+        """Add a row to its groups, or remove it, and emit the changes."""
         row = timed.row
         if timed.opcode == Opcode.NOP or not windows:
             self.account.done += 1
             return
         leaves = timed.opcode == Opcode.DELETE
         if leaves and self._refused.take(row):
-            # It was never there.
+            # The row was never added.
             self.account.done += 1
             return
         key = self._key_of(row)
@@ -233,7 +233,7 @@ class GroupChangesOperator:
         return tuple(map(_as_key, key)) if self._has_float_keys else key
 
     def _let_in(self, group: _Group) -> None:
-        """Apply the changes of a group that did not fit before and do now: in their order, or all at once."""
+        """Apply earlier changes of a group that now fit: in their order, or all at once."""
 
         def applied(change: WaitingChange) -> bool:
             row, opcode = change
@@ -276,7 +276,7 @@ class GroupChangesOperator:
         return 0 if isinstance(self._node.window, Session) else group.start
 
     def _group(self, start: int, end: int, key: Row, timed: TimedRow) -> _Group | None:
-        """Return the group of a window and key, begun if there is none; a DELETE begins none."""
+        """Return the group of a window and key. Create it if needed, but not for a DELETE."""
         session = isinstance(self._node.window, Session)
         place = (0 if session else start, key)
         group = self._groups.get(place)
@@ -292,9 +292,10 @@ class GroupChangesOperator:
         return group
 
     def _change(self, groups: Sequence[_Group], row: Row, *, leaves: bool) -> bool:
-        """Let a row's values come or go; False: one does not fit, and nothing has changed.
+        """Add or remove a row's values; False: one does not fit, and nothing has changed.
 
-        Those that may fail come first: what they have taken is taken back, the others have taken nothing.
+        Aggregates that may fail come first. If one fails, the earlier ones are undone, and the others are
+          unchanged.
         """
         calls = self._calls
         done: list[tuple[WindowFunction, object]] = []
@@ -320,7 +321,7 @@ class GroupChangesOperator:
         return True
 
     def _reject(self, timed: TimedRow, known: Sequence[_Group], faults: list[Fault]) -> None:
-        """Report that a row does not fit: it was never there, and neither were groups that it began."""
+        """Reject a row that does not fit, and undo it and the groups that it created."""
         for group in known:
             if not group.rows and group.shown is None and not group.pending:
                 del self._groups[self._at(group), group.key]
@@ -356,7 +357,7 @@ class GroupChangesOperator:
     # ----------------------------------------------------------------- time
 
     def _reach(self, rowtime: int) -> None:
-        """Report what is due once nothing before ``rowtime`` comes, moment by moment; forget what is over."""
+        """Emit the changes that are due before ``rowtime``, in order of time; drop ended groups."""
         if rowtime <= self._reached:
             return
         window = self._node.window
@@ -386,7 +387,7 @@ class GroupChangesOperator:
         return None
 
     def _close(self, end: int) -> None:
-        """Report the last state of the groups that end, and forget them; what was notified of them stays."""
+        """Emit the last state of the groups that end, and drop them. Their emitted rows stay."""
         closing: list[_Group] = []
         while self._next_end() == end:
             place = heapq.heappop(self._ends)[2]
@@ -404,9 +405,9 @@ class GroupChangesOperator:
             self._tell(group, rowtime, None)
 
     def _tell(self, group: _Group, rowtime: int, cause: TimedRow | None) -> None:
-        """Emit DELETE old, INSERT new, if they differ; a group that has lost all its rows is forgotten.
+        """Emit DELETE old, INSERT new, if they differ. Drop a group without rows.
 
-        They stand at the place of the row that caused them, or are this operator's own.
+        The changes have the place of the row that caused them, or this operator's own origin.
         """
         window, new = self._node.window, self._values(group)
         if not _same(new, group.shown):
@@ -428,13 +429,13 @@ class GroupChangesOperator:
             self._groups.pop((self._at(group), group.key), None)
 
     def _values(self, group: _Group) -> Row | None:
-        """Return what is to be notified of a group; None: it has lost all its rows."""
+        """Return the row of a group; None: the group has no rows."""
         if not group.rows and (self._node.window is not None or self._node.keys):
             return None
         return tuple(function.result() for function in group.functions)
 
     def _expire(self, before: int) -> None:
-        """Forget the groups that nothing has changed since ``before``, but for those still to be notified of."""
+        """Drop the groups without a change since ``before``, except those with pending changes."""
         while self._groups:
             place, group = next(iter(self._groups.items()))
             if group.last >= before or group.pending:
@@ -443,7 +444,7 @@ class GroupChangesOperator:
             self._waiting.forget(group.key)
 
     def _promised(self) -> Bound:
-        """Return the least rowtime of a row that can still come out, where they are this operator's own."""
+        """Return the least rowtime of a row that can still come out, if rows have this operator's origin."""
         return Bound(self._promises(self._reached))
 
     def _promises(self, reached: int) -> int:
@@ -467,7 +468,7 @@ class GroupChangesOperator:
     # ------------------------------------------------------------- snapshots
 
     def snapshot(self) -> State:
-        # ``groups`` has a row a group, in the order in which they began.
+        # ``groups`` has one row for each group, in the order in which they began.
         groups = sorted(self._groups.values(), key=lambda group: group.number)
         origins = np.array([group.first[1] for group in groups], dtype=np.int64)
         fields = self._node.input.row_type
@@ -593,5 +594,5 @@ def _move(function: WindowFunction, value: object, *, leaves: bool) -> None:
 
 
 def _same(one: Row | None, other: Row | None) -> bool:
-    """Return whether two results are the same, also the signs of their zeros."""
+    """Return whether two results are the same, including the signs of zeros."""
     return one == other and (one is None or repr(one) == repr(other))

@@ -1,4 +1,4 @@
-"""MIN and MAX of values that come and go, by kernel (``kernels.heaps``); in the form of ``over_held``."""
+"""MIN and MAX of values that are added and removed, by kernel (``kernels.heaps``), like ``over_held``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rowtide.rows.types import Type
 
 
 class LeastValue:
-    """The least or the greatest value of each group; values are kept as codes that are in their order."""
+    """The least or the greatest value of each group. Values are kept as codes in their order."""
 
     def __init__(self, of: Type, *, greatest: bool) -> None:
         self._of = of
@@ -37,7 +37,7 @@ class LeastValue:
         self._known = np.empty(len(use), dtype=np.bool_)
 
     def follow(self, moved: Moved) -> None:
-        """Nothing is held in slots, and each row has one step."""
+        """No values are in slots, and each row has one step."""
         from rowtide.operators.changes.kernels.heaps import follow_least
         from rowtide.operators.kernels.pools import DONE, POOLED
 
@@ -67,7 +67,7 @@ class LeastValue:
         self._lists.lists = self._lists.lists.reshape(-1, 6)[kept].reshape(-1, 3)
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """Each value with how often it is there, in order."""
+        """Each value with its count, in order."""
         from rowtide.operators.changes.kernels.heaps import cancel_all
 
         cancel_all(self._lists.pool, self._lists.lists)
@@ -92,7 +92,7 @@ class LeastValue:
         counts = [count for each in saved for _, count in each]
         owners = np.repeat(np.arange(len(saved)), [sum(count for _, count in each) for each in saved])
         codes = np.repeat(self._coded(Column.from_values(self._of, values)), counts)
-        # What is sorted is a heap.
+        # A sorted list is a heap.
         self._lists.fill(
             codes[np.lexsort((codes, owners))], np.bincount(owners, minlength=len(saved)), every=2
         )

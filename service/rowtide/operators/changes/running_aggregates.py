@@ -1,4 +1,4 @@
-"""Aggregates that give their result before and after each row: those of closed groups, and how they run."""
+"""Aggregates with a result before and after each row: those of closed groups, and their loops."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class RunningAccumulator(Accumulator, Protocol):
     def run(
         self, groups: Groups, begins: Mask, column: Column | None, use: Mask, changed: Mask, rows_out: int
     ) -> Column:
-        """Add rows that fit, in order, and give the ``rows_out`` results before and after them.
+        """Add rows that fit, in order, and return the ``rows_out`` results before and after them.
 
-        ``begins``: there is none before. ``changed`` becomes True where the result is another one.
+        ``begins``: there is no result before. ``changed`` becomes True where the result differs.
         """
 
 
 def make_running(call: AggregateCall) -> RunningAccumulator:
-    """Choose the accumulator of an aggregate that ``plan.calls`` says is compiled.
+    """Choose the accumulator of a compiled aggregate (``plan.calls``).
 
     Raises:
-      KeyError: it is not.
+      KeyError: it is not compiled.
     """
     return MAKERS[call.function](call)
 
@@ -77,8 +77,8 @@ class RunningSum(CheckedSum):
 class RunningFloatSum(FloatSum):
     """SUM and AVG of floats, added in row order.
 
-    ``_reach`` is at least the absolute value of every sum: rows that cannot take any sum near the end of
-    DOUBLE from there need not be tried one by one.
+    ``_reach`` is at least the absolute value of every sum: rows that cannot bring any sum near the end
+    of DOUBLE need no check one by one.
     """
 
     def __init__(self, kind: Type, *, average: bool) -> None:
@@ -116,7 +116,7 @@ class RunningFloatSum(FloatSum):
         self._gaps = True
 
     def _after(self, column: Column | None) -> float:
-        """Return what no sum exceeds once these rows are added; what stands under a NULL may be anything."""
+        """Return an upper limit of every sum after these rows. The values under NULLs are undefined."""
         values = values_of(column)
         return self._reach + len(values) * _largest_double(values)
 
@@ -157,7 +157,7 @@ def _add_up(
 
 
 def _largest_double(values: NDArray[np.float64]) -> float:
-    """Return the largest absolute value; infinite where there is something that is no number."""
+    """Return the largest absolute value; infinite if there is a NaN."""
     if not len(values):
         return 0.0
     largest = max(-float(values.min()), float(values.max()))
@@ -189,4 +189,4 @@ MAKERS: Mapping[str, Callable[[AggregateCall], RunningAccumulator]] = {
     **dict.fromkeys(("SUM", "AVG"), _sum),
     **dict.fromkeys(("MIN", "MAX"), _extreme),
 }
-"""What makes the accumulators of calls that ``plan.calls`` says are compiled."""
+"""Makers of the accumulators of compiled calls (``plan.calls``)."""

@@ -1,10 +1,10 @@
-"""Groups of a stream whose every change is emitted at once, compiled, for EMIT CHANGES.
+"""Groups of a stream that emit every change at once, compiled, for EMIT CHANGES.
 
 See docs/sql/semantics.md#changelogs-of-groups.
 
-Each aggregate runs over a tray by itself and writes its results before and after every row; what no
-aggregate has changed is left out. With a period in the key groups are numbered in the order of their
-periods, so those that are over are always the first.
+Each aggregate runs over a tray by itself and writes its results before and after every row. Rows
+that no aggregate has changed are left out. With a period in the key, groups are numbered in the
+order of their periods, so ended ones are always the first.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.rowtime.period import Period, PeriodEdge, period_value
 
 NUMBER = "$number"
-"""A column of its own: also without keys there is a group."""
+"""A separate column, because there is a group even without keys."""
 _Parts = list[tuple[int, int, list[Column], Mask]]
-"""Stretches of a tray that fit: from and to which row, the results, and which rows have changed any."""
+"""Parts of a tray that fit: first and last row, the results, and the rows that changed a result."""
 
 
 class RunningGroupsOperator:
@@ -59,7 +59,7 @@ class RunningGroupsOperator:
         faults: list[Fault] = []
         out = self._take(tray, faults) if tray is not None and len(tray) else None
         if out is not None:
-            # Rows only come: what goes is always followed by what comes in its place.
+            # Rows are only added: a DELETE is always followed by the INSERT that replaces it.
             out = self._shown.of(out, out.opcode == Opcode.DELETE)
         if bound.rowtime > self._reached:
             self._reached = bound.rowtime
@@ -69,11 +69,11 @@ class RunningGroupsOperator:
         return StepOutput(out, bound, faults)
 
     def held(self) -> int:
-        """Nothing waits: what a row changes is emitted at once."""
+        """Return 0: changes are emitted at once."""
         return 0
 
     def snapshot(self) -> State:
-        # ``groups`` has a row a group.
+        # ``groups`` has one row for each group.
         count = self._keys.count
         groups = {NUMBER: pa.array(np.arange(count, dtype=np.int64))}
         if self._period is not None:
@@ -104,7 +104,7 @@ class RunningGroupsOperator:
     def merge(states: Sequence[State]) -> State:
         """Merge the groups of all parts, those of earlier periods first.
 
-        What has no kernel for this plan runs row by row and has another state.
+        An aggregate without a kernel for this plan runs row by row and has another state.
         """
         if "refused" in states[0]:
             return GroupChangesOperator.merge(states)
@@ -122,7 +122,7 @@ class RunningGroupsOperator:
     # --------------------------------------------------------------- inside
 
     def _take(self, tray: Tray, faults: list[Fault]) -> Tray | None:
-        """Add the rows of a tray to their groups and give what has changed."""
+        """Add the rows of a tray to their groups and return the changes."""
         count = len(tray)
         self.account.rows_in += count
         columns = [tray.columns[index] for index in self._node.keys]
@@ -157,7 +157,7 @@ class RunningGroupsOperator:
         stretch: tuple[int, int],
         parts: _Parts,
     ) -> None:
-        """Run all aggregates over a stretch of rows; one that does not fit is halved, one row is left out.
+        """Run all aggregates over part of a tray. If it does not fit, halve it; leave out a single row.
 
         The first row of a group always fits.
         """
@@ -189,7 +189,7 @@ class RunningGroupsOperator:
         begins: Mask,
         part: tuple[int, int, list[Column], Mask],
     ) -> Tray:
-        """Return the rows of a stretch: DELETE before and INSERT after each row that has changed its group."""
+        """Return the rows of a part: DELETE before and INSERT after each row that has changed its group."""
         from rowtide.operators.changes.kernels.running import keep_changed, lay_out
 
         start, stop, results, changed = part
@@ -212,7 +212,7 @@ class RunningGroupsOperator:
         )
 
     def _forget(self) -> None:
-        """Let go of the groups whose period the bound has passed."""
+        """Drop the groups whose period the bound has passed."""
         if self._period is None or not self._keys.count:
             return
         before = self._reached
@@ -226,5 +226,5 @@ class RunningGroupsOperator:
 
 
 def unsigned(column: Column) -> Column:
-    """Return a key as it is compared: zero has no sign, and nothing stands under a NULL."""
+    """Return the compared form of a key: zero has no sign, and values under NULLs are zero."""
     return Column(column.type, column.values + 0.0, column.valid) if column.type.is_float else column

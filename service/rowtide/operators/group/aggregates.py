@@ -1,15 +1,15 @@
-"""Accumulators: what a group remembers for each of its aggregates.
+"""Accumulators: the state of the aggregates of groups.
 
-An accumulator holds arrays with one place a group and is fed whole trays: for
-each row its group, its value and whether to use it. Which accumulator an
-aggregate has is decided from its name and types, when the plan is made; types
+An accumulator holds arrays with one element for each group, and takes whole
+trays: for each row its group, its value and whether to use it. The name and
+types of an aggregate determine its accumulator when the plan is made; types
 without a kernel take ``Objects``, in plain Python. The work of a call depends
-on the rows it brings and not on how many groups there are.
+on its rows and not on the number of groups.
 
-Results: SUM of TINYINT to BIGINT is BIGINT, of DECIMAL(p, s) DECIMAL(38, s), of
-floats DOUBLE; AVG of exact types is DECIMAL(38, max(6, s)), of floats DOUBLE
-(docs/sql/semantics.md#numbers); a value that AVG's type cannot hold is refused, so an average
-always fits. A sum that overflows is found out before anything is changed.
+Results: SUM of TINYINT to BIGINT is BIGINT, of DECIMAL(p, s) DECIMAL(38, s), of floats DOUBLE; AVG
+of exact types is DECIMAL(38, max(6, s)), of floats DOUBLE (docs/sql/semantics.md#numbers); a value
+that AVG's type cannot hold is refused, so an average always fits. An overflow of a sum is detected
+before any change.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ Groups = NDArray[np.int64]
 LARGEST_INT64 = 2**63 - 1
 INT64_BYTES = 8
 UNSCALED_LIMIT = 10**MAX_DECIMAL_PRECISION
-"""Where the unscaled values of DECIMAL end."""
+"""Limit of the unscaled values of DECIMAL."""
 
 
 class Accumulator(Protocol):
     """The state of one aggregate, for all groups."""
 
     def reserve(self, groups: int) -> None:
-        """Make room for ``groups`` groups; new places are those of an empty group."""
+        """Make room for ``groups`` groups. New elements are those of an empty group."""
 
     def refused(self, column: Column | None, use: Mask) -> Mask | None:
         """Return which rows have a value that the aggregate can never take; None: it takes all."""
@@ -53,23 +53,23 @@ class Accumulator(Protocol):
         """Return whether these rows can be added without an overflow; changes nothing."""
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
-        """Add rows that fit, in order. ``use`` is False where the value is NULL or not wanted."""
+        """Add rows that fit, in order. ``use`` is False if the value is NULL or left out."""
 
     def results(self, count: int) -> Column:
         """Return the results of the first ``count`` groups."""
 
     def drop(self, count: int, rest: int) -> None:
-        """Forget the first ``count`` groups; the ``rest`` after them move down."""
+        """Drop the first ``count`` groups. The ``rest`` after them move down."""
 
     def state(self, count: int) -> pa.Table:
-        """Return the state of the first ``count`` groups, a row each."""
+        """Return the state of the first ``count`` groups, one row for each."""
 
     def load(self, table: pa.Table) -> None:
-        """Take over what ``state`` gave."""
+        """Restore the result of ``state``."""
 
 
 def make_accumulator(call: AggregateCall) -> Accumulator:
-    """Choose the accumulator of an aggregate; its FILTER is the operator's."""
+    """Choose the accumulator of an aggregate. The operator handles its FILTER."""
     of = call.type if call.argument is None else call.argument.type
     accumulator = MAKERS.get(call.function, ValueLists)(call, of)
     if call.distinct and call.argument is not None and AGGREGATES[call.function].distinct_matters:
@@ -78,7 +78,7 @@ def make_accumulator(call: AggregateCall) -> Accumulator:
 
 
 class _Arrays:
-    """Parallel arrays with one place a group: what all compiled accumulators share."""
+    """The base of all compiled accumulators: parallel arrays with one element for each group."""
 
     def __init__(self, **parts: Any) -> None:
         self.parts: dict[str, NDArray[Any]] = {name: np.zeros(0, dtype=kind) for name, kind in parts.items()}
@@ -93,7 +93,7 @@ class _Arrays:
             array[rest : count + rest] = 0
 
     def state(self, count: int) -> pa.Table:
-        # Arrow would share the memory, and the operator goes on writing to it.
+        # Copy: Arrow would share the memory, to which the operator continues to write.
         return pa.table({name: array[:count].copy() for name, array in self.parts.items()})
 
     def load(self, table: pa.Table) -> None:
@@ -113,7 +113,7 @@ def largest_of(values: NDArray[np.int64]) -> int:
 
 
 def values_of(column: Column | None) -> NDArray[Any]:
-    """Return the values of an argument as kernels take them: doubles or int64."""
+    """Return the values of an argument for kernels: doubles or int64."""
     if column is None:
         raise ValueError("this aggregate has an argument")
     if column.type.is_float:
@@ -143,9 +143,9 @@ class CountAccumulator(_Arrays):
 class CheckedSum(_Arrays):
     """SUM of integers, BIGINT.
 
-    ``_reach`` is at least the absolute value of every sum: rows that cannot take any sum out of
-    int64 from there need not be tried one by one. While every row is to be used (no ``_gaps``), a count
-    says only that there is a value.
+    ``_reach`` is at least the absolute value of every sum: rows that cannot bring any sum out of int64
+    need no check one by one. While every row is used (no ``_gaps``), a count says only whether there is
+    a value.
     """
 
     def __init__(self, kind: Type) -> None:
@@ -194,7 +194,7 @@ class CheckedSum(_Arrays):
         self._gaps = not (self.parts["count"] > 0).all()
 
     def _after(self, column: Column | None) -> int:
-        """Return what no sum exceeds once these rows are added; what stands under a NULL may be anything."""
+        """Return an upper limit of every sum after these rows. The values under NULLs are undefined."""
         if column is None or not len(column):
             return self._reach
         width = column.values.dtype.itemsize
@@ -258,8 +258,8 @@ class WideSum(_Arrays):
 class ExtremeAccumulator(_Arrays):
     """MIN and MAX of fixed-width types.
 
-    While every row is to be used (no ``_gaps``), groups get their first value in the order of their numbers:
-    the first ``_begun`` have one.
+    While every row is used (no ``_gaps``), groups get their first value in the order of their numbers: the
+    first ``_begun`` have one.
     """
 
     def __init__(self, kind: Type, *, greatest: bool) -> None:
@@ -426,4 +426,4 @@ MAKERS: Mapping[str, Callable[[AggregateCall, Type], Accumulator]] = {
     **dict.fromkeys(("MIN", "MAX"), _extreme),
     **dict.fromkeys(("VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"), _spread),
 }
-"""What makes the accumulators that go on from the result before; the others keep the values (``ValueLists``)."""
+"""Makers of the accumulators that continue from a result. The others keep the values (``ValueLists``)."""

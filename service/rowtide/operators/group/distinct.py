@@ -1,7 +1,7 @@
 """DISTINCT: feeds another accumulator with the first row of each distinct value of a group.
 
-Which values a group has had is a table of (group, value), found by a kernel. Its groups are counted from the
-first one ever, so that forgetting groups at the front changes none of them.
+The values of groups are a table of (group, value), in which a kernel searches. Its groups are counted from
+the very first one, so that dropping groups at the front does not change the others.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Groups = NDArray[np.int64]
 
 CLEAN_OVER = 1 << 14
-"""Values of forgotten groups are forgotten once there are more than this, and than twice as many as were left
-the last time."""
+"""Values of dropped groups are dropped once they are more than this, and more than twice those left the last
+time."""
 
 
 class DistinctAccumulator:
@@ -64,7 +64,7 @@ class DistinctAccumulator:
         self._inner.drop(count, rest)
 
     def state(self, count: int) -> pa.Table:
-        # The values go in a list a group, sorted so that equal states are equal.
+        # The values are a list for each group, sorted so that equal states are equal.
         self._take_back()
         held: list[list[object]] = [[] for _ in range(count)]
         (values,) = self._values.columns()
@@ -88,7 +88,7 @@ class DistinctAccumulator:
         self._inner.load(table.drop_columns(["$distinct"]))
 
     def _fresh(self, groups: Groups, column: Column | None, use: Mask) -> Mask:
-        """Return the rows that bring a value for the first time; the values are noted, on trial."""
+        """Return the rows with a new value. The values are noted provisionally."""
         if column is None:
             raise ValueError("DISTINCT has an argument")
         if self._tried is not None and self._tried.are(groups, column, use):
@@ -103,14 +103,14 @@ class DistinctAccumulator:
         return fresh
 
     def _take_back(self) -> None:
-        """Forget the values of rows that were tried and not added."""
+        """Drop the values of rows that were tried and not added."""
         if self._tried is not None:
             self._values.keep(slice(0, self._tried.before))
             self._tried = None
 
 
 class _Tried:
-    """Rows whose values are noted already, though they may not be added."""
+    """Rows whose values are noted but may not be added."""
 
     def __init__(self, groups: Groups, column: Column, use: Mask, before: int, fresh: Mask) -> None:
         self._rows = (groups, column, use)

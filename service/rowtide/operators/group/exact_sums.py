@@ -1,9 +1,9 @@
-"""How kernels add up exactly.
+"""Exact sums in kernels.
 
 A sum of doubles has ``WORDS`` words of 64 bits in two's complement, of which the
-lowest bit is worth 2**LOWEST: doubles below 2**HIGHEST that are whole numbers of
-2**LOWEST are added without rounding, 2**31 of them at least, and a result is
-rounded once. What does not fit is the plain Python path's.
+lowest bit is worth 2**LOWEST: doubles below 2**HIGHEST that are multiples of
+2**LOWEST are added without rounding, at least 2**31 of them, and a result is
+rounded once. The plain Python path processes values that do not fit.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ SQUARES = 2 * WORDS
 
 
 def whole_of(words: Sequence[int]) -> int:
-    """Return the number that words make, the lowest first, in two's complement."""
+    """Return the number of words, the lowest first, in two's complement."""
     total = sum(word << 64 * at for at, word in enumerate(words))
     return total - (1 << 64 * len(words)) if words[-1] >> 63 else total
 

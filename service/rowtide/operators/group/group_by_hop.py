@@ -1,4 +1,4 @@
-"""GROUP BY HOP: windows of one length that begin every slide; a row is in several of them, or in none."""
+"""GROUP BY HOP: windows of one length that begin every slide. A row is in several of them, or in none."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from rowtide.rows.tray import Tray
 
 
 class GroupByHopOperator(OpenGroupsOperator):
-    """A row a window and key when the window has ended.
+    """One row for each window and key when the window has ended.
 
-    A row is held until the last of its windows has; a row between two windows is done at once.
+    A row is held until the last of its windows has ended. A row between two windows is done at once.
     """
 
     def __init__(self, node: GroupByHop, place: OperatorSite) -> None:
         self._hop = node.hop
-        # So many windows of a key can be open at a time, a rowtime having come.
+        # The maximum number of windows of a key that are open at a rowtime.
         self._windows = -(-node.hop.size_ms // node.hop.slide_ms)
         super().__init__(node, place)
 

@@ -1,7 +1,7 @@
-"""Groups by a period of the rowtime and further keys; a row a group when its period closes.
+"""Groups by a period of the rowtime and further keys: one row for each group when its period closes.
 
-Rows come in rowtime order, so what closes is always a prefix of the groups, already in the order in which
-it has to come out (docs/sql/semantics.md#rowtime-of-a-group).
+Rows come in rowtime order, so the groups that close are always a prefix, already in the output order
+(docs/sql/semantics.md#rowtime-of-a-group).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.rowtime.period import PeriodEdge, period_end, period_value
 
 FEW_PERIODS = 8
-"""Up to so many periods of a tray are looked for one by one; for more of them every row is looked at."""
+"""Maximum number of periods of a tray that are searched one by one. For more, every row is checked."""
 
 
 class GroupByPeriodOperator(OpenGroupsOperator):
@@ -40,7 +40,7 @@ class GroupByPeriodOperator(OpenGroupsOperator):
         self._reserve(len(rows))
         rowtime, origin, counter = row_places(tray, rows)
         stops, starts, ends = self._periods(rowtime)
-        # Rows come in order of time, so the groups of a period lie after one another.
+        # Rows come in order of time, so the groups of a period are adjacent.
         firsts = np.searchsorted(self._groups[: self._count, AT_START], starts)
         groups = np.empty(len(rows), dtype=np.int64)
         self._count = into_periods(
@@ -62,7 +62,7 @@ class GroupByPeriodOperator(OpenGroupsOperator):
     def _periods(self, rowtime: Int64s) -> tuple[Int64s, Int64s, Int64s]:
         """Return the periods of rows, in order: the row after the last one of each, its name and its end."""
         stops, names, ends = list[int](), list[int](), list[int]()
-        # A period that includes its end has the rows up to it, another one those before it.
+        # A period that includes its end has the rows up to the end, others the rows before it.
         side: Literal["left", "right"] = "right" if self._behind else "left"
         stop = 0
         while stop < len(rowtime) and len(stops) < FEW_PERIODS:
@@ -80,7 +80,7 @@ class GroupByPeriodOperator(OpenGroupsOperator):
         return np.append(begins, len(rowtime)), of_period, period_end(self._period, of_period)
 
     def _period_of(self, rowtime: int) -> tuple[int, int]:
-        """Return the name and the end of the period that a rowtime is in: mostly that of the last one."""
+        """Return the name and the end of the period that contains a rowtime: mostly that of the last one."""
         if self._behind or not self._last[0] <= rowtime < self._last[1]:
             name = period_value(self._period, np.array([rowtime], dtype=np.int64))
             self._last = (int(name[0]), int(period_end(self._period, name)[0]))
@@ -90,9 +90,9 @@ class GroupByPeriodOperator(OpenGroupsOperator):
         return end + self._behind
 
     def _promised(self, bound: int) -> int:
-        """Return the end of the period that the bound is in: nothing closes later at an earlier rowtime."""
+        """Return the end of the period that contains the bound: later groups close at this time or later."""
         _, end = self._period_of(bound)
-        # There is no period behind the end of time.
+        # The last period ends with the last rowtime.
         return LATEST if end < bound else end
 
     def _bound_out(self) -> Bound:

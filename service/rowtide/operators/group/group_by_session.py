@@ -1,4 +1,4 @@
-"""GROUP BY SESSION: rows of one key of which none is a gap or more behind the one before it."""
+"""GROUP BY SESSION: rows of one key that are less than a gap apart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rowtide.rows.tray import Tray
 
 
 class GroupBySessionOperator(OpenGroupsOperator):
-    """A row a session when the bound has reached its last row + gap."""
+    """One row for each session when the bound has reached its last row + gap."""
 
     def __init__(self, node: GroupBySession, place: OperatorSite) -> None:
         self._gap = node.session.gap_ms

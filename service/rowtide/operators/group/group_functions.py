@@ -1,4 +1,4 @@
-"""Aggregates of groups that have no kernel, row by row: spreads, and what is computed from all values."""
+"""Aggregates of groups without a kernel, row by row: variances, and aggregates of all values."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from rowtide.rows.types import MAX_DECIMAL_PRECISION, Kind, Type
 Groups = NDArray[np.int64]
 
 SAFE_DOUBLE = 1e150
-"""Doubles up to here have a variance that is a double, however many they are."""
+"""Any number of doubles up to this value has a variance that is a double."""
 
 
 class Spreads:
-    """Variances and standard deviations: a function a group, the same as over a window."""
+    """Variances and standard deviations: one function for each group, the same as over a window."""
 
     def __init__(self, call: AggregateCall, argument: Type) -> None:
         self._call = call
@@ -67,7 +67,7 @@ class Spreads:
         del self._held[:count]
 
     def state(self, count: int) -> pa.Table:
-        # Sums are exact and longer than 64 bits, so they go as text.
+        # Sums are exact and longer than 64 bits, so they are stored as text.
         held = [json.dumps(each.save()) for each in self._held[:count]]
         return pa.table(
             {"held": pa.array(held, pa.string()), "safe": pa.array([self._safe] * count, pa.bool_())}
@@ -84,7 +84,7 @@ class Spreads:
         return VarianceFunction(self._argument, self._call.function)
 
     def _are_safe(self, column: Column | None, use: Mask) -> bool:
-        """Return whether neither what is held nor what comes can overflow."""
+        """Return whether neither held nor new values can overflow."""
         if not self._argument.is_float or column is None:
             return True
         values = np.abs(np.asarray(column.values, dtype=np.float64)[use])
@@ -92,7 +92,7 @@ class Spreads:
 
 
 class ValueLists:
-    """Any aggregate that declares its result over values: keeps a list of values a group."""
+    """Any aggregate that declares its result over values: keeps a list of values for each group."""
 
     def __init__(self, call: AggregateCall, argument: Type) -> None:
         self._call = call

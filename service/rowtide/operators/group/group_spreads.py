@@ -1,6 +1,6 @@
 """Variances of groups by kernels: the same sums as over a window, to which rows are only added.
 
-Where doubles come that the kernels cannot take, plain Python takes over for good.
+When a double arrives that the kernels cannot process, plain Python takes over permanently.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Groups = NDArray[np.int64]
 
 
 class SpreadsInKernels(Spreads):
-    """Variances of types of fixed width, and their roots; a state of either form is one of the other."""
+    """Variances of types of fixed width, and their square roots. Each form restores states of the other."""
 
     def __init__(self, call: AggregateCall, argument: Type) -> None:
         super().__init__(call, argument)

@@ -160,7 +160,7 @@ def _guess(
     for at in range(count):
         value = hashes[at]
         place = _bucket(value, slots)
-        # No branch, and no choice that a compiler makes one of: which place it is no one can guess.
+        # No branch, and no form that a compiler turns into one: the place cannot be predicted.
         behind = (
             np.int64(slots[place + 1, 0] == value)
             + 2 * np.int64(slots[place + 2, 0] == value)

@@ -1,7 +1,9 @@
 """A procedural model as a node: one input of tagged rows, one output of tagged rowops.
 
-A model has several inputs and outputs of different row types, and its rows come
-in one consistent time order (docs/sql/semantics.md#models). So the rows of all inputs become rows of one row type, whose first field is the number of the input, and an ordinary merge orders them. Filters separate the outputs.
+A model has several inputs and outputs of different row types, and its rows come in one consistent
+time order (docs/sql/semantics.md#models). So the rows of all inputs become rows of one row type,
+whose first field is the number of the input, and an ordinary merge orders them. Filters separate
+the outputs.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class Node:
         return self.is_row_wise
 
     def own_text(self) -> object:
-        """Return what it computes for its relation whatever it reads; equal texts report a fault once."""
+        """Return its computation without its inputs. Nodes with equal results report a fault once."""
         return self
 
     def signature(self) -> tuple[object, ...]:

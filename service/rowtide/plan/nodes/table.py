@@ -67,7 +67,7 @@ class KeyedTable(SameFields):
         return f"primary key ({names_of(self.row_type, self.key)})" if self.key else "no primary key"
 
     def signature(self) -> tuple[object, ...]:
-        """Return the same for tables with and without UNIQUE: it comes and goes, and the rows stay."""
+        """Return the same with and without UNIQUE, which may be added or dropped while the rows stay."""
         own = tuple(each for each in self.own_fields() if each[0] != "unique")
         return (KeyedTable, own, types_of(self.row_type), self.read_types())
 

@@ -1,9 +1,8 @@
-"""Groups of changes: which rows count, and which results are emitted, the one before a row and the one after it.
+"""Groups of changes: selects the rows that count and the results to emit, before and after a row.
 
-What aggregates are after each row is asked of ``kernels.over``: each row that counts is a step by which a
-value enters or leaves. A group that was notified of before and is changed by these rows for the first time has
-an entry of its own in front, without a value, so that its result is known as it was. An output row names the
-entry that has its result.
+``kernels.over`` computes the aggregates after each row: each row that counts is a step by which a value
+enters or leaves. A group with an emitted row that these rows change for the first time has an extra entry in
+front, without a value, for its earlier result. An output row names the entry that has its result.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from rowtide.operators.over.kernels.frames import ENTER, LEAVE, WRITE
 from rowtide.rows.arrays import Int8s, Int32s, Int64s, Mask
 
 ROWS, BEGUN, LAST, TIME, ORIGIN, COUNTER = range(6)
-"""Of a group: how many rows it has, the number in the order of beginning (-1: there is none), the rowtime of
-its last row, the place of its first."""
+"""State of a group: its number of rows, its number in the order of beginning (-1: none), the rowtime of its
+last row, the place of its first row."""
 WIDTH = 6
 ENTRIES, GIVEN, NUMBERS, LIVING = range(4)
-"""What ``counts`` has: entries and output rows, the number of the next group to begin, groups there are."""
+"""Contents of ``counts``: entries and output rows, the number of the next group, existing groups."""
 
 
 @njit(cache=True, nogil=True)
@@ -41,11 +40,11 @@ def follow_changes(
     entries: Int64s,
     paired: Mask,
 ) -> None:
-    """Count rows in and out, and write the entries and the output rows.
+    """Count added and removed rows, and write the entries and the output rows.
 
     ``latest`` is -1 for every group, before and after. An entry has a row (``sources``), a group, a step and
-    whether that brings a value; an output row a row that caused it, an opcode, an entry, and whether another
-    output row of its row follows it. A group without ``keyed`` stays when it has lost all its rows.
+    whether that brings a value; an output row has the row that caused it, an opcode, an entry, and whether
+    another output row of its row follows it. A group without ``keyed`` stays when it has no rows.
     """
     entry, given = 0, 0
     for row in range(len(groups)):

@@ -1,8 +1,7 @@
-"""The least value of each group, where values come and go: two heaps a group.
+"""The least value of each group, of values that are added and removed: two heaps for each group.
 
-One has all values that came and are not gone from it yet, the other those of them that are gone. While the
-least of both are equal they are taken out. The lists of group g (``kernels.pools``) have the numbers 2 g and
-2 g + 1.
+One has the added values, the other the removed ones. While the least of both are equal they are dropped. The
+lists of group g (``kernels.pools``) have the numbers 2 g and 2 g + 1.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from rowtide.operators.over.kernels.frames import ENTER
 from rowtide.rows.arrays import Int64s, Mask
 
 STALE_OVER = 64
-"""Values that are gone are taken out once there are more of them than this, and than half as many others."""
+"""Removed values are dropped once they are more than this, and more than half the others."""
 
 
 @njit(cache=True, nogil=True)
@@ -30,7 +29,7 @@ def follow_least(
     found: Int64s,
     known: Mask,
 ) -> None:
-    """Let values in and out; ``found`` becomes the least one after each entry, if there is any (``known``).
+    """Add and remove values; ``found`` becomes the least one after each entry, if any (``known``).
 
     A call ends when all is done or the pool is full, and can be repeated with a larger one.
     """
@@ -92,7 +91,7 @@ def _pop(of: int, pool: Int64s, lists: Int64s) -> None:
 
 @njit(cache=True, nogil=True)
 def _cancel(here: int, pool: Int64s, lists: Int64s) -> None:
-    """Take out of a group's values those that are gone; what is left is sorted, which is a heap, too."""
+    """Drop a group's removed values. The rest is sorted, which is a heap, too."""
     begin, length = lists[here, BEGIN], lists[here, LENGTH]
     gone, leaving = lists[here + 1, BEGIN], lists[here + 1, LENGTH]
     values = np.sort(pool[begin : begin + length])
@@ -110,6 +109,6 @@ def _cancel(here: int, pool: Int64s, lists: Int64s) -> None:
 
 @njit(cache=True, nogil=True)
 def cancel_all(pool: Int64s, lists: Int64s) -> None:
-    """Take out all values that are gone, and sort the others."""
+    """Drop all removed values, and sort the others."""
     for group in range(len(lists) // 2):
         _cancel(2 * group, pool, lists)

@@ -1,7 +1,7 @@
 """Results of groups before and after each row.
 
-Of every row that does not begin its group two rows come out, the result before and after it; of one
-that does, only the second. All kernels write them in this order, so that their columns fit together.
+Every row has two output rows, the results before and after it, except the first row of a group,
+which has only the second. All kernels write them in this order, so that their columns match.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Opcodes = NDArray[np.int8]
 
 @njit(cache=True, nogil=True)
 def lay_out(begins: Mask, start: int, source: Int64s, opcodes: Opcodes) -> None:
-    """Write of all rows that come out which row caused them, counted from ``start``, and their opcodes."""
+    """Write for each output row its cause, counted from ``start``, and its opcode."""
     place = 0
     for row in range(len(begins)):
         if not begins[row]:
@@ -60,7 +60,7 @@ def add_up(
     valid: Mask,
     changed: Mask,
 ) -> None:
-    """Add values that fit; works on int64 and on double arrays alike."""
+    """Add values that fit. Works on int64 and double arrays."""
     place = 0
     for row in range(len(groups)):
         prefetch_block(total, groups, row)
@@ -85,9 +85,9 @@ def add_up(
 def add_up_all(
     groups: Int64s, begins: Mask, values: Int64s, total: Int64s, rows: Int64s, out: Int64s, changed: Mask
 ) -> None:
-    """Do what ``add_up`` does where every row so far was to be used: there is a sum of every group.
+    """Do the same as ``add_up`` if every row so far is used, so every group has a sum.
 
-    ``rows`` says only that there is one.
+    ``rows`` says only whether a group exists.
     """
     place = 0
     for row in range(len(groups)):
@@ -153,7 +153,7 @@ def extreme(
     valid: Mask,
     changed: Mask,
 ) -> None:
-    """Keep the least or greatest value; works on int64 and on double arrays alike."""
+    """Keep the least or greatest value. Works on int64 and double arrays."""
     place = 0
     for row in range(len(groups)):
         prefetch_block(best, groups, row)
@@ -176,7 +176,7 @@ def extreme(
 
 @njit(cache=True, nogil=True)
 def keep_changed(begins: Mask, changed: Mask, keep: Mask) -> None:
-    """Report which of the rows that come out tell a change."""
+    """Return which of the output rows are a change."""
     place = 0
     for row in range(len(begins)):
         if not begins[row]:

@@ -21,7 +21,7 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 SHIFT = np.uint64(29)
 NEAR_BITS = np.uint64(3)
 NEAR = np.uint64((1 << 3) - 1)
-"""Keys whose last fields follow one another, as most numbers given in turn do, share a line of the cache."""
+"""Keys with consecutive last fields, like most assigned numbers, share a cache line."""
 
 
 @njit(cache=True, nogil=True)
@@ -51,12 +51,12 @@ def _place(keys: Int64s, row: int, mask: np.uint64) -> np.uint64:
 def assign(
     keys: Int64s, slots: Int32s, group_keys: Int64s, count: int, groups: Int64s, firsts: Int64s
 ) -> int:
-    """Write each row's group into ``groups`` and give the new number of groups.
+    """Write each row's group into ``groups`` and return the new number of groups.
 
-    ``keys`` is (rows, width). ``slots`` has a power of two places, -1 where empty, and room for all.
+    ``keys`` is (rows, width). ``slots`` has a power of two elements, -1 if empty, and room for all.
     ``group_keys`` is (capacity, width). ``firsts`` becomes the rows that began new groups, in order.
     """
-    # The usual widths, one and two fields and the bits of their NULLs, go without inner loops.
+    # The usual widths, one and two fields and the bits of their NULLs, need no inner loops.
     if keys.shape[1] == 2:
         return _assign_two(keys, slots, group_keys, count, groups, firsts)
     if keys.shape[1] == 3:
@@ -103,7 +103,7 @@ def _place_of_three(keys: Int64s, row: int, mask: np.uint64) -> np.uint64:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _ask(places: Places, rows: int, slots: Int32s, group_keys: Int64s) -> None:
-    """Ask for the memory of slots, then for that of the keys there: many loads are waited for together."""
+    """Prefetch the memory of slots, then that of their keys, so that many loads overlap."""
     if len(slots) > NEAR_PLACES:
         for at in range(rows):
             prefetch(slots, np.int64(places[at]))
@@ -184,9 +184,9 @@ def _assign_three(
 def assign_codes(
     codes: Int64s, group_of: Int64s, group_keys: Int64s, count: int, groups: Int64s, firsts: Int64s
 ) -> int:
-    """Do what ``assign`` does for keys of one code each, which are dense: ``group_of`` has a place a code.
+    """Do the same as ``assign`` for dense keys of one code each: ``group_of`` has one element for each code.
 
-    A NULL is the code -1, so its place is the last one. Places without a group are -1.
+    A NULL is the code -1, so its element is the last one. Elements without a group are -1.
     """
     before = count
     null = len(group_of) - 1
@@ -207,7 +207,7 @@ def assign_codes(
 
 @njit(cache=True, nogil=True)
 def begin_codes(codes: Int64s, group_keys: Int64s, count: int, firsts: Int64s) -> int:
-    """Do what ``assign`` does where each row's group is its code: new codes follow one another."""
+    """Do the same as ``assign`` if each row's group is its code: new codes are consecutive."""
     before = count
     for row in range(len(codes)):
         if codes[row] >= count:
@@ -219,7 +219,7 @@ def begin_codes(codes: Int64s, group_keys: Int64s, count: int, firsts: Int64s) -
 
 @njit(cache=True, nogil=True)
 def find(keys: Int64s, slots: Int32s, group_keys: Int64s, groups: Int64s) -> None:
-    """Write each row's group into ``groups``, -1 where there is none; makes no groups."""
+    """Write each row's group into ``groups``, -1 if it has none. Makes no groups."""
     if keys.shape[1] == 2:
         _find_two(keys, slots, group_keys, groups)
         return
@@ -329,7 +329,7 @@ def float_sums_fit(groups: Int64s, values: Floats, use: Mask, total: Floats, bef
 
 @njit(cache=True, nogil=True)
 def add_up(groups: Int64s, values: Int64s, use: Mask, total: Int64s) -> None:
-    """Add values that fit, in row order; works on int64 and on double arrays alike."""
+    """Add values that fit, in row order. Works on int64 and double arrays."""
     for row in range(len(groups)):
         prefetch_block(total, groups, row)
         if use[row]:
@@ -338,7 +338,7 @@ def add_up(groups: Int64s, values: Int64s, use: Mask, total: Int64s) -> None:
 
 @njit(cache=True, nogil=True)
 def add_all(groups: Int64s, values: Int64s, total: Int64s) -> None:
-    """Add values that fit where all rows are to be used."""
+    """Add values that fit if all rows are used."""
     for row in range(len(groups)):
         prefetch_block(total, groups, row)
         total[groups[row]] += values[row]
@@ -358,7 +358,7 @@ def sum_wide(groups: Int64s, values: Int64s, use: Mask, high: Int64s, low: Int64
 
 @njit(cache=True, nogil=True)
 def least(groups: Int64s, values: Int64s, use: Mask, best: Int64s, seen: Mask) -> None:
-    """Keep the least value of each group; works on int64 and on double arrays alike."""
+    """Keep the least value of each group. Works on int64 and double arrays."""
     for row in range(len(groups)):
         prefetch_block(best, groups, row)
         prefetch_block(seen, groups, row)
@@ -371,7 +371,7 @@ def least(groups: Int64s, values: Int64s, use: Mask, best: Int64s, seen: Mask) -
 
 @njit(cache=True, nogil=True)
 def greatest(groups: Int64s, values: Int64s, use: Mask, best: Int64s, seen: Mask) -> None:
-    """Keep the greatest value of each group; works on int64 and on double arrays alike."""
+    """Keep the greatest value of each group. Works on int64 and double arrays."""
     for row in range(len(groups)):
         prefetch_block(best, groups, row)
         prefetch_block(seen, groups, row)
@@ -384,9 +384,9 @@ def greatest(groups: Int64s, values: Int64s, use: Mask, best: Int64s, seen: Mask
 
 @njit(cache=True, nogil=True)
 def least_of_all(groups: Int64s, values: Int64s, best: Int64s, begun: int) -> int:
-    """Do what ``least`` does where all rows are to be used; the first ``begun`` groups have a value.
+    """Do the same as ``least`` if all rows are used. The first ``begun`` groups have a value.
 
-    Groups begin in the order of their numbers. Gives how many have a value now.
+    Groups begin in the order of their numbers. Returns the number of groups with a value.
     """
     for row in range(len(groups)):
         prefetch_block(best, groups, row)
@@ -394,7 +394,7 @@ def least_of_all(groups: Int64s, values: Int64s, best: Int64s, begun: int) -> in
         if group >= begun:
             best[group] = value
             begun = group + 1
-        # No branch: which value is better no one can guess, least of all a processor.
+        # No branch: the processor could not predict which value is better.
         held = best[group]
         best[group] = value if is_better(value, held, False) else held
     return begun
@@ -402,14 +402,14 @@ def least_of_all(groups: Int64s, values: Int64s, best: Int64s, begun: int) -> in
 
 @njit(cache=True, nogil=True)
 def greatest_of_all(groups: Int64s, values: Int64s, best: Int64s, begun: int) -> int:
-    """Do what ``least_of_all`` does for the greatest value."""
+    """Do the same as ``least_of_all`` for the greatest value."""
     for row in range(len(groups)):
         prefetch_block(best, groups, row)
         group, value = groups[row], values[row]
         if group >= begun:
             best[group] = value
             begun = group + 1
-        # No branch: which value is better no one can guess, least of all a processor.
+        # No branch: the processor could not predict which value is better.
         held = best[group]
         best[group] = value if is_better(value, held, True) else held
     return begun
