@@ -15,16 +15,16 @@ from rowtide.rows.types import Type
 Groups = NDArray[np.int64]
 
 FORGET_INTERNED_OVER = 1 << 16
-"""Interned key values are forgotten with keys once there are more of them than this."""
+"""Interned key values are dropped with keys once there are more of them than this."""
 
 
 class KeyGroups:
-    """Gives equal keys equal numbers, from 0 on, until keys are forgotten.
+    """Assigns equal keys equal numbers, from 0 on, until keys are dropped.
 
-    A key may begin with a whole number that is no field, such as the start of its window. Keys are found by
-    hashing their codes; a text by itself was hashed when it was interned, so its code says where its number
-    is in ``_number_of``, whose last place is that of NULL. While texts alone have come and none is
-    forgotten (``_is_dense``), its code is its number.
+    A key may begin with a whole number that is not a field, for example the start of its window. Keys are
+    found by hashing their codes. A single text was hashed when it was interned, so its code is the index of
+    its number in ``_number_of``, whose last element is that of NULL. While only texts have come and none is
+    dropped (``_is_dense``), its code is its number.
     """
 
     def __init__(self, types: Sequence[Type], *, windows: bool = False) -> None:
@@ -38,13 +38,13 @@ class KeyGroups:
         self._number_of = np.full(1, -1, dtype=np.int64)
 
     def number(self, columns: Sequence[Column], rows: int, windows: Groups | None = None) -> Groups:
-        """Return the number of each row's key; new keys get new numbers."""
+        """Return the number of each row's key. New keys get new numbers."""
         return self.numbered(columns, rows, windows)[0]
 
     def numbered(
         self, columns: Sequence[Column], rows: int, windows: Groups | None = None
     ) -> tuple[Groups, Groups]:
-        """Return the number of each row's key, and the rows that brought new keys, in order."""
+        """Return the number of each row's key, and the rows with new keys, in order."""
         from rowtide.operators.group.kernels.groups import assign, assign_codes, begin_codes
 
         if self._is_dense and columns[0].valid is not None:
@@ -70,7 +70,7 @@ class KeyGroups:
         return groups, firsts[: self.count - before]
 
     def find(self, columns: Sequence[Column], rows: int) -> Groups:
-        """Return the number of each row's key, -1 for a key that has none; remembers nothing of the rows."""
+        """Return the number of each row's key, -1 for an unknown key. Does not add keys."""
         from rowtide.operators.group.kernels.groups import find
 
         if self._is_text:
@@ -94,7 +94,7 @@ class KeyGroups:
         return self._keys[: self.count, 0]
 
     def whole(self, field: int) -> Groups:
-        """Return the values of a field of the keys whose type is held as whole numbers; of NULL anything."""
+        """Return the values of a field of the keys, of a type stored as whole numbers; undefined for NULL."""
         return self._keys[: self.count, self._lead + field]
 
     def columns(self, which: slice | Groups = slice(None)) -> list[Column]:
@@ -104,7 +104,7 @@ class KeyGroups:
         return self._coder.decode(chosen[:, self._lead :])
 
     def keep(self, which: slice | Groups) -> None:
-        """Forget all keys but these, which are numbered again in the order given."""
+        """Drop all keys except these, which are numbered again in this order."""
         rest = self._keys[: self.count][which].copy()
         room = power_of_two(2 * max(self.count, len(rest)))
         self.count = len(rest)
@@ -118,7 +118,7 @@ class KeyGroups:
             self._place_texts()
             return
         if len(self._slots) > 4 * room:
-            # One crowded period must not make every later closing clear as many slots.
+            # One period with many keys must not make every later closing clear that many slots.
             self._slots = np.full(room, -1, dtype=np.int32)
         else:
             self._slots[:] = -1
@@ -132,7 +132,7 @@ class KeyGroups:
         return codes
 
     def _reserve(self, rows: int) -> None:
-        """Make room for as many new keys as there are rows, and for what is interned by now."""
+        """Make room for one new key for each row, and for the interned values."""
         needed = self.count + rows
         self._keys = grown(self._keys, needed)
         if self._is_text:
@@ -143,7 +143,7 @@ class KeyGroups:
             self._enter()
 
     def _place_texts(self) -> None:
-        """Note again where each text's number stands, with room for more."""
+        """Rebuild the numbers of texts, with room for more."""
         self._number_of = np.full(power_of_two(2 * self._coder.interned), -1, dtype=np.int64)
         keys = self._keys[: self.count]
         self._number_of[np.where(keys[:, 1] == 0, keys[:, 0], -1)] = np.arange(self.count, dtype=np.int64)
@@ -155,7 +155,7 @@ class KeyGroups:
 
 
 def without_nulls(groups: Groups, columns: Sequence[Column]) -> Groups:
-    """Return -1 where a key has a NULL: in SQL it meets nothing."""
+    """Return -1 for a key with a NULL, which equals nothing in SQL."""
     for column in columns:
         if column.valid is not None:
             groups = np.where(column.valid, groups, -1)

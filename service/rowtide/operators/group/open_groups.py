@@ -1,8 +1,8 @@
-"""Groups by a window of the rowtime and further keys: what GROUP BY a period, HOP and SESSION have in common.
+"""Groups by a window of the rowtime and further keys: the base of GROUP BY a period, HOP and SESSION.
 
 Groups are numbered in the order of their first rows. They close by their ends, so a closing first moves
-what closes to the front, unless it is there, as periods do; groups of one end keep their order
-(docs/sql/semantics.md#rowtime-of-a-group).
+the groups that close to the front, unless they are there, as for periods; groups of one end keep their
+order (docs/sql/semantics.md#rowtime-of-a-group).
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ AggregateInputs = Sequence[tuple[Column | None, Mask]]
 
 START, END, ROWS = "$start", "$end", "$rows"
 KEEP_KEYS = FORGET_INTERNED_OVER
-"""Keys of groups that are gone are forgotten once there are more of them than this."""
+"""Keys of closed groups are dropped once there are more of them than this."""
 AT_START, AT_END, AT_KEY, AT_ROWS, AT_FIRST = range(5)
-"""Where a group's window, key, rows and first row stand; as in ``kernels.open_groups``."""
+"""Indexes of a group's window, key, rows and first row, as in ``kernels.open_groups``."""
 WIDTH = 7
 NO_GROUP = 1 << 62
 """Larger than the number of any group."""
@@ -46,11 +46,11 @@ NO_GROUP = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Which rows went into which groups, and how to take it back.
+    """The groups of rows, and how to undo the assignment.
 
-    ``rows`` None: one group for each row that there was. ``counts`` says which rows are counted in their
-    group, None: all; ``ends`` the ends that the groups had before, None: they do not change. ``without``
-    counts the rows that are in no group.
+    ``rows`` None: one group for each row. ``counts`` is True for rows that are counted in their group,
+    None: all; ``ends`` are the earlier ends of the groups, None: they do not change. ``without`` counts
+    the rows that are in no group.
     """
 
     groups: Int64s
@@ -61,7 +61,7 @@ class Assigned:
 
 
 class OpenGroupsOperator:
-    """Streaming aggregation with final emission: a subclass says which groups a row belongs to."""
+    """Streaming aggregation with final emission. A subclass assigns rows to groups."""
 
     def __init__(self, node: GroupNode, place: OperatorSite) -> None:
         self.account = Account()
@@ -83,7 +83,7 @@ class OpenGroupsOperator:
         return StepOutput(self._close(), self._bound_out(), faults)
 
     def held(self) -> int:
-        """Count the rows that a group which is open will still come of."""
+        """Count the rows in open groups."""
         return self._held
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
@@ -92,7 +92,7 @@ class OpenGroupsOperator:
         return [Want(0, self._closed_by(int(self._ends().min())))] if self._count else []
 
     def snapshot(self) -> State:
-        # ``groups`` has a row a group, in order of the first rows.
+        # ``groups`` has one row for each group, in order of the first rows.
         groups = self._groups[: self._count]
         first = (groups[:, AT_FIRST + at].copy() for at in range(3))
         keys = self._keys.columns(groups[:, AT_KEY])
@@ -101,7 +101,7 @@ class OpenGroupsOperator:
             "clock": pa.table({"bound": [self._bound], "given": [self._given]}),
             "groups": pa.table(
                 {
-                    # Copies: Arrow would share the memory, and the operator goes on writing to it.
+                    # Copies: Arrow would share the memory, to which the operator continues to write.
                     START: groups[:, AT_START].copy(),
                     END: groups[:, AT_END].copy(),
                     ROWS: groups[:, AT_ROWS].copy(),
@@ -159,10 +159,10 @@ class OpenGroupsOperator:
                 merged[name] = pa.concat_tables([state[name] for state in states]).take(order)
         return merged
 
-    # ------------------------------------------------- what a subclass says
+    # --------------------------------------------- implemented by a subclass
 
     def _assign(self, tray: Tray, rows: Int64s, keys: Int64s) -> Assigned:
-        """Put some rows into groups, beginning those that are missing; ``keys`` are of the whole tray."""
+        """Assign some rows to groups, and create missing ones; ``keys`` are those of the whole tray."""
         raise NotImplementedError
 
     def _promised(self, bound: int) -> int:
@@ -174,11 +174,11 @@ class OpenGroupsOperator:
         return end
 
     def _places(self, groups: Int64s) -> tuple[Int64s, ...]:
-        """Return where groups stand in ``_latest``."""
+        """Return the indexes of groups in ``_latest``."""
         return (groups[:, AT_KEY],)
 
     def _latest_shape(self, keys: int) -> tuple[int, ...]:
-        """Return the shape of ``_latest`` for so many keys."""
+        """Return the shape of ``_latest`` for this number of keys."""
         return (keys,)
 
     # --------------------------------------------------------------- inside
@@ -196,7 +196,7 @@ class OpenGroupsOperator:
         return self._groups[: self._count, AT_END]
 
     def _reserve(self, groups: int) -> None:
-        """Make room for so many new groups, and for every key."""
+        """Make room for this number of new groups, and for every key."""
         needed = self._count + groups
         if needed > len(self._groups):
             larger = _room(max(needed, 2 * len(self._groups)))
@@ -205,7 +205,7 @@ class OpenGroupsOperator:
         self._latest = grown(self._latest, self._keys.count, fill=NO_GROUP)
 
     def _index(self) -> None:
-        """Note again where each key's groups are; a later one takes the place of the one before it."""
+        """Rebuild the latest groups of each key. A later one replaces an earlier one."""
         self._reserve(0)
         self._latest[self._places(self._groups[: self._count])] = np.arange(self._count)
 
@@ -227,10 +227,10 @@ class OpenGroupsOperator:
         self.account.rejected += len(failed)
 
     def _add(self, tray: Tray, keys: Int64s, inputs: AggregateInputs, rows: Int64s) -> list[int]:
-        """Add some rows, in order; give those that an aggregate cannot take.
+        """Add some rows, in order; return those that an aggregate cannot take.
 
-        Such a row was never there: it begins no group and keeps no session open. What does not fit is
-        halved, so a tray with few such rows costs little more than one without.
+        Such a row has no effect: it begins no group and keeps no session open. Rows that do not fit
+        are halved, so a tray with few such rows costs little more than one without.
         """
         before = self._count
         assigned = self._assign(tray, rows, keys)
@@ -261,7 +261,7 @@ class OpenGroupsOperator:
         ]
 
     def _take_back(self, assigned: Assigned, before: int) -> None:
-        """Let the groups be as they were before an assignment."""
+        """Undo an assignment."""
         groups = assigned.groups
         counts = 1 if assigned.counts is None else assigned.counts
         np.subtract.at(self._groups[:, AT_ROWS], groups, counts)
@@ -273,11 +273,11 @@ class OpenGroupsOperator:
         self._index()
 
     def _close(self) -> Tray | None:
-        """Return the rows of the groups that the bound has closed, by end and first row, and forget them."""
+        """Return the rows of the groups that the bound has closed, by end and first row, and drop them."""
         if not self._count or self._closed_by(self._least_end) > self._bound:
             return None
         ends = self._ends()
-        # The bound at which a group closes is so much behind its end.
+        # The bound at which a group closes is this much after its end.
         behind = self._closed_by(0)
         closing = np.flatnonzero(ends <= self._bound - behind)
         count = len(closing)
@@ -292,7 +292,7 @@ class OpenGroupsOperator:
         return out
 
     def _given_out(self, count: int) -> Tray:
-        """Return the rows of the first groups, and forget them."""
+        """Return the rows of the first groups, and drop them."""
         closed = self._groups[:count]
         columns = [
             Column(TIMESTAMP, closed[:, AT_START].copy()),
@@ -324,7 +324,7 @@ class OpenGroupsOperator:
             accumulator.load(state)
 
     def _forget(self, count: int) -> None:
-        """Drop the first ``count`` groups; keys that only they had are let go in time."""
+        """Drop the first ``count`` groups. Keys that only they had are dropped later."""
         rest = self._count - count
         self._latest[self._places(self._groups[:count])] = NO_GROUP
         self._groups[:rest] = self._groups[count : self._count].copy()
@@ -345,7 +345,7 @@ class OpenGroupsOperator:
 
 
 def _room(groups: int) -> Int64s:
-    """Make room for groups, field by field: most rows touch only one or two fields of their group."""
+    """Make room for groups, field by field, because most rows use only one or two fields of their group."""
     return np.zeros((groups, WIDTH), dtype=np.int64, order="F")
 
 
@@ -369,7 +369,7 @@ def _aggregate_input(call: AggregateCall, tray: Tray, every: Mask) -> tuple[Colu
 
 
 def row_places(tray: Tray, rows: Int64s | None = None) -> tuple[Int64s, NDArray[np.int32], Int64s]:
-    """Return rowtime, origin and counter of rows as kernels take them, which are compiled for one form."""
+    """Return rowtime, origin and counter of rows in the form for which kernels are compiled."""
     return (
         compact(of_rows(tray.rowtime, rows)),
         compact(of_rows(tray.origin, rows)),

@@ -1,6 +1,6 @@
-"""What computes a call row by row: over windows, and over groups whose changes are reported.
+"""Functions that compute a call row by row: over windows, and over groups with changes.
 
-``MAKERS`` has the functions that go on from the result before. Every other aggregate is computed from all
+``MAKERS`` has the functions that continue from a result. Every other aggregate is computed from all
 values, as it is declared: ``ByValues`` and ``SortedValues``.
 """
 
@@ -35,7 +35,7 @@ from rowtide.rows.types import Type
 
 
 def make_window_function(call: WindowCall, *, endless: bool) -> WindowFunction:
-    """Make the function of a call; ``endless``: its frame has no start, nothing ever leaves."""
+    """Make the function of a call; ``endless``: its frame has no start, so values never leave."""
     of = call.type if call.argument is None else call.argument.type
     aggregate = AGGREGATES[call.function]
     maker = MAKERS.get(call.function)
@@ -55,7 +55,7 @@ def by_values(call: Calling, of: Type) -> WindowFunction:
 
 
 class TruthFunction:
-    """EVERY, BOOL_AND and BOOL_OR: how many are TRUE and FALSE."""
+    """EVERY, BOOL_AND and BOOL_OR: the numbers of TRUE and FALSE values."""
 
     def __init__(self, *, all_of: bool) -> None:
         self._all = all_of
@@ -166,7 +166,7 @@ class SortedValues:
 
 
 class ByValues:
-    """An aggregate of values in their order, which come at the end and go at the front: all values."""
+    """An aggregate of all values in order, which enter at the end and leave at the front."""
 
     def __init__(self, call: Calling, of: Type) -> None:
         self._call = call
@@ -245,4 +245,4 @@ MAKERS: Mapping[str, Callable[[WindowCall, Type, bool], WindowFunction]] = {
     **dict.fromkeys(("RANK", "DENSE_RANK"), _rank),
     **dict.fromkeys((each.name for each in REGRESSIONS), _regression),
 }
-"""What makes the functions that go on from the result before."""
+"""Makers of the functions that continue from a result."""

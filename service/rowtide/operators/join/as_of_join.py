@@ -39,15 +39,15 @@ from rowtide.rowtime.bound import NO_BOUND, Bound
 TABLE, STREAM = 0, 1
 """The ports."""
 CLEAN_OVER = 1 << 14
-"""Rows that left the table are forgotten once there are more of them than this, and than rows in it."""
+"""Deleted rows are dropped once they are more than this, and more than the rows in the table."""
 _NO_FIELDS = RowType(())
 
 
 class AsOfJoinOperator:
-    """Keeps the table as of the rowtime that the stream has reached.
+    """Keeps the table as of the stream's current rowtime.
 
-    A stream row waits until the table's bound is past it; a change of the table waits until no
-    stream row can come that must not see it.
+    A stream row waits until the table's bound is past it. A change of the table waits until no
+    stream row that must not see it can come.
     """
 
     def __init__(self, node: AsOfJoin, place: OperatorSite) -> None:
@@ -64,7 +64,7 @@ class AsOfJoinOperator:
         if tray is not None and len(tray):
             self.account.rows_in += len(tray)
             (self._changes if port == TABLE else self._waiting).append(tray)
-            # Rows come in order: one promises as much as a bound that stands just before it.
+            # Rows come in order, so a row is also a bound just before it.
             self._bounds[port] = self._bounds[port].raised(_before(tray, -1))
         self._bounds[port] = self._bounds[port].raised(bound)
         passed = self._bounds[TABLE].rowtime
@@ -72,7 +72,7 @@ class AsOfJoinOperator:
         reached = self._bounds[STREAM]
         first = self._waiting.first()
         if first is not None:
-            # What has left is all that comes before the first row that waits.
+            # Everything before the first waiting row has left.
             reached = _before(first, 0)
         changes = self._changes.take(
             lambda each: int(np.searchsorted(each.rowtime, reached.rowtime, "right"))
@@ -125,7 +125,7 @@ class AsOfJoinOperator:
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
-        """All parts saw the same bounds; what waits is put in order of time again."""
+        """All parts had the same bounds. Waiting rows are sorted by time again."""
         merged = joined_states(states)
         merged["bounds"] = states[0]["bounds"]
         for name in ("changes", "waiting"):
@@ -139,12 +139,12 @@ class AsOfJoinOperator:
 
 
 def _before(tray: Tray, row: int) -> Bound:
-    """Return the bound that stands just before a row."""
+    """Return the bound just before a row."""
     return Bound(int(tray.rowtime[row]), int(tray.origin[row]), int(tray.counter[row]) - 1)
 
 
 class _Image:
-    """The table's rows as of some rowtime, by join key; all that the kernel works on."""
+    """The table's rows as of a rowtime, by join key: the data of the kernel."""
 
     def __init__(self, node: AsOfJoin) -> None:
         self._node = node
@@ -152,7 +152,7 @@ class _Image:
         self._clean_at = CLEAN_OVER
         self._groups = KeyGroups([self._table[index].type for index in node.table_key])
         self._no_changes, self._none_ready = Tray.empty(self._table), Tray.empty(node.stream.row_type)
-        # Where a join key has one row at most, it tells which row a DELETE is of.
+        # If a join key has at most one row, the key identifies the row of a DELETE.
         one_row = isinstance(node.table, KeyedTable) and node.table.key
         by_key = one_row and set(one_row) <= set(node.table_key)
         self._idents = None if by_key else KeyGroups([field.type for field in self._table])
@@ -161,7 +161,7 @@ class _Image:
         self._head, self._tail, self._following, self._ident = (np.zeros(0, dtype=np.int64) for _ in range(4))
 
     def run(self, changes: Tray | None, ready: Tray | None, faults: list[Fault]) -> Tray | None:
-        """Apply ``changes`` and join the rows of ``ready``, in order of time; give the joined rows."""
+        """Apply ``changes`` and join the rows of ``ready``, in order of time; return the joined rows."""
         from rowtide.operators.join.kernels.joining import CHANGES, PAIRS, ROWS, join_as_of
 
         changes = self._no_changes if changes is None else changes
@@ -206,7 +206,7 @@ class _Image:
         return out
 
     def rows(self) -> Tray:
-        """Return the rows of the table, in the order in which they came in."""
+        """Return the rows of the table, in order of arrival."""
         return self._store.take(np.flatnonzero(self._alive()))
 
     def _reserve(self, changes: int) -> None:
@@ -225,7 +225,7 @@ class _Image:
     def _agreed(
         self, agrees: ColumnFunction, ready: Tray, of_stream: Numbers, of_store: Numbers, faults: list[Fault]
     ) -> tuple[Numbers, Numbers]:
-        """Return the pairs for which the condition is TRUE; of a LEFT join also the rows that are in none."""
+        """Return the pairs for which the condition is TRUE; for a LEFT join also the rows without a pair."""
         if len(of_stream):
             joined = self._joined(ready, of_stream, of_store)
             found = agrees(joined)
@@ -234,7 +234,7 @@ class _Image:
                 agree = agree & found.column.valid
             if found.errors is not None:
                 agree = agree & ~found.errors.mask(len(joined))
-                # Each is one of its stream row.
+                # Each fault is one of its stream row.
                 faults += rejected_rows(self._node.relation, joined, found.errors)
             of_stream, of_store = of_stream[agree], of_store[agree]
         if self._node.kind is JoinKind.LEFT:
@@ -255,7 +255,7 @@ class _Image:
         return alive
 
     def _clean(self) -> None:
-        """Begin again with the live rows where more are dead: memory follows the table's size."""
+        """Copy the live rows if most rows are dead, so that memory follows the table's size."""
         if self._store.end < 2 * self._clean_at:
             return
         alive = self._alive()

@@ -1,4 +1,4 @@
-"""What is left of a join's ON beside equal keys, over columns of candidate pairs."""
+"""The rest of a join's ON besides equal keys, over columns of candidate pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rowtide.rows.types import RowType
 
 
 class PairCondition:
-    """The condition of a windowed join; looks only at the fields that it reads."""
+    """The condition of a windowed join. Uses only the fields that it reads."""
 
     def __init__(self, node: WindowJoin) -> None:
         if node.condition is None:
@@ -33,7 +33,7 @@ class PairCondition:
     def judge(
         self, left: RowStore, right: RowStore, lefts: Numbers, rights: Numbers, times: NDArray[np.int64]
     ) -> tuple[Mask, list[Fault]]:
-        """Return which pairs agree, and give the faults of those for which the condition has no value."""
+        """Return the matching pairs, and the faults of those for which the condition fails."""
         columns = [
             left.column(field, lefts) if field < self._width else right.column(field - self._width, rights)
             for field in self._fields

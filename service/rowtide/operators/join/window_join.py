@@ -2,9 +2,9 @@
 
 See docs/sql/semantics.md#merge-order, #joins-of-two-streams.
 
-The rows of each side lie in columns, chained by key, oldest first. A row that comes meets a stretch of the
-other side's chain; what lies before that stretch can meet no later row and leaves the chain. What is found
-leaves or waits in a heap (``operators.join.window_join_places`` says which).
+The rows of each side are in columns, chained by key, oldest first. A new row matches a section of the
+other side's chain. Rows before that section can match no later row and leave the chain. A pair leaves or
+waits in a heap (``operators.join.window_join_places`` decides).
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 
 PAIRS = 1 << 16
-"""Pairs found at a time: a row without a key may meet all of the other side."""
+"""Pairs found at a time, because a row without a key may match all rows of the other side."""
 FORGET_KEYS_OVER = 1 << 16
-"""Keys are numbered and chains created again where there is memory for more of them than this, and for more than
-four times the rows that are or were just open."""
+"""Keys and chains are rebuilt if they have memory for more rows than this, and for more than four times the
+rows that are or were just open."""
 MOVES_PER_PAIR = 8
-"""Found rows are sorted instead of moved to their places one by one if they need more moves than this."""
+"""If found rows need more moves than this, they are sorted instead of moved one by one."""
 
 _WHOSE_TIME = {JoinTime.LEFT: LEFT, JoinTime.RIGHT: RIGHT, JoinTime.LATER: 2}
-"""As kernels have it."""
+"""The form in kernels."""
 
 Places = NDArray[np.int64]
 """Rowtime, number of the left row and of the right row: (n, 3)."""
@@ -78,18 +78,18 @@ class _Side:
         return self.store.end - self.opened
 
     def rows_after(self, bound: int) -> int:
-        """Count the rows with a rowtime behind ``bound`` (ms)."""
+        """Count the rows with a rowtime after ``bound`` (ms)."""
         rowtime = self.store.rowtime.view()
         return len(rowtime) - int(np.searchsorted(rowtime, bound, side="right"))
 
     def add(self, tray: Tray) -> None:
-        """Keep rows; they are in no chain yet."""
+        """Store rows, which are in no chain yet."""
         self.store.append(tray)
         for part in (self.matched, self.waiting):
             part.extend(len(tray))
 
     def forget(self, *, waits: bool) -> None:
-        """Let go of the rows at the front that nothing needs any more; ``waits``: some place does."""
+        """Drop the rows at the front that nothing needs any more; ``waits``: a waiting place needs them."""
         from rowtide.operators.join.kernels.window_places import settled
 
         if waits:
@@ -102,14 +102,14 @@ class _Side:
                 part.drop(gone)
 
     def row(self, number: int) -> tuple[int, int] | None:
-        """Return rowtime and number of a row, None for the one that has not come yet."""
+        """Return rowtime and number of a row; None for one that has not arrived."""
         if number >= self.store.end:
             return None
         return int(self.store.rowtime.array[number - self.store.base]), number
 
 
 class WindowJoinOperator:
-    """Compiled; what comes out is signed by the operator."""
+    """The compiled join. The operator signs its output."""
 
     merge = staticmethod(merge)
 
@@ -141,7 +141,7 @@ class WindowJoinOperator:
         found: list[Places] = []
         if tray is not None and len(tray):
             self.account.rows_in += len(tray)
-            # A row is a bound too: what it closes cannot meet it any more.
+            # A row is also a bound: it cannot match rows that it closes.
             side.bound = max(side.bound, int(tray.rowtime[-1]))
             found += self._meet(port, tray, faults)
         side.bound = max(side.bound, bound.rowtime)
@@ -155,11 +155,11 @@ class WindowJoinOperator:
         return StepOutput(given, Bound(max(EARLIEST, min(frontier[0], LATEST))), faults)
 
     def held(self) -> int:
-        """Count the rows whose window is open, and those of which a pair still waits."""
+        """Count the rows with an open window, and those with a waiting pair."""
         return self._sides[LEFT].open_rows + self._sides[RIGHT].open_rows + self._closed_waiting
 
     def ahead(self) -> int:
-        """Those that the other side has not reached; others are held for their window."""
+        """Rows that the other side has not reached. Others are held for their window."""
         left, right = self._sides
         return left.rows_after(right.bound) + right.rows_after(left.bound)
 
@@ -182,7 +182,7 @@ class WindowJoinOperator:
         }
 
     def restore(self, state: State) -> None:
-        """Rows that are held are numbered again, in their order."""
+        """Held rows are numbered again, in their order."""
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
         self._given = clock["given"]
@@ -191,7 +191,7 @@ class WindowJoinOperator:
             side.bound = clock[name]
             numbers, matched, opened = (np.asarray(state[name].column(flag)) for flag in FLAGS)
             tray = Tray.from_arrow(side.store.row_type, state[name])
-            # Closed rows that wait came before every open one.
+            # Closed waiting rows came before every open one.
             side.opened = side.lonely = int(np.count_nonzero(~opened))
             side.add(tray)
             side.matched.view()[:] = matched
@@ -208,7 +208,7 @@ class WindowJoinOperator:
         self._release([places], (EARLIEST, MISSING, MISSING))
 
     def _meet(self, port: int, tray: Tray, faults: list[Fault]) -> list[Places]:
-        """Take rows and find the pairs that they make with the other side's."""
+        """Take rows and find their pairs with the other side's."""
         from rowtide.operators.join.kernels.window_joining import AHEAD, FRESH, probe
 
         side, other = self._sides[port], self._sides[1 - port]
@@ -231,7 +231,7 @@ class WindowJoinOperator:
         times = side.store.rowtime.view()[-len(tray) :]
         found: list[Places] = []
         while progress[0] < len(tray):
-            # Each step has let go of what it found, so there is one place for the first of it.
+            # Each step has emitted its pairs, so there is one place for the first of them.
             places = np.empty_like(self._pairs) if found else self._pairs
             count = probe(
                 port,
@@ -256,7 +256,7 @@ class WindowJoinOperator:
         return found
 
     def _agreed(self, places: Places, faults: list[Fault]) -> Places:
-        """Return the pairs for which the condition holds, and note which rows have met one."""
+        """Return the pairs for which the condition holds, and mark their rows as matched."""
         from rowtide.operators.join.kernels.window_places import mark
 
         left, right = self._sides
@@ -270,17 +270,17 @@ class WindowJoinOperator:
         return places
 
     def _last_closed(self, port: int) -> int:
-        """Return the last rowtime at which a row of this side can meet no later one of the other side.
+        """Return the last rowtime at which a row of this side can match no later row of the other side.
 
-        That is, whose last meeting, its rowtime + a length, is before the other side's bound. No row has
-        the earliest rowtime of all.
+        Its last match, its rowtime + a length, is before the other side's bound. No row has the earliest
+        rowtime of all.
         """
         return max(
             EARLIEST, min(self._sides[1 - port].bound - self._places.last_meeting(port, 0) - 1, LATEST)
         )
 
     def _close(self, port: int) -> Places:
-        """Let go of the rows that nothing of the other side can meet any more; give those left alone."""
+        """Drop the rows that no row of the other side can match any more; return those without a match."""
         from rowtide.operators.join.kernels.window_joining import unchain
 
         side = self._sides[port]
@@ -305,7 +305,7 @@ class WindowJoinOperator:
         return places
 
     def _view(self, port: int) -> SideView:
-        """Return what the frontier depends on."""
+        """Return the values that the frontier depends on."""
         from rowtide.operators.join.kernels.window_places import first_unmatched
 
         side = self._sides[port]
@@ -318,7 +318,7 @@ class WindowJoinOperator:
         return SideView(side.bound, side.row(side.opened), lonely)
 
     def _look(self, left: int, right: int) -> tuple[SideView, SideView]:
-        """Return what the frontier would depend on after these bounds; see ``window_join_places.Look``."""
+        """Return the input of the frontier after these bounds; see ``window_join_places.Look``."""
         from rowtide.operators.join.kernels.window_places import first_unmatched
 
         bounds = (max(left, self._sides[LEFT].bound), max(right, self._sides[RIGHT].bound))
@@ -342,7 +342,7 @@ class WindowJoinOperator:
         return int(times[before - 1]) if before else None
 
     def _release(self, found: Sequence[Places], frontier: Frontier) -> Tray | None:
-        """Return what is before the frontier, of what is found and of what waits, in order; keep the rest."""
+        """Return the found and waiting pairs before the frontier, in order; keep the rest."""
         from rowtide.operators.join.kernels.window_places import apart, are_before, in_order
 
         some = [each for each in found if len(each)]
@@ -369,7 +369,7 @@ class WindowJoinOperator:
         )
 
     def _sifted(self, found: Places, frontier: Frontier) -> Places:
-        """Take what is before the frontier out of what is found and what waits; let the rest wait."""
+        """Remove the pairs before the frontier from the found and waiting ones. The rest waits."""
         from rowtide.operators.join.kernels.window_places import sift
 
         if len(self._heap) < self._waiting + len(found):
@@ -397,7 +397,7 @@ class WindowJoinOperator:
     # ------------------------------------------------------------------ keys
 
     def _number_keys(self) -> None:
-        """Forget the keys, and chain the open rows again."""
+        """Drop the keys, and chain the open rows again."""
         from rowtide.operators.join.kernels.window_joining import enchain
 
         self._keys.forget()
@@ -417,7 +417,7 @@ class WindowJoinOperator:
             )
 
     def _forget_keys(self, came: int) -> None:
-        """Begin again with the keys where most of them have no row any more: memory follows the windows."""
+        """Rebuild the keys if most of them have no rows, so that memory follows the windows."""
         left, right = self._sides
         room = max(self._keys.numbered, left.chains.room, right.chains.room)
         if room > max(FORGET_KEYS_OVER, 4 * (left.open_rows + right.open_rows + came)):
@@ -425,7 +425,7 @@ class WindowJoinOperator:
 
 
 def _remembered(side: _Side) -> pa.Table:
-    """Return the rows of one side that are open or have a found row waiting, by number."""
+    """Return the rows of one side that are open or have a waiting pair, by number."""
     base = side.store.base
     kept = side.waiting.view() > 0
     kept[side.opened - base :] = True
@@ -439,12 +439,12 @@ def _remembered(side: _Side) -> pa.Table:
 
 
 def _within(length_ms: int) -> int:
-    """Return a length that int64 can hold."""
+    """Limit a length to int64."""
     return max(EARLIEST, min(length_ms, LATEST))
 
 
 def _as_place(frontier: Frontier) -> Places:
-    """Return a frontier as kernels have it: one beyond an end of time is before or after every row."""
+    """Return a frontier for kernels. Beyond an end of time, it is before or after every row."""
     rowtime, left, right = frontier
     if rowtime > LATEST:
         return np.array([[LATEST, AFTER_ALL, AFTER_ALL]], dtype=np.int64)

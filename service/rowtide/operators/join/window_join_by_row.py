@@ -2,8 +2,8 @@
 
 See docs/sql/semantics.md#merge-order, #joins-of-two-streams.
 
-It says what the compiled form means, and does its work where keys have no code of their own
-(``plan.paths``). A pair that is found waits in a heap until it is before the frontier
+It is the reference of the compiled form, and runs if keys have no code (``plan.paths``). A
+found pair waits in a heap until it is before the frontier
 (``operators.join.window_join_places``).
 """
 
@@ -41,7 +41,7 @@ from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """A row of one side: its number in order of arrival, and what still hangs on it."""
+    """A row of one side: its number in order of arrival, and its pending output."""
 
     number: int
     timed: TimedRow
@@ -52,7 +52,7 @@ class _Held:
 
 @dataclass(slots=True)
 class _Side:
-    """The rows of one side that a row of the other may still meet, in order, and by key."""
+    """The rows of one side that a row of the other may still match, in order, and by key."""
 
     key: Callable[[Row], Row]
     bound: Bound = NO_BOUND
@@ -68,7 +68,7 @@ class _Side:
             self.by_key.setdefault(key, deque()).append(held)
 
     def drop_first(self) -> _Held:
-        """Let the oldest row go."""
+        """Drop the oldest row."""
         held = self.rows.popleft()
         held.open = False
         key = self.key(held.timed.row)
@@ -81,7 +81,7 @@ class _Side:
 
 
 class WindowJoinByRow:
-    """Plain Python, row by row; what comes out is signed by the operator."""
+    """The join in plain Python, row by row. The operator signs its output."""
 
     merge = staticmethod(merge)
 
@@ -97,7 +97,7 @@ class WindowJoinByRow:
             (None,) * len(node.right.row_type),
         )
         self._condition = None if node.condition is None else compile_row(node.condition)
-        # Number of the right row last: two pairs never have all three alike.
+        # Number of the right row last: no two pairs have all three equal.
         self._found: list[tuple[Frontier, _Held | None, _Held | None]] = []
         self._pairs_held = 0
         self._given = 0
@@ -109,7 +109,7 @@ class WindowJoinByRow:
         if tray is not None:
             self.account.rows_in += len(tray)
             for timed in tray.rows():
-                # A row is a bound too: what it closes cannot meet it any more.
+                # A row is also a bound: it cannot match rows that it closes.
                 side.bound = side.bound.raised(Bound(timed.rowtime))
                 held = _Held(side.next_number, timed)
                 side.next_number += 1
@@ -124,7 +124,7 @@ class WindowJoinByRow:
         return StepOutput(given, Bound(max(EARLIEST, min(frontier[0], LATEST))), faults)
 
     def held(self) -> int:
-        """Count the rows whose window is open, and those of which a pair still waits."""
+        """Count the rows with an open window, and those with a waiting pair."""
         return len(self._sides[LEFT].rows) + len(self._sides[RIGHT].rows) + self._pairs_held
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
@@ -173,7 +173,7 @@ class WindowJoinByRow:
             self._hold(place, rows[LEFT].get(key["left"]), rows[RIGHT].get(key["right"]))
 
     def _meet(self, port: int, held: _Held, faults: list[Fault]) -> None:
-        """Find the rows of the other side that a new row meets."""
+        """Find the rows of the other side that match a new row."""
         key = self._sides[port].key(held.timed.row)
         if None in key:
             return
@@ -199,7 +199,7 @@ class WindowJoinByRow:
         return self._places.time_of(left.timed.rowtime, right.timed.rowtime)
 
     def _hold(self, place: Frontier, left: _Held | None, right: _Held | None) -> None:
-        """Keep an output row until it can leave; its rows are held as long."""
+        """Keep an output row until it can leave. Its input rows are held as long."""
         heapq.heappush(self._found, (place, left, right))
         for held in (left, right):
             if held is not None:
@@ -208,7 +208,7 @@ class WindowJoinByRow:
                 held.waiting += 1
 
     def _close(self, port: int) -> None:
-        """Let go of the rows that nothing of the other side can meet any more."""
+        """Drop the rows that no row of the other side can match any more."""
         side, other = self._sides[port], self._sides[1 - port]
         while side.rows and self._places.last_meeting(port, side.rows[0].timed.rowtime) < other.bound.rowtime:
             held = side.drop_first()
@@ -221,7 +221,7 @@ class WindowJoinByRow:
                 self.account.done += 1
 
     def _view(self, port: int) -> SideView:
-        """Return what the frontier depends on."""
+        """Return the values that the frontier depends on."""
         rows = self._sides[port].rows
         first = (rows[0].timed.rowtime, rows[0].number) if rows else None
         lonely = None
@@ -231,7 +231,7 @@ class WindowJoinByRow:
         return SideView(self._sides[port].bound.rowtime, first, lonely)
 
     def _look(self, left: int, right: int) -> tuple[SideView, SideView]:
-        """Return what the frontier would depend on after these bounds; see ``window_join_places.Look``."""
+        """Return the input of the frontier after these bounds; see ``window_join_places.Look``."""
         bounds = (
             max(left, self._sides[LEFT].bound.rowtime),
             max(right, self._sides[RIGHT].bound.rowtime),
@@ -255,7 +255,7 @@ class WindowJoinByRow:
         return next(found, None)
 
     def _release(self, frontier: Frontier) -> list[TimedRow]:
-        """Take out the found rows before the frontier, in order."""
+        """Remove and return the found pairs before the frontier, in order."""
         out: list[TimedRow] = []
         while self._found and self._found[0][0] < frontier:
             place, left, right = heapq.heappop(self._found)
@@ -274,7 +274,7 @@ class WindowJoinByRow:
         return out
 
     def _remembered(self, port: int) -> list[_Held]:
-        """Return the rows of one side that are open or have a found row waiting, by number."""
+        """Return the rows of one side that are open or have a waiting pair, by number."""
         held = {each.number: each for each in self._sides[port].rows}
         for _, left, right in self._found:
             each = left if port == LEFT else right

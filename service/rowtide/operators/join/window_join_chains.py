@@ -1,6 +1,6 @@
-"""The chains of one side of a windowed join: memory for what ``kernels.window_joining`` keeps of open rows.
+"""The chains of one side of a windowed join: memory for the open rows of ``kernels.window_joining``.
 
-It grows twofold with the open rows; who finds it far too large makes the chains again.
+It doubles with the open rows. A caller that finds it far too large rebuilds the chains.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from rowtide.operators.storage.keys import power_of_two
 
 FIRST_LINKS = 64
 SLOTS_PER_KEY = 3
-"""At least so many slots there are for each key when slots are made; there are never less than two."""
+"""Minimum number of slots for each key when slots are created. There are always at least two."""
 
 Codes = NDArray[np.int64]
 
 
 class Memory(NamedTuple):
-    """What kernels get."""
+    """The arrays for kernels."""
 
     slots: Codes
     links: Codes
@@ -29,21 +29,21 @@ class Memory(NamedTuple):
 
 
 class Chains:
-    """The chains of rows by their keys, whose codes are ``hashed`` or numbers given in turn."""
+    """The chains of rows by their keys, whose codes are ``hashed`` or assigned numbers."""
 
     def __init__(self, hashed: bool) -> None:
         self._hashed = hashed
         self.forget()
 
     def forget(self) -> None:
-        """Have no chains any more."""
+        """Drop all chains."""
         self._slots = np.full(0, -1, dtype=np.int64)
         self._links = _lines(FIRST_LINKS)
         self._counts = np.zeros(2, dtype=np.int64)
 
     @property
     def room(self) -> int:
-        """For how many rows there is memory."""
+        """The number of rows for which there is memory."""
         return max(len(self._slots) // SLOTS_PER_KEY if self._hashed else 0, self._places)
 
     @property
@@ -54,7 +54,7 @@ class Chains:
 
     @property
     def used(self) -> bool:
-        """Whether there is any chain."""
+        """Whether a chain exists."""
         return bool(self._counts[0])
 
     def memory(self) -> Memory:
@@ -83,7 +83,7 @@ class Chains:
 
 
 def _lines(count: int) -> Codes:
-    """Return links, none of which lies in two lines of the cache."""
+    """Return links, each within one cache line."""
     from rowtide.operators.join.kernels.window_joining import LINK_WIDTH
 
     return zeros_in_lines(count * LINK_WIDTH, np.int64)

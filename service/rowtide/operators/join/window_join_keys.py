@@ -1,7 +1,7 @@
-"""The keys of a windowed join as int64: what the chains of its rows are found by.
+"""The keys of a windowed join as int64, by which the chains of its rows are found.
 
-A key that is one value of fixed width is its own code, and is found by hashing while rows are joined. Any
-other key is numbered first, and its number is where its chains stand.
+A key of one value of fixed width is its own code, and is hashed while rows are joined. Any other key is
+numbered first, and its number is the index of its chains.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class JoinKeys:
         self.forget()
 
     def forget(self) -> None:
-        """Know no key any more."""
+        """Drop all keys."""
         self._groups = None if self.are_codes else KeyGroups(self._types)
 
     @property
     def numbered(self) -> int:
-        """How many keys have been given a number."""
+        """The number of numbered keys."""
         return 0 if self._groups is None else self._groups.count
 
     def codes(self, columns: Sequence[Column], rows: int) -> tuple[Codes, Mask]:
-        """Return the code of each row's key, and the rows of which a field is NULL: those meet nothing."""
+        """Return the code of each row's key, and the rows with a NULL key field, which match nothing."""
         missing = np.zeros(rows, dtype=np.bool_)
         for column in columns:
             if column.valid is not None:

@@ -1,8 +1,8 @@
-"""What both forms of the windowed join share: places of output rows, the frontier, and snapshots.
+"""The shared parts of both forms of the windowed join: places of output rows, the frontier, and snapshots.
 
-Output has a total order: (rowtime, left row, right row), where a missing row comes first. A row that is
-found waits until nothing that may still come, or is not yet decided, can be before it: the frontier. What
-can still come follows from the two bounds and from the oldest row of each side whose window is still open.
+Output has a total order: (rowtime, left row, right row), where a missing row comes first. A found
+pair waits until no output that may still come, or is not yet decided, can be before it: the frontier. It
+follows from the two bounds and from the oldest row of each side with an open window.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ MISSING = -1
 AFTER_ALL = 2**62
 """The number of rows that have not come yet: after every real one."""
 FLAGS = ("$number", "$matched", "$open")
-"""What a snapshot says of each row beside what it is."""
+"""Columns of a snapshot besides the fields of each row."""
 
 Frontier = tuple[int, int, int]
 """Rowtime, number of the left row, number of the right row."""
 Look = Callable[[int, int], "tuple[SideView, SideView]"]
-"""Gives both sides as they were if the left one had promised this bound and the right one that, without
-rows; a bound that is behind what is promised changes nothing."""
+"""Returns both sides as they would be after these bounds of the left and the right side, without rows.
+A bound below the current one has no effect."""
 LastBefore = Callable[[int, int], "int | None"]
-"""Gives the rowtime of a side's last open row before a rowtime."""
+"""Returns the rowtime of a side's last open row before a rowtime."""
 
 
 class SideView(NamedTuple):
-    """What the frontier depends on: a side's bound, and its first open and first open unmatched row.
+    """The input of the frontier: a side's bound, and its first open and first open unmatched row.
 
-    A row is given by its rowtime and its number.
+    A row is its rowtime and its number.
     """
 
     bound: int
@@ -47,9 +47,10 @@ class SideView(NamedTuple):
 
 
 class JoinPlaces:
-    """Where output rows of a windowed join stand.
+    """The places of output rows of a windowed join.
 
-    ``is_part``: there may be rows of other keys, so the frontier is that of rows as early as may be open.
+    ``is_part``: there may be rows of other keys, so the frontier is that of the earliest rows that may be
+    open.
     """
 
     def __init__(self, node: WindowJoin, *, is_part: bool) -> None:
@@ -67,11 +68,11 @@ class JoinPlaces:
                 return max(left, right)
 
     def keeps(self, port: int) -> bool:
-        """Return whether a row of this side that meets nothing comes out alone."""
+        """Return whether a row of this side without a match comes out alone."""
         return self._node.kind.keeps_left if port == LEFT else self._node.kind.keeps_right
 
     def last_meeting(self, port: int, rowtime: int) -> int:
-        """Return the last rowtime of the other side that a row of this one can meet."""
+        """Return the last rowtime of the other side that a row of this side can match."""
         return rowtime + (self._node.high_ms if port == LEFT else -self._node.low_ms)
 
     def first_open(self, port: int, other: int) -> int:
@@ -79,13 +80,13 @@ class JoinPlaces:
         return other + (-self._node.high_ms if port == LEFT else self._node.low_ms)
 
     def alone(self, port: int, rowtime: int, number: int) -> Frontier:
-        """Return the place of a row that nothing has met."""
+        """Return the place of a row without a match."""
         if port == LEFT:
             return (rowtime + self._node.left_delay_ms, number, MISSING)
         return (rowtime + self._node.right_delay_ms, MISSING, number)
 
     def frontier(self, left: SideView, right: SideView) -> Frontier:
-        """Return the least place that an output row may have that is not found yet."""
+        """Return the least possible place of an output row that is not found yet."""
         if self._is_part:
             left, right = self._of_any(LEFT, left, right.bound), self._of_any(RIGHT, right, left.bound)
         places = [
@@ -102,9 +103,9 @@ class JoinPlaces:
     def wants(
         self, look: Look, waiting: Frontier | None, last_before: LastBefore, bound: int | None
     ) -> Sequence[Want]:
-        """No side could promise less. ``waiting`` is the first place that waits.
+        """No side could have a lower bound. ``waiting`` is the first waiting place.
 
-        Where one side may promise less if the other promises more, the two together promise least.
+        If a lower bound of one side can be offset by a higher bound of the other, their sum is minimal.
         """
         now = look(EARLIEST, EARLIEST)
         enough: Callable[[int, int], bool]
@@ -120,7 +121,7 @@ class JoinPlaces:
                 if view.first is not None
             ]
             if waiting is not None:
-                # The frontier is behind every output row of this rowtime once it is past it.
+                # The frontier is after every output row of this rowtime once it is past it.
                 goal = waiting[0] + 1
             elif firsts:
                 closed, port = min(firsts)
@@ -143,7 +144,7 @@ class JoinPlaces:
     def _lets_go(
         self, now: tuple[SideView, SideView], then: tuple[SideView, SideView], waiting: Frontier | None
     ) -> bool:
-        """Return whether an output row leaves: one that waits, or one that nothing can meet any more."""
+        """Return whether an output row leaves: a waiting one, or one that no row can match any more."""
         places = [] if waiting is None else [waiting]
         for port in (LEFT, RIGHT):
             before = now[port].lonely
@@ -152,7 +153,7 @@ class JoinPlaces:
         return bool(places) and min(places) < self.frontier(*then)
 
     def _of_any(self, port: int, side: SideView, other: int) -> SideView:
-        """Return a side with a row at the first rowtime that is open, which has met none."""
+        """Return a side with an unmatched row at the first open rowtime."""
         if other == LATEST:
             return SideView(side.bound, None, None)
         first = (self.first_open(port, other), MISSING)
@@ -180,7 +181,7 @@ class JoinPlaces:
             yield self.alone(port, *side.lonely)
 
     def _first_meeting(self, port: int, rowtime: int) -> int:
-        """Return the first rowtime of the other side that a row of this one can meet."""
+        """Return the first rowtime of the other side that a row of this side can match."""
         return rowtime + (self._node.low_ms if port == LEFT else -self._node.high_ms)
 
 
@@ -192,7 +193,7 @@ def _least(
 ) -> dict[int, int]:
     """Return least bounds by side with which it is ``enough``, as ``most`` is; none where more is not needed.
 
-    The sides are looked at in ``order``, each with what was found before.
+    The sides are checked in ``order``, each with the earlier results.
     """
     bounds = list(most)
     for port in order:
@@ -212,7 +213,7 @@ def _least(
 
 
 def merge(states: Sequence[State]) -> State:
-    """Make one snapshot of those of parts: rows of all parts are numbered again, in order of time."""
+    """Merge the snapshots of parts. Rows of all parts are numbered again, in order of time."""
     merged: dict[str, pa.Table] = {"account": pa.concat_tables([state["account"] for state in states])}
     numbers: dict[str, list[dict[int, int]]] = {}
     totals = {}
@@ -251,7 +252,7 @@ def merge(states: Sequence[State]) -> State:
 
 
 def clock_table(left: int, right: int, left_number: int, right_number: int, given: int) -> pa.Table:
-    """Return both sides' bounds and next numbers, and how many rows were given, for a snapshot."""
+    """Return both sides' bounds and next numbers, and the number of output rows, for a snapshot."""
     values = {
         "left": left,
         "right": right,
@@ -263,7 +264,7 @@ def clock_table(left: int, right: int, left_number: int, right_number: int, give
 
 
 def found_table(places: Sequence[Frontier]) -> pa.Table:
-    """Return the places that wait, in order, for a snapshot."""
+    """Return the waiting places, in order, for a snapshot."""
     return pa.table(
         {
             name: pa.array([place[index] for place in places], type=pa.int64())
@@ -273,5 +274,5 @@ def found_table(places: Sequence[Frontier]) -> pa.Table:
 
 
 def _moved(rowtime: int, delay_ms: int) -> int:
-    """Return the rowtime that is ``delay_ms`` later; both ends of time stay where they are."""
+    """Return the rowtime that is ``delay_ms`` later. Both ends of time stay the same."""
     return rowtime if rowtime in (EARLIEST, LATEST) else rowtime + delay_ms

@@ -1,4 +1,4 @@
-"""Which of two values is nearer to what MIN or MAX looks for."""
+"""Comparison of two values for MIN or MAX."""
 
 # ruff: noqa: PLR0124 (only NaN differs from itself, and this also compiles for int64)
 

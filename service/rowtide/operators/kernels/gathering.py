@@ -1,4 +1,4 @@
-"""Putting rows in order that mostly are, and taking the values of rows by their places."""
+"""Sorts rows that are mostly sorted, and takes the values of rows by index."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def zip_in(
 ) -> int:
     """Put a sequence in order of time into one with others from ``done`` on that come before its end.
 
-    Gives how many others are done then. Of one time those of ``times`` come first. The places in ``rows``, or
-    0, 1, 2 ... if it is empty, move by ``move``. ``order`` becomes the places of the rows and ``rowtime``
+    Returns how many others are done then. Of one time those of ``times`` come first. The places in ``rows``,
+    or 0, 1, 2 ... if it is empty, move by ``move``. ``order`` becomes the places of the rows and ``rowtime``
     their times.
     """
     written = np.uint64(0)
@@ -61,6 +61,6 @@ def zip_in(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def take(values: NDArray[Any], places: Int64s, out: NDArray[Any]) -> None:
-    """Take values by their places; works on whole numbers of any width."""
+    """Take values by index. Works on whole numbers of any width."""
     for row in range(len(places)):
         out[row] = values[np.uint64(places[row])]

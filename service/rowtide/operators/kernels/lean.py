@@ -1,7 +1,7 @@
-"""Compiling kernels that only work on arrays which they are given.
+"""Compiles kernels that only work on their array arguments.
 
-Where kernels call one another, Numba counts references to every array at every call: atomic operations
-that cost more than finding a key does. These count none, so they must neither make an array nor give one.
+If kernels call one another, Numba counts references to every array at every call: atomic operations that
+cost more than a key lookup. These kernels count none, so they must neither create nor return an array.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _njit: Any = njit
 
 
 def lean(function: Kernel) -> Kernel:
-    """Compile a kernel that makes no array; a quotient of zero is NumPy's."""
+    """Compile a kernel that creates no array. Division by zero is as in NumPy."""
     compiled: Kernel = _njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
     return compiled
 
 
 def lean_part(function: Kernel) -> Kernel:
-    """Compile what becomes a part of each kernel that calls it; else as ``lean``."""
+    """Compile a function that is inlined into each calling kernel; otherwise like ``lean``."""
     compiled: Kernel = _njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)(
         function
     )

@@ -1,7 +1,7 @@
 """Lists that grow in one pool (``operators.storage.pooled_lists``).
 
-``lists`` has where each begins in ``pool``, how long it is and for how many there is room. One that needs
-more room moves to the end of what is in use, and leaves a gap until the pool is full and ``pack`` moves all.
+``lists`` has the start of each list in ``pool``, its length and its capacity. A list that needs more room
+moves to the end of the used part, and leaves a gap until the pool is full and ``pack`` moves all.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from rowtide.operators.kernels.lean import lean, lean_part
 from rowtide.rows.arrays import Int64s
 
 BEGIN, LENGTH, ROOM = range(3)
-"""Where ``lists`` has what."""
+"""Indexes in ``lists``."""
 DONE, POOLED = range(2)
-"""Where the ``progress`` of a kernel has what: what is done, and how much of the pool is in use."""
+"""Indexes in the ``progress`` of a kernel: what is done, and how much of the pool is in use."""
 FIRST_ROOM = 4
 
 Whole = int | np.int64
@@ -22,7 +22,7 @@ Whole = int | np.int64
 
 @lean_part
 def make_room(of: Whole, pool: Int64s, lists: Int64s, progress: Int64s) -> bool:
-    """Move a list that has no room for one more to the end of what is in use; False: the pool is full."""
+    """Move a full list to the end of the used part; False: the pool is full."""
     length, before, begin = lists[of, LENGTH], lists[of, BEGIN], progress[POOLED]
     room = max(FIRST_ROOM, 2 * length)
     if begin + room > len(pool):
@@ -36,7 +36,7 @@ def make_room(of: Whole, pool: Int64s, lists: Int64s, progress: Int64s) -> bool:
 
 @lean
 def pack(pool: Int64s, lists: Int64s, into: Int64s) -> int:
-    """Move all lists into another pool, one after the other, without room; give how much is in use."""
+    """Move all lists into another pool, one after the other, without gaps; return how much is in use."""
     used = 0
     for of in range(len(lists)):
         begin, length = lists[of, BEGIN], lists[of, LENGTH]

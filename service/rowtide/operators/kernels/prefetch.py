@@ -1,6 +1,6 @@
-"""Asking for memory before it is needed: so many loads are waited for together, not each by itself.
+"""Prefetches memory before it is needed, so that many loads overlap.
 
-It reads nothing, so a place that nothing is read from later costs a little and is never wrong.
+A prefetch reads nothing: an element that is not read later costs a little and is never an error.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 READ, KEEP, DATA = 0, 3, 1
-"""As LLVM has it: for reading; into all caches; no instructions."""
+"""Arguments of LLVM's prefetch: for reading; into all caches; data, not instructions."""
 BLOCK = 256
 NEAR = 1 << 15
-"""As many numbers are in the cache anyway."""
+"""This number of values is in the cache anyway."""
 
 
 def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
-    """Ask for the memory of ``array[index]``, where a row of a matrix begins; nothing is checked."""
+    """Prefetch the memory of ``array[index]``, or of the beginning of a matrix row. Nothing is checked."""
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         get_function: Any = cgutils.get_or_insert_function
@@ -39,15 +39,15 @@ def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
 
 
 prefetch: Any = intrinsic(_prefetch)
-"""``prefetch(array, index)``: ask for the memory of ``array[index]``."""
+"""``prefetch(array, index)``: prefetch the memory of ``array[index]``."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def prefetch_block(array: Any, places: NDArray[np.int64], row: int) -> None:
-    """Ask for the elements of ``array`` at the ``places`` of ``BLOCK`` rows, at the first row of each block.
+    """Prefetch the elements of ``array`` at the ``places`` of ``BLOCK`` rows, at the first row of each block.
 
-    A loop by itself, as short as can be: the longer it is, the fewer loads are waited for at a time. Small
-    arrays are in the cache anyway.
+    A separate loop, as short as possible: the longer it is, the fewer loads overlap. Small arrays are in
+    the cache anyway.
     """
     if row & (BLOCK - 1) == 0 and len(array) > NEAR:
         for one in range(row, min(row + BLOCK, len(places))):

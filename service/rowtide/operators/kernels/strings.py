@@ -25,16 +25,16 @@ WORD = 8
 WIDE = 32
 """Bytes that are copied together."""
 SHORT = 64
-"""Up to so many bytes are copied word by word."""
+"""Up to this number of bytes are copied word by word."""
 BLOCK = 256
-"""Values that are looked up together."""
+"""Number of values that are looked up together."""
 BUCKET = 4
 """Slots in a line of the cache."""
 NEAR = 1 << 14
-"""As many slots are in the cache anyway."""
+"""This number of slots is in the cache anyway."""
 
 NEAR_BYTES = 1 << 18
-"""As many bytes of texts are in the cache anyway."""
+"""This number of bytes of texts is in the cache anyway."""
 
 Slots = NDArray[np.uint64]
 Hashes = NDArray[np.uint64]
@@ -88,14 +88,15 @@ def _hash(data: Bytes, begin: int, length: int) -> np.uint64:
         value ^= value >> SHIFT
         done += WORD
         if done >= length:
-            # Once more: places are low bits, and of texts that differ in their last letters these hardly did.
+            # Mix again: the index uses low bits, which hardly differ for texts that differ only in their last
+            # letters.
             value *= MIX
             return value ^ (value >> SHIFT)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def _is_same(data: Bytes, begin: int, length: int, start: int, pool: Bytes) -> bool:
-    # One way out: with two of them Numba counts the references of all arrays at every call.
+    # One return: with two, Numba counts the references of all arrays at every call.
     done = 0
     same = True
     while same and done < length:
@@ -107,7 +108,7 @@ def _is_same(data: Bytes, begin: int, length: int, start: int, pool: Bytes) -> b
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def _bucket(value: np.uint64, slots: Slots) -> np.int64:
-    """Return the first place of the line of the cache where a value with this hash is looked for first."""
+    """Return the first index of the cache line in which a value with this hash is searched first."""
     return np.int64(value & LOW) * BUCKET & (len(slots) - 1)
 
 
@@ -143,8 +144,8 @@ def _guess(
 ) -> None:
     """Look up ``count`` values from ``first`` on, each in one line of the cache, by their hashes alone.
 
-    A guess is the slot with the hash, if there is one; it has yet to be compared. One step for all before the
-    next one, the shorter the better: so the memory is asked for many of them at a time.
+    A guess is the slot with the hash, if any; it must still be compared. Each step runs for all values before
+    the next one, the shorter the better: so the memory is asked for many of them at a time.
     """
     is_far = len(slots) > NEAR
     begin = offsets[first]

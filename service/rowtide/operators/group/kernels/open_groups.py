@@ -1,7 +1,7 @@
-"""Putting rows into the groups of their windows and keys, and beginning groups where there are none.
+"""Adds rows to the groups of their windows and keys, and creates missing groups.
 
-A group is a row of ``groups``, which lies in memory field by field. ``latest`` has, by key, the number of a
-group that may be the one that is looked for: it is if it has that window.
+A group is a row of ``groups``, which is stored field by field. ``latest`` has, by key, the number of a
+candidate group, which is the right one if it has the window.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rowtide.operators.kernels.prefetch import BLOCK, NEAR, prefetch
 from rowtide.rows.arrays import Int32s, Int64s
 
 START, END, KEY, ROWS, ROWTIME, ORIGIN, COUNTER = range(7)
-"""Of a group: its window, the number of its key, how many rows are done with it, and its first row."""
+"""Fields of a group: its window, the number of its key, the rows done with it, and its first row."""
 WIDTH = 7
 
 
@@ -36,7 +36,7 @@ def _begin(
 
 @lean_part
 def _ask(keys: Int64s, row: int, latest: Int64s, groups: Int64s) -> None:
-    """Ask for the groups of ``BLOCK`` rows."""
+    """Prefetch the groups of ``BLOCK`` rows."""
     stop = min(row + BLOCK, len(keys))
     for one in range(row, stop):
         prefetch(latest, keys[one])
@@ -60,7 +60,7 @@ def into_periods(
     count: int,
     found: Int64s,
 ) -> int:
-    """Write the group of each row into ``found`` and give the new number of groups.
+    """Write the group of each row into ``found`` and return the new number of groups.
 
     Period ``i`` is that of the rows before ``stops[i]``. Its groups have the numbers from ``firsts[i]`` on,
     or there are none yet: then that is ``count``. ``latest`` has no numbers but those of groups of its keys.
@@ -136,7 +136,7 @@ def into_hops(
     last: Int64s,
     progress: Int64s,
 ) -> int:
-    """Write the windows of each row, the earliest first, and give the new number of groups.
+    """Write the windows of each row, the earliest first, and return the new number of groups.
 
     ``of`` becomes the row and ``found`` the group, ``last`` 1 for a row's last window; ``progress`` has how
     many there are, then how many rows are in no window. ``latest`` has a line a key: a window is at its

@@ -1,8 +1,8 @@
-"""Joining a stream with a table as of each row's rowtime.
+"""Joins a stream with a table as of each row's rowtime.
 
-The table's rows lie in a store, in the order in which they came in. Rows of one
-join key (group) are chained: ``head`` and ``tail`` by group, ``following`` by
-row of the store, -1 at the end.
+The table's rows are in a store, in order of arrival. Rows of one join key
+(group) are chained: ``head`` and ``tail`` by group, ``following`` by row of the
+store, -1 at the end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rowtide.rows.arrays import Int8s, Int64s
 
 CHANGES, ROWS, PAIRS, STORED = range(4)
-"""Where ``progress`` has how many changes are applied, stream rows joined, pairs written, and rows stored."""
+"""Indexes in ``progress``: changes applied, stream rows joined, pairs written, and rows stored."""
 
 
 @njit(cache=True, nogil=True)
@@ -36,8 +36,8 @@ def join_as_of(
 ) -> None:
     """Apply changes and join stream rows, in order of time, changes first among equal rowtimes.
 
-    A call ends when all is done or the pairs of the next stream row do not fit, and can be repeated
-    with room. A group of -1 has a NULL in its key: it meets nothing.
+    A call ends when everything is done or the pairs of the next stream row do not fit, and can be
+    repeated with more room. A group of -1 has a NULL in its key, which matches nothing.
     """
     change, row = progress[CHANGES], progress[ROWS]
     pairs, stored = progress[PAIRS], progress[STORED]

@@ -1,11 +1,11 @@
-"""Joining two streams within a window of rowtime.
+"""Joins two streams within a window of rowtime.
 
 The rows of a side have numbers in order of arrival, which is that of rowtime. Each side has chains of the
 open rows of one key, the oldest first. A key is one int64, its code.
 
 ``links`` has a power of two links; a row's is its number modulo them. There are its code and rowtime, the
 number of the next row of the chain, -1 for none, and, for the first row of a chain, that of the last one:
-``LINKED`` for any other row of a chain, ``LOOSE`` for a row that is in none.
+``LINKED`` for any other row of a chain, ``LOOSE`` for a row that is in no chain.
 
 ``slots`` finds the first row of a key: the low bits of its number are there, below some bits of the code's
 hash. Slots of hashed codes are a power of two: the slot of a code is at its place or after it, ``EMPTY``
@@ -22,29 +22,29 @@ from rowtide.operators.kernels.prefetch import prefetch
 from rowtide.rows.arrays import Int64s, Mask
 
 CODE, TIME, NEXT, LAST = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3)
-"""Where a link has what."""
+"""Indexes in a link."""
 LINK_BITS = np.uint64(2)
 LINK_WIDTH = 4
-"""Two links are as wide as a line of the cache."""
+"""Two links fill a cache line."""
 LINKED, LOOSE = -1, -2
 FRESH = -2
-"""Where to go on in the other chain: at its beginning."""
+"""The place in the other chain: its beginning."""
 USED, FILLED = 0, 1
-"""Where ``counts`` has what."""
+"""Indexes in ``counts``."""
 EMPTY, GONE = -1, -2
 ROW_BITS = 32
 ROW = np.int64((1 << 32) - 1)
-"""What a slot has of a row's number: there are never so many rows in memory."""
+"""The bits of a row's number in a slot. There are never more rows in memory."""
 TAG_SHIFT = np.uint64(33)
-"""What a slot has of a hash: so few rows of other keys are looked at."""
+"""The bits of a hash in a slot, so that few rows of other keys are compared."""
 AHEAD = 16
-"""Links are asked for so many rows before they are read, slots as many rows before that: a power of two."""
+"""Rows between prefetch and read of links, and as many before that of slots: a power of two."""
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 SHIFT = np.uint64(29)
 NEAR_BITS = np.uint64(3)
 NEAR = np.uint64((1 << 3) - 1)
-"""Codes that follow one another, as most numbers given in turn do, share a line of the cache."""
+"""Consecutive codes, like most assigned numbers, share a cache line."""
 
 Whole = int | np.int64
 
@@ -62,44 +62,44 @@ def _distance(right: Whole, left: Whole) -> int:
 
 @lean_part
 def _is_before(port: int, met: Whole, time: Whole, low: int, high: int) -> bool:
-    """Return whether a row of the other side lies before the window of a row of ``port``."""
+    """Return whether a row of the other side is before the window of a row of ``port``."""
     return _distance(met, time) < low if port == 0 else _distance(time, met) > high
 
 
 @lean_part
 def _is_behind(port: int, met: Whole, time: Whole, low: int, high: int) -> bool:
-    """Return whether a row of the other side lies behind the window of a row of ``port``."""
+    """Return whether a row of the other side is after the window of a row of ``port``."""
     return _distance(met, time) > high if port == 0 else _distance(time, met) < low
 
 
 @lean_part
 def _hash(code: Whole) -> np.uint64:
-    """Return a number that differs in its high bits where codes are not near each other."""
+    """Return a number that differs in its high bits unless codes are near each other."""
     value = (np.uint64(code) >> NEAR_BITS) * MIX
     return value ^ (value >> SHIFT)
 
 
 @lean_part
 def _place(code: Whole, value: np.uint64, slots: Int64s) -> np.int64:
-    """Return where a code with this hash is looked for first."""
+    """Return the first index at which a code with this hash is searched."""
     return np.int64((value & ~NEAR) | (np.uint64(code) & NEAR)) & np.int64(len(slots) - 1)
 
 
 @lean_part
 def _tag(value: np.uint64) -> np.int64:
-    """Return what a slot has of a hash, beside a row."""
+    """Return the bits of a hash in a slot."""
     return np.int64(value >> TAG_SHIFT) << ROW_BITS
 
 
 @lean_part
 def _first(found: Whole, links: Int64s) -> np.uint64:
-    """Return where the link of a slot's row is."""
+    """Return the index of the link of a slot's row."""
     return (np.uint64(found) << LINK_BITS) & np.uint64(len(links) - 1)
 
 
 @lean_part
 def _at(number: Whole, links: Int64s) -> np.uint64:
-    """Return where the link of a row is."""
+    """Return the index of the link of a row."""
     return (np.uint64(number) << LINK_BITS) & np.uint64(len(links) - 1)
 
 
@@ -128,7 +128,7 @@ def _find(code: Whole, hashed: bool, slots: Int64s, links: Int64s) -> np.int64:
 def _link(
     number: Whole, code: Whole, time: Whole, hashed: bool, slots: Int64s, links: Int64s, counts: Int64s
 ) -> None:
-    """Put a row at the end of the chain of its key."""
+    """Append a row to the chain of its key."""
     at = _at(number, links)
     slot = _find(code, hashed, slots, links)
     links[at + CODE], links[at + TIME], links[at + NEXT] = code, time, -1
@@ -150,7 +150,7 @@ def _link(
 def _begin_with(
     number: Whole, last: Whole, slot: Whole, hashed: bool, slots: Int64s, links: Int64s, counts: Int64s
 ) -> None:
-    """Let the chain of a slot begin with another row of it; -1: there is none any more."""
+    """Set the first row of the chain of a slot; -1: the chain is empty."""
     place = np.uint64(slot)
     if number >= 0:
         links[_at(number, links) + LAST] = last
@@ -159,7 +159,7 @@ def _begin_with(
         counts[USED] -= 1
         slots[place] = GONE if hashed else EMPTY
         mask = np.uint64(len(slots) - 1)
-        # Nothing is looked for behind what is gone there.
+        # No search goes past this empty slot.
         while slots[place] == GONE and slots[(place + np.uint64(1)) & mask] == EMPTY:
             slots[place] = EMPTY
             counts[FILLED] -= 1
@@ -168,7 +168,7 @@ def _begin_with(
 
 @lean_part
 def _ask_slot(codes: Int64s, row: int, hashed: bool, slots: Int64s) -> None:
-    """Ask for the slot where a row's code is looked for first, if there is such a row."""
+    """Prefetch the first slot of a row's code, if the row exists."""
     if row < len(codes):
         code = codes[np.uint64(row)]
         prefetch(slots, _place(code, _hash(code), slots) if hashed else code)
@@ -176,7 +176,7 @@ def _ask_slot(codes: Int64s, row: int, hashed: bool, slots: Int64s) -> None:
 
 @lean_part
 def _guess(codes: Int64s, row: int, hashed: bool, slots: Int64s, links: Int64s, guesses: Int64s) -> None:
-    """Look for the slot of a row's code by what slots have of hashes, -1 for none; ask for its link."""
+    """Search the slot of a row's code by the bits of hashes, -1 for none; prefetch its link."""
     if row >= len(codes):
         return
     code = codes[np.uint64(row)]
@@ -200,7 +200,7 @@ def _guess(codes: Int64s, row: int, hashed: bool, slots: Int64s, links: Int64s, 
 
 @lean_part
 def _surely(code: Whole, row: Whole, hashed: bool, slots: Int64s, links: Int64s, guesses: Int64s) -> np.int64:
-    """Do what ``_find`` does, for rows that are guessed; nothing has come to the slots since then."""
+    """Do the same as ``_find`` for guessed rows. The slots have not changed since the guess."""
     guess = guesses[np.uint64(row) & np.uint64(AHEAD - 1)]
     if guess < 0:
         return np.int64(-1)
@@ -254,18 +254,18 @@ def probe(
 ) -> int:
     """Write the places of the pairs of new rows of ``port``, numbered from ``first``, with the other side's.
 
-    A row whose pairs are all written is added to its own side's chain, except for the first ``over`` of
-    them: no later row can meet those. What lies before a window lies before those of all later rows too,
-    and leaves its chain. A row with a ``missing`` key meets nothing. ``other_end`` is the number of the
+    A row with all of its pairs written is added to its own side's chain, except for the first ``over`` of
+    them, which no later row can match. Rows before a window are before those of all later rows, too, and
+    leave their chain. A row with a ``missing`` key matches nothing. ``other_end`` is the number of the
     other side's next row. ``progress`` is the row and the place in the other chain where to go on
-    (``FRESH``: at its beginning): a call ends when all rows are done or the room is full. Gives the number
-    of pairs. A pair has the rowtime of the left row where ``whose_time`` is 0, of the right one where it is
-    1, and else of the later one. ``guesses`` is room for ``AHEAD`` numbers.
+    (``FRESH``: at its beginning): a call ends when all rows are done or the room is full. Returns the
+    number of pairs. A pair has the rowtime of the left row where ``whose_time`` is 0, of the right one
+    where it is 1, and else of the later one. ``guesses`` is room for ``AHEAD`` numbers.
     """
     row, place = progress[0], progress[1]
     count = 0
     room = len(found)
-    # The other side's rows only leave here, so there is none to meet where there was none.
+    # The other side's rows only leave here, so an empty chain stays empty.
     meets = other_counts[USED] > 0
     if meets:
         for each in range(row, row + 2 * AHEAD):
@@ -336,7 +336,7 @@ def enchain(
     links: Int64s,
     counts: Int64s,
 ) -> None:
-    """Put rows that are there, numbered from ``first``, into chains, in order; see ``probe``."""
+    """Add existing rows, numbered from ``first``, to chains, in order; see ``probe``."""
     for row in range(len(codes)):
         if missing[row]:
             links[_at(first + row, links) + LAST] = LOOSE
@@ -346,7 +346,7 @@ def enchain(
 
 @lean
 def unchain(first: int, stop: int, hashed: bool, slots: Int64s, links: Int64s, counts: Int64s) -> None:
-    """Take the rows from ``first`` to before ``stop``, the oldest ones, out of their chains."""
+    """Remove the oldest rows, from ``first`` to before ``stop``, from their chains."""
     for number in range(first, stop):
         code = links[_at(number + AHEAD, links) + CODE]
         if hashed:

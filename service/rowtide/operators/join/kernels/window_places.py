@@ -1,4 +1,4 @@
-"""What a windowed join has found: noting it, and letting it leave in order.
+"""The found pairs of a windowed join: recorded, and emitted in order.
 
 A place is (rowtime, left row, right row), -1 for a missing row: the order of
 what comes out. Places that cannot leave yet wait in ``heap``, a binary heap.
@@ -172,7 +172,7 @@ def apart(places: Int64s, times: Int64s, lefts: Int64s, rights: Int64s) -> None:
 
 @lean
 def settled(first: int, opened: int, base: int, waiting: Int64s) -> int:
-    """Return the first row that is open or waits: what is before it can be let go."""
+    """Return the first row that is open or waits. Earlier rows can be dropped."""
     number = first
     while number < opened and waiting[number - base] == 0:
         number += 1
