@@ -1,4 +1,4 @@
-"""A procedural model at work in the flow (docs/sql/semantics.md#models); plain Python, row by row."""
+"""A procedural model in the flow (docs/sql/semantics.md#models); plain Python, row by row."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ STATE = "state"
 MOST_EVENTS = 1_000_000
 """Events of one model at one rowtime: more than any has rows to tell of, few enough to see that it hangs."""
 MOST_STATE_BYTES = 1 << 30
-"""What a model, of all keys, may come to in a snapshot: it is in memory several times as it is written."""
+"""Size limit of a model, with all keys, in a snapshot. Several copies are in memory while it is written."""
 KEEP_AFTER_SPLIT = 256
-"""Steps after which the model of one key keeps a state at the earliest: there are many of them."""
+"""Minimum steps between stored states of the model of one key, because there are many models."""
 
 
 class _Gives(NamedTuple):
-    """One output: what comes before and behind its fields in a tagged row, and how values are stored."""
+    """One output: the parts before and after its fields in a tagged row, and how values are stored."""
 
     before: Row
     behind: Row
@@ -60,13 +60,13 @@ class _Part:
 
 
 class ModelOperator:
-    """Runs the model's events and rows in the order of rowtime; nothing waits here.
+    """Runs the model's events and rows in the order of rowtime. No row waits.
 
-    Where the model is split there is one for each key, made when its first row comes; events of one
-    rowtime run in the order in which the models were made. One that is not split is there from the start.
+    A split model has one instance for each key, created at its first row; events of one rowtime run in
+    the order in which the instances were created. A model that is not split exists from the start.
 
-    An event at t runs as soon as the bound or a row has reached t. At the end of time the events that
-    are known then still run, and those that they ask for no later than the last of these.
+    An event at t runs as soon as the bound or a row has reached t. At the end of time the known
+    events still run, and those that they schedule up to the last of these.
     """
 
     def __init__(self, node: Model, place: OperatorSite) -> None:
@@ -108,7 +108,7 @@ class ModelOperator:
         return StepOutput(given, self._bound_out(), faults)
 
     def table_inside(self, name: str) -> Tray | None:
-        """Of a split model the rows of all keys, key by key."""
+        """The rows of a split model's keys, key by key."""
         for port in self._node.gives:
             if port.name.upper() == name and all(port.name in part.model.tables for part in self._made):
                 fields = tuple(Field(field.name.upper(), field.type) for field in port.row_type)
@@ -137,7 +137,7 @@ class ModelOperator:
             self._note_due(part)
 
     def held(self) -> int:
-        """No row waits: what it becomes is the model's own."""
+        """Return 0: no row waits, because output rows are the model's own."""
         return 0
 
     def snapshot(self) -> State:
@@ -164,7 +164,7 @@ class ModelOperator:
         """Return the state of each model, with its key, as bytes.
 
         Raises:
-          FaultError: it cannot be stored, or is too much.
+          FaultError: it cannot be stored, or is too large.
         """
         found: list[bytes] = []
         total = 0
@@ -184,12 +184,12 @@ class ModelOperator:
         """Implement the contract.
 
         Raises:
-          FaultError: the model's class has become another one since, and its state does not fit.
+          FaultError: the model's class has changed, and its state does not fit.
         """
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
         self._bound, self._given = clock["bound"], clock["given"]
-        # States that Spark has made, and older ones, know of no jump.
+        # States of Spark, and older ones, contain no jump.
         before, after = clock.get("jumped_from"), clock.get("jumped_to")
         jumped = None if before is None or after is None else Jumped(before, after)
         self._parts, self._made, self._due, self._jumped = {}, [], [], None
@@ -235,7 +235,7 @@ class ModelOperator:
         return part
 
     def _note_due(self, part: _Part) -> None:
-        """Take note of when the next event of a model is."""
+        """Note the time of a model's next event."""
         due = part.model.next_event
         if due != part.due:
             part.due = due
@@ -295,7 +295,7 @@ class ModelOperator:
                 out.append(TimedRow(rowtime, self._origin, self._given, opcode, (*before, *row, *behind)))
 
     def _judge(self, sent: Sent) -> None:
-        """See that a rowop can be an output.
+        """Check that a rowop can be an output.
 
         Raises:
           ValueError: a stream gets a DELETE, or a column cannot hold a value.
@@ -333,7 +333,7 @@ def _clock_table(bound: int, given: int, jumped: Jumped | None) -> pa.Table:
 
 
 def _surely_fits(row_type: RowType) -> Callable[[Row], bool]:
-    """Return a quick look at a row: if it says no, each value has to be checked."""
+    """Return a quick check of a row. If it fails, each value must be checked."""
     tests = ["True"]
     for index, field in enumerate(row_type):
         value = f"row[{index}]"

@@ -1,4 +1,4 @@
-"""Which operator a plan node has.
+"""The operator of each plan node.
 
 An operator is registered by one line in ``OPERATORS``; the contract suite
 (tests/contract/operators) then runs it, and fails if it has no cases for it.
@@ -26,7 +26,7 @@ class OperatorType(Protocol):
         """Make the operator of ``node``."""
 
     def merge(self, states: Sequence[State]) -> State:
-        """Make one state out of those of operators that each had a part of the keys."""
+        """Merge the states of operators that each had a part of the keys."""
 
 
 OPERATORS: dict[type, str] = {

@@ -15,13 +15,13 @@ Pairs = NDArray[np.int64]
 
 
 class ShownChanges:
-    """Leaves out what a node's ``shown`` says is no change."""
+    """Leaves out changes that do not change a node's ``shown`` expressions."""
 
     def __init__(self, node: GroupChanges) -> None:
         self._expressions = None if node.shown is None else [compile_columns(each) for each in node.shown]
 
     def of(self, tray: Tray | None, paired: Mask) -> Tray | None:
-        """Return the changes that show; None: there are none.
+        """Return the visible changes, or None.
 
         ``paired``: a DELETE, followed by the INSERT of the same group that the same input row has caused.
         """
@@ -43,7 +43,7 @@ class ShownChanges:
 
 
 def _alike(column: Column, first: Pairs) -> Mask:
-    """Return for which rows the next one has the very same value: zeros have signs."""
+    """Return the rows whose next row has exactly the same value: zeros have signs."""
     before, after = column.take(first), column.take(first + 1)
     if column.type.is_variable_width or column.type.dtype == object:
         pairs = zip(before.to_list(), after.to_list(), strict=True)

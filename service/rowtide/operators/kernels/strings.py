@@ -248,7 +248,7 @@ def find(offsets: Int32s, data: Bytes, slots: Slots, starts: Int64s, pool: Bytes
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def numbers_of(codes: Int64s, number_of: Int64s, numbers: Int64s) -> None:
-    """Write the number that is at each code: of -2 (NULL) the last one, of -1 (unknown) -1."""
+    """Write the number at each code: for -2 (NULL) the last one, for -1 (unknown) -1."""
     for row in range(len(codes)):
         prefetch_block(number_of, codes, row)
         code = codes[row]
@@ -260,7 +260,7 @@ def numbers_of(codes: Int64s, number_of: Int64s, numbers: Int64s) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def rehash(slots: Slots, larger: Slots) -> None:
-    """Enter what is in ``slots`` into ``larger``, which is all empty."""
+    """Copy the entries of ``slots`` into ``larger``, which is empty."""
     for old in range(len(slots)):
         if slots[old, 1] != EMPTY:
             place = _bucket(slots[old, 0], larger)
@@ -278,7 +278,7 @@ def hash_all(offsets: Int32s, data: Bytes, hashes: Hashes) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def lay_out(codes: Int64s, starts: Int64s, offsets: Int32s) -> int:
-    """Write where each value of ``codes`` will begin, and after it the end (n + 1); give how many bytes."""
+    """Write the start of each value of ``codes``, and the end (n + 1); return the number of bytes."""
     end = 0
     offsets[0] = 0
     for row in range(len(codes)):
@@ -291,9 +291,9 @@ def lay_out(codes: Int64s, starts: Int64s, offsets: Int32s) -> int:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def gather(codes: Int64s, starts: Int64s, pool: Bytes, offsets: Int32s, data: Bytes) -> None:
-    """Write the values of ``codes`` to where ``lay_out`` has put them; ``data`` has ``WIDE`` bytes more.
+    """Write the values of ``codes`` at the starts from ``lay_out``; ``data`` has ``WIDE`` extra bytes.
 
-    They are copied in pieces of that size: the next value goes over what is too much of one.
+    They are copied in pieces of that size: the next value overwrites the surplus of the one before.
     """
     is_far = len(pool) > NEAR_BYTES
     for row in range(len(codes)):
@@ -309,7 +309,7 @@ def gather(codes: Int64s, starts: Int64s, pool: Bytes, offsets: Int32s, data: By
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def _copy(pool: Bytes, start: int, length: int, data: Bytes, begin: int) -> None:
-    """Copy bytes, and whatever is after them up to a whole piece of ``WIDE`` bytes; short texts by words."""
+    """Copy bytes, and the bytes after them up to a whole piece of ``WIDE`` bytes; short texts by words."""
     if length <= SHORT:
         done = 0
         while done < length:
@@ -331,7 +331,7 @@ def _copy(pool: Bytes, start: int, length: int, data: Bytes, begin: int) -> None
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def take_texts(offsets: Int32s, data: Bytes, places: Int64s, out_offsets: Int32s, out: Bytes) -> None:
-    """Take texts by their places; ``out`` has room for ``WORD`` bytes more than they have."""
+    """Take texts by index; ``out`` has room for ``WORD`` extra bytes."""
     end = 0
     out_offsets[0] = 0
     for row in range(len(places)):

@@ -1,11 +1,11 @@
 """The ordered union: several inputs in one order by consistent time (docs/sql/semantics.md#merge-order).
 
-A row's place is (rowtime, rank of its origin, counter, port). What a port may
-still bring is never before its threshold, which its bound and its last row
-give; a row leaves when its place is before the thresholds of all other ports.
-So what leaves, and in which order, depends on rows and bounds only.
+A row's place is (rowtime, rank of its origin, counter, port). Later rows of a
+port are never before its threshold, which follows from its bound and its last
+row. A row leaves when its place is before the thresholds of all other ports.
+So the output and its order depend only on rows and bounds.
 
-What has been promised holds when an input joins later: its rows after that are
+The merge's bound stays valid when an input joins later: its rows below it are
 late (docs/sql/semantics.md#new-partitions).
 """
 
@@ -42,7 +42,7 @@ BEFORE_ALL = -1
 AFTER_ALL = LATEST - 1
 """A counter after every real one."""
 END: Threshold = (LATEST, 0, 0, 0)
-"""A place behind all rows."""
+"""A place after all rows."""
 PROMISED = "promised"
 
 
@@ -79,11 +79,11 @@ class MergeOperator:
         return self.release()
 
     def remember(self, rowtime: int) -> None:
-        """Take note that a bound of ``rowtime`` (ms) has been promised in this merge's place before."""
+        """Note that an earlier merge at this place has promised the bound ``rowtime`` (ms)."""
         self._promised = self._promised.raised(Bound(rowtime))
 
     def offer(self, port: int, tray: Tray | None, bound: Bound) -> None:
-        """Take rows and a bound without releasing anything yet."""
+        """Take rows and a bound without releasing rows yet."""
         if tray is not None and len(tray):
             self.account.rows_in += len(tray)
             if int(tray.rowtime[0]) < self._promised.rowtime:
@@ -91,13 +91,13 @@ class MergeOperator:
         if tray is not None and len(tray):
             self._held += len(tray)
             self._queue(port, tray)
-            # Rows come in order: one promises as much as a bound that stands just before it.
+            # Rows come in order, so a row is also a bound just before it.
             last = Bound(int(tray.rowtime[-1]), int(tray.origin[-1]), int(tray.counter[-1]) - 1)
             self._bounds[port] = self._bounds[port].raised(last)
         self._bounds[port] = self._bounds[port].raised(bound)
 
     def release(self) -> StepOutput:
-        """Return what can leave after all that was offered."""
+        """Return the rows that can leave after all offered input."""
         thresholds = [self._threshold(port) for port in range(len(self._bounds))]
         leaving = self._leaving(thresholds)
         if leaving is not None:
@@ -109,7 +109,7 @@ class MergeOperator:
         return StepOutput(leaving, self._promised, faults)
 
     def _judged(self, tray: Tray) -> Tray:
-        """Return the rows that are not behind what has been promised; only an input that joins has others."""
+        """Return the rows that are not below the merge's bound. Only an input that joins has others."""
         least = self._promised.rowtime
         count = int(np.searchsorted(tray.rowtime, least))
         names = tray.row_type.names
@@ -135,7 +135,7 @@ class MergeOperator:
         return self._held
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
-        """Of whole milliseconds; a row of a port promises more than its rowtime."""
+        """In whole milliseconds, although a row of a port promises more than its rowtime."""
         ports = range(len(self._bounds))
         if bound is not None:
             return [Want(port, bound) for port in ports]
@@ -195,7 +195,7 @@ class MergeOperator:
         return (bound.rowtime, *min(goes_on, comes_later), port)
 
     def _bound_before(self, threshold: Threshold) -> Bound:
-        """Return the bound of a link on which nothing comes before a threshold."""
+        """Return the bound of a link without rows before a threshold."""
         rowtime, rank, counter, _ = threshold
         if counter != BEFORE_ALL:
             return Bound(rowtime, self._ranks.order[rank], counter - 1)
@@ -204,16 +204,16 @@ class MergeOperator:
         return Bound(rowtime, self._ranks.order[rank - 1], AFTER_ALL)
 
     def _queue(self, port: int, tray: Tray) -> None:
-        """Let rows wait, in order of their places."""
+        """Add waiting rows, in order of their places."""
         queue = self._queues[port]
         if not self._in_rank_order[port]:
             tray = self._ranked(queue, tray)
         queue.append(tray)
 
     def _ranked(self, queue: TrayQueue, tray: Tray) -> Tray:
-        """Put a tray in order where the port has another order of origins than this merge has.
+        """Sort a tray if the port has another order of origins than this merge.
 
-        Waiting rows of the rowtime with which the tray begins are taken out of the queue and put in.
+        Waiting rows of the tray's first rowtime are moved from the queue into it.
         """
         rowtime = tray.rowtime[0]
         waiting = queue.take_end(lambda each: int(np.searchsorted(each.rowtime, rowtime, side="left")))
@@ -236,11 +236,11 @@ class MergeOperator:
         """Return the place before which a port lets its rows leave; None where they come in order."""
         if self._in_rank_order[port]:
             return None
-        # Its own later rows may come before those that are here; one of equal place comes behind.
+        # The port's later rows may come before the waiting ones. A row of equal place comes after them.
         return (*threshold[:3], port + 1)
 
     def _leaving(self, thresholds: Sequence[Threshold]) -> Tray | None:
-        """Take out every row that is before its port's limit, in order."""
+        """Remove and return every row before its port's limit, in order."""
         if not self._held:
             return None
         if len(self._queues) == 1:

@@ -1,6 +1,6 @@
-"""In which order rows of several origins stand at one rowtime (docs/sql/semantics.md#merge-order).
+"""The order of rows of several origins at one rowtime (docs/sql/semantics.md#merge-order).
 
-Origins rank by the first place at which they come in, not by their numbers.
+Origins rank by the first place at which they enter, not by their numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RANK = "$rank"
 
 
 def order_of_all(orders: Sequence[Sequence[int]], given: Iterable[int]) -> tuple[int, ...] | None:
-    """Return the origins in the order that keeps all of these, and ``given`` where they leave it open.
+    """Return the origins in an order that keeps all of these, and ``given`` where they do not decide.
 
     None: they contradict each other.
     """
@@ -37,7 +37,7 @@ def order_of_all(orders: Sequence[Sequence[int]], given: Iterable[int]) -> tuple
 
 
 class Ranks:
-    """The ranks of the origins that one operator meets, from 0 on."""
+    """The ranks of the origins at one operator, from 0 on."""
 
     def __init__(self, origins: Iterable[int]) -> None:
         self.order = tuple(dict.fromkeys(origins))
@@ -47,7 +47,7 @@ class Ranks:
         self._ranks = np.array([self.of_origin[origin] for origin in known], dtype=np.int64)
 
     def of(self, origin: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the rank of each origin; where no order is known, its number."""
+        """Return the rank of each origin; its number if no order is known."""
         if not self.order:
             return origin.astype(np.int64)
         return self._ranks[np.searchsorted(self._known, origin)]

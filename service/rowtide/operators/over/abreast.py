@@ -1,9 +1,9 @@
-"""Several windows whose rows wait, side by side: a row leaves when each of them has its results.
+"""Several parallel windows with waiting rows: a row leaves when each window has its results.
 
-Each window is an operator of its own that sees the rows as they come, under
-numbers in place of their origins, so that what they give can be put together
-again: each gives its rows in the order of their numbers, without those that it
-rejects. Rows that one has let go and another has not yet wait here.
+Each window is an operator that receives the rows as they come, with numbers
+instead of their origins, so that their outputs can be combined again: each
+returns its rows in the order of their numbers, without those that it rejects.
+Rows that one has released and another has not wait here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import NO_BOUND, Bound
 
 _ORIGIN = 0
-"""What the windows see as the origin of every row; the counter is the row's number."""
+"""The origin of every row in the windows. The counter is the row's number."""
 _NUMBER, _REASON, _MESSAGE = "$number", "$reason", "$message"
 
 
@@ -52,7 +52,7 @@ class _Window:
         self.reached = 0
 
     def step(self, tray: Tray | None, bound: Bound, end: int) -> Sequence[Fault]:
-        """Take rows, the last of them before the number ``end``; give the faults."""
+        """Take rows, the last of them before the number ``end``; return the faults."""
         output = self.operator.step(0, tray, bound)
         if output.tray is not None:
             self.given.append(output.tray)
@@ -60,7 +60,7 @@ class _Window:
         return output.faults
 
     def take(self, number: int) -> Tray | None:
-        """Take out what it has given of the rows before ``number``."""
+        """Remove and return its output for the rows before ``number``."""
         return self.given.take(lambda tray: int(np.searchsorted(tray.counter, number)))
 
 
@@ -74,7 +74,7 @@ class OverAbreastOperator:
         inside = replace(place, origin=_ORIGIN, port_origins=((_ORIGIN,),))
         self._windows = [_Window(each, inside) for each in self._nodes]
         self._places = TrayQueue(_NO_FIELDS)
-        """Where the rows that wait stand in consistent time, without their fields."""
+        """The places of the waiting rows in consistent time, without their fields."""
         self._first = self._end = 0
         self._bound = NO_BOUND
         self._rejected: dict[int, Fault] = {}
@@ -102,7 +102,7 @@ class OverAbreastOperator:
         return StepOutput(out, self._bound if first is None else _before(first, 0), faults)
 
     def _release(self, faults: list[Fault]) -> Tray | None:
-        """Take out the rows that no window lets wait any longer."""
+        """Remove and return the rows that no window holds any longer."""
         end = min(window.reached for window in self._windows)
         if end == self._first:
             return None
@@ -117,7 +117,7 @@ class OverAbreastOperator:
         first, self._first = self._first, end
         if len(gone) == len(places):
             return None
-        # Every window has given each row that none has rejected.
+        # Every window has returned each row that none has rejected.
         kept = [part.where(~np.isin(part.counter, gone)) for part in parts] if gone else parts
         width = len(self._node.input.row_type)
         columns = [*kept[0].columns[:width], *(column for part in kept for column in part.columns[width:])]
@@ -125,7 +125,7 @@ class OverAbreastOperator:
         return left.with_columns(self._node.row_type, columns)
 
     def _take_places(self, count: int) -> Tray:
-        """Take out the places of the first ``count`` rows that wait."""
+        """Remove and return the places of the first ``count`` waiting rows."""
         wanted = count
 
         def leaving(tray: Tray) -> int:
@@ -137,11 +137,11 @@ class OverAbreastOperator:
         return Tray.concat(self._places.take_parts(leaving))
 
     def held(self) -> int:
-        """Count the rows that wait for what follows them."""
+        """Count the rows that wait for later rows."""
         return self._end - self._first
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
-        # What those windows want that let the first row wait.
+        # The needs of the windows that hold the first row.
         if bound is None and self._first == self._end:
             return []
         wanted = [
@@ -155,7 +155,7 @@ class OverAbreastOperator:
     # ------------------------------------------------------------- snapshot
 
     def snapshot(self) -> State:
-        # The states of the windows, what they have given, and the places of the rows.
+        # The states of the windows, their outputs, and the places of the rows.
         state: dict[str, pa.Table] = {
             "account": self.account.to_arrow(),
             "bound": saved_bounds([self._bound]),
@@ -214,5 +214,5 @@ class OverAbreastOperator:
 
 
 def _before(tray: Tray, row: int) -> Bound:
-    """Return what stands just before a row."""
+    """Return the bound just before a row."""
     return Bound(int(tray.rowtime[row]), int(tray.origin[row]), int(tray.counter[row]) - 1)

@@ -22,7 +22,7 @@ from rowtide.rows.types import TIMESTAMP, Kind, Type
 
 LARGEST_INT64 = 2**63 - 1
 CARRY_AFTER = 1 << 30
-"""Rows after which the halves of sums carry over; they hold twice as many."""
+"""Rows after which the halves of sums carry over. They can hold twice as many."""
 SAFE_TOTAL, SAFE_COUNT = 1 << 61, 1 << 40
 """Averages of totals and counts below these are rounded in int64: a factor is at most 10**6."""
 
@@ -107,7 +107,7 @@ class SumKernel(Held):
             if self._reach + len(values) * largest > LARGEST_INT64:
                 totals = self.sums[:, 2] + (self.sums[:, 1] >> 32)
                 self._reach = max(-int(totals.min()), int(totals.max()) + 1) << 32 if len(totals) else 0
-                # Rows that are held have not been added yet.
+                # Held rows have not been added yet.
                 self._reach += (most - len(values)) * self._largest
             self._largest = max(self._largest, largest)
             self._reach += len(values) * largest
@@ -174,7 +174,7 @@ class SumKernel(Held):
 
 
 class TruthKernel(SumKernel):
-    """EVERY, BOOL_AND and BOOL_OR: the sum is how many are TRUE."""
+    """EVERY, BOOL_AND and BOOL_OR: the sum is the number of TRUE values."""
 
     def __init__(self, call: WindowCall) -> None:
         super().__init__(call, 0, endless=False)
@@ -184,7 +184,7 @@ class TruthKernel(SumKernel):
         return self._found == self._counted if self._all else self._found > 0, self._counted > 0
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """How many are FALSE, and TRUE."""
+        """The numbers of FALSE and TRUE values."""
         return [[count - true, true] for count, true in super().save(groups)]
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
@@ -237,7 +237,7 @@ class DoubleSum(Known):
 
 
 class ExtremeKernel(Known):
-    """MIN and MAX of a frame that moves."""
+    """MIN and MAX of a moving frame."""
 
     best: Int64s
 

@@ -1,4 +1,4 @@
-"""The form that values have in kernels: whole numbers or doubles, and codes of what is a Python object."""
+"""The form of values in kernels: whole numbers or doubles, and codes of Python objects."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ Values = NDArray[Any]
 
 
 class KernelForm(Protocol):
-    """How values of one type are given to kernels, and what those give is a column again."""
+    """Conversion of values of one type to the form of kernels and back to a column."""
 
     @property
     def interned(self) -> int:
-        """How many values are remembered."""
+        """The number of stored values."""
 
     def encode(self, column: Column) -> tuple[Values, Mask]:
-        """Return values, and which are no NULLs."""
+        """Return values, and the mask of those that are not NULL."""
 
     def decode(self, of: Type, values: Values, known: Mask | None) -> Column:
-        """Return a column, NULL where a value is not known."""
+        """Return a column with NULL for unknown values."""
 
 
 def values_of(column: Column) -> tuple[Values, Mask]:
-    """Return what kernels make of a column; of one of variable width only what is NULL matters."""
+    """Return the kernels' form of a column. Of variable-width columns only the NULLs matter."""
     use = column.valid_mask()
     if column.type.dtype == object:
         return np.zeros(len(column), dtype=np.int64), use
-    # Kernels are compiled for arrays that can be written.
+    # Kernels are compiled for writable arrays.
     dtype = np.float64 if column.type.is_float else np.int64
     return np.require(column.values, dtype, ["C", "W"]), np.require(use, requirements=["C", "W"])
 
 
 def column_of(of: Type, values: Values, known: Mask | None) -> Column:
-    """Return the column that kernels' values make."""
+    """Return the column of kernels' values."""
     if of.is_variable_width:
         empty = "" if of.is_text else b""
         mask = np.ones(len(values), dtype=np.bool_) if known is None else known
@@ -51,7 +51,7 @@ def column_of(of: Type, values: Values, known: Mask | None) -> Column:
 
 
 class Fixed:
-    """Values of fixed width as they are; of others only what is NULL matters."""
+    """Values of fixed width unchanged. Of others only the NULLs matter."""
 
     interned = 0
 
@@ -63,9 +63,9 @@ class Fixed:
 
 
 class ObjectCodes:
-    """Texts and wide decimals, which windows that only move or count them need not look into.
+    """Texts and wide decimals, in windows that only move or count them.
 
-    Equal values have equal codes; codes say nothing about order.
+    Equal values have equal codes. Codes have no order.
     """
 
     def __init__(self, of: Type) -> None:

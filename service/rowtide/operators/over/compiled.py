@@ -1,9 +1,8 @@
-"""Windowed aggregation by kernels, where the frame and every call of a window have them (``plan.paths``).
+"""Windowed aggregation by kernels, if the frame and every call of a window have them (``plan.paths``).
 
-What comes out is what ``operators.over.by_row.operator`` gives, bit by bit, and a snapshot of
-either is one of the other. Where rows come that the kernels cannot take (a sum
-that its type may not hold, doubles too far apart), the plain Python path takes
-over for good.
+The output equals that of ``operators.over.by_row.operator`` bit by bit, and each restores
+snapshots of the other. When rows arrive that the kernels cannot process (a sum that may not
+fit its type, doubles too far apart), the plain Python path takes over permanently.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class OverInKernels(OverOperator):
 
     def __init__(self, node: WindowAggregate, place: OperatorSite) -> None:
         super().__init__(node, place)
-        # Rows wait where a frame reaches behind its row.
+        # Rows wait if a frame ends after its row.
         self._held: WaitingFrames | None = None
         self._frames: PartitionFrames | None = None
         self._begin_frames()
@@ -56,7 +55,7 @@ class OverInKernels(OverOperator):
         return tray.with_columns(self._node.row_type, (*tray.columns, *columns))
 
     def _go_on_by_row(self, frames: PartitionFrames) -> None:
-        """Let the plain path take over what is held."""
+        """Pass the held rows to the plain path."""
         state = self._state(frames)
         self._frames = self._held = None
         self.restore(state)
@@ -113,7 +112,7 @@ class OverInKernels(OverOperator):
             self._frames.forget_ended(snap[0], self._snapped)
 
     def snapshot(self) -> State:
-        # The same as of the plain path.
+        # The same format as that of the plain path.
         if self._frames is None:
             return super().snapshot()
         if self._expires:
@@ -137,7 +136,7 @@ class OverInKernels(OverOperator):
         }
 
     def _pending_table(self, frames: WaitingFrames, kept: Int64s) -> pa.Table:
-        """Return the rows that wait; ``kept`` are the numbers of the partitions in the snapshot."""
+        """Return the waiting rows; ``kept`` are the numbers of the partitions in the snapshot."""
         tray = frames.waiting()
         numbers, places = frames.numbered(kept)
         table = tray.to_arrow().append_column(RANK, pa.array(self._ranks.of(tray.origin)))

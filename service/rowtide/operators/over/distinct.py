@@ -1,4 +1,4 @@
-"""Which values are in a frame for the first time, or for the last: what DISTINCT lets through."""
+"""DISTINCT: the values that enter a frame for the first time, or leave it for the last time."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Codes = NDArray[np.int64]
 
 
 class DistinctCounts:
-    """How often each value is in the frame of each partition."""
+    """The count of each value in the frame of each partition."""
 
     def __init__(self) -> None:
         self._table = _empty(0)
         self._filled = np.zeros(1, dtype=np.int64)
 
     def filtered(self, moved: Moved, values: Values, use: Mask) -> Mask:
-        """Return which steps change what values there are, of those that are used."""
+        """Return the used steps that change the set of values."""
         from rowtide.operators.over.kernels.distinct import once
 
         self._make_room(len(values))
@@ -46,7 +46,7 @@ class DistinctCounts:
         return found
 
     def keep(self, kept: Int64s) -> None:
-        """Forget all partitions but these, in order."""
+        """Drop all partitions except these, in order."""
         live = self._live()
         places = np.searchsorted(kept, live[:, 0])
         there = places < len(kept)
@@ -55,7 +55,7 @@ class DistinctCounts:
         self._enter(live[there], 0)
 
     def counted(self, groups: Int64s) -> Iterable[tuple[Codes, Int64s]]:
-        """Yield the codes of the values of each partition, and how often each is there."""
+        """Yield the codes of the values of each partition, and the count of each."""
         live = self._live()
         live = live[np.argsort(live[:, 0], kind="stable")]
         starts = np.searchsorted(live[:, 0], groups)
@@ -64,7 +64,7 @@ class DistinctCounts:
             yield live[start:end, 1], live[start:end, 2]
 
     def load(self, parts: Sequence[tuple[Values, Sequence[int]]]) -> None:
-        """Take over the values of each partition, and how often each is there."""
+        """Restore the values of each partition, and the count of each."""
         rows = [
             np.stack([np.full(len(counts), group), codes_of(values), np.array(counts, np.int64)], axis=1)
             for group, (values, counts) in enumerate(parts)
@@ -80,7 +80,7 @@ class DistinctCounts:
             self._enter(self._live(), values)
 
     def _enter(self, live: NDArray[np.int64], more: int) -> None:
-        """Begin again with these values; those that are gone had kept their places."""
+        """Rebuild with these values, without the entries of removed values."""
         from rowtide.operators.over.kernels.distinct import enter
 
         self._table = _empty(power_of_two(3 * (len(live) + more)))
@@ -91,7 +91,7 @@ class DistinctCounts:
 def save_distinct(
     once: DistinctCounts, call: WindowCall, form: KernelForm, groups: Int64s
 ) -> Iterable[list[Any]]:
-    """Yield what a frame without a start keeps of a call with DISTINCT, as ``window_functions`` save it."""
+    """Yield the state of a call with DISTINCT in a frame without a start, as ``window_functions`` save it."""
     of = stored_type(call)
     for codes, counts in once.counted(groups):
         values = codes.view(np.float64) if of.is_float else codes
@@ -107,7 +107,7 @@ def load_distinct(
     form: KernelForm,
     saved: Sequence[list[Any]],
 ) -> bool:
-    """Take over what ``save_distinct`` gave; False: it does not fit."""
+    """Restore the result of ``save_distinct``; False: it does not fit."""
     of = stored_type(call)
     parts, alone = [], []
     for pairs in saved:
@@ -128,7 +128,7 @@ def _empty(length: int) -> NDArray[np.int64]:
 
 
 def codes_of(values: Values) -> Codes:
-    """Return whole numbers that are equal where values are: zero has two forms."""
+    """Return whole numbers that are equal if the values are: zero has two forms."""
     if values.dtype == np.float64:
         return (values + 0.0).view(np.int64)
     return values

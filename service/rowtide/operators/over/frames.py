@@ -1,7 +1,7 @@
-"""The frames of an OVER as arrays, for ``operators.over.kernels.frames``, and what is in each.
+"""The frames of an OVER as arrays, for ``operators.over.kernels.frames``, and their contents.
 
-A partition that has no rows left in a frame in time is forgotten when room is
-made for new entries; one of a period that is over, with the period.
+A partition without rows in a frame in time is dropped when room is made for
+new entries; a partition of a period is dropped with the period.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 
 RING_MOST = 16
-"""Frames of up to this many last rows have their rows side by side, in as many slots for each partition."""
+"""Frames of up to this number of last rows have adjacent rows, in that number of slots for each partition."""
 FORGET_OVER = 1 << 10
-"""Empty partitions are forgotten once there are more of them than this."""
+"""Empty partitions are dropped once there are more of them than this."""
 
 
 class PartitionFrames:
-    """The partitions of one window, and what is in the frame of each."""
+    """The partitions of one window, and the frame of each."""
 
     def __init__(self, node: WindowAggregate) -> None:
         from rowtide.operators.over.kernels import frames as over
@@ -44,7 +44,7 @@ class PartitionFrames:
         self._kernels = over
         self._node = node
         self._endless = node.frame.start.unit is EdgeUnit.UNBOUNDED
-        # Rows enter frames without a start as they come, and are not held.
+        # Rows enter frames without a start at once, and are not held.
         self._holds_none = self._endless and node.frame.end == CURRENT_ROW
         self._in_time = node.frame.start.unit is EdgeUnit.RANGE
         self._frame = _frame(node.frame)
@@ -53,7 +53,7 @@ class PartitionFrames:
             make_call(call, form, node.frame) for call, form in zip(node.calls, self._forms, strict=True)
         ]
         self._keys = KeyGroups([node.input.row_type[index].type for index in node.partition])
-        # What begins at the current row or after it needs nothing more once no row waits.
+        # A frame that begins at the current row or after it needs no rows once no row waits.
         self._starts_behind = node.frame.start.unit is EdgeUnit.ROWS and node.frame.start.offset >= 0
         self._ring = _ring(node)
         self._rings = np.zeros((0, 2), dtype=np.int32)
@@ -68,7 +68,7 @@ class PartitionFrames:
     def results(self, tray: Tray, order: Int64s, least: int) -> list[Column] | None:
         """Return a column for each call; None: the kernels cannot take these rows, and nothing has changed.
 
-        ``order`` is what the window is ordered by; nothing ordered before ``least`` is in a frame any more.
+        ``order`` is the order of the window. No row ordered before ``least`` is in a frame any more.
         """
         order = np.require(order, requirements=["C", "W"])
         inputs = self._inputs(tray, order)
@@ -86,7 +86,7 @@ class PartitionFrames:
         return [self._column(index, tray) for index in range(len(self._calls))]
 
     def _inputs(self, tray: Tray, order: Int64s) -> list[tuple[Values, Mask]] | None:
-        """Return what each call takes of a tray; None: the kernels cannot take it."""
+        """Return the arguments of each call from a tray; None: the kernels cannot take it."""
         inputs = [
             input_of(call, form, tray, order)
             for call, form in zip(self._node.calls, self._forms, strict=True)
@@ -103,7 +103,7 @@ class PartitionFrames:
         return groups
 
     def _turned(self, groups: Int64s) -> Moved:
-        """Move frames of the last rows, whose rows are side by side."""
+        """Move frames of the last rows, whose rows are adjacent."""
         rows = len(groups)
         if len(self._steps) < 2 * rows:
             self._steps = np.empty(2 * rows, dtype=np.int64)
@@ -115,7 +115,7 @@ class PartitionFrames:
     def _advance(self, groups: Int64s, order: Int64s, *, held: bool = False) -> None:
         """Move the frame of each row, as many rows at a time as there is room for steps.
 
-        ``held``: the rows have waited; others come.
+        ``held``: the rows have waited; otherwise they are new.
         """
         rows = len(groups)
         if len(self._steps) < 3 * rows:
@@ -142,7 +142,7 @@ class PartitionFrames:
             if stop > row:
                 self._follow(Moved(groups, row, stop, self._steps, until, first, last))
             else:
-                # One row lets more go than there is room for.
+                # One row removes more rows than there is room for.
                 self._steps = np.empty(2 * (len(self._steps) + len(self._orders)), dtype=np.int64)
             row = stop
 
@@ -158,18 +158,18 @@ class PartitionFrames:
             default, valid = form.encode(tray.columns[node_call.default.index])
             values = np.where(call.there, values, default)
             known = np.where(call.there, known, valid)
-        # A count of texts is no text.
+        # A count of texts is not a text.
         of = node_call.type
         return form.decode(of, values, known) if of.dtype == object else column_of(of, values, known)
 
     def _fits(self, inputs: Sequence[tuple[Values, Mask]], rows: int) -> bool:
-        """Return whether kernels can take these values, ``rows`` more having come."""
+        """Return whether kernels can take these values, after ``rows`` more."""
         over = self._kernels
         if self._frame[over.BY_ROWS]:
             return self._all_fit(inputs, int(self._frame[over.END] - self._frame[over.START]) + 1)
         if self._all_fit(inputs, int(self._slots[over.STORED]) + rows):
             return True
-        # Not as many as there are rows in all: count those of the largest partition.
+        # Not all rows: count those of the largest partition.
         lengths = self._lengths()
         return self._all_fit(inputs, rows + (int(lengths.max()) if len(lengths) else 0))
 
@@ -177,7 +177,7 @@ class PartitionFrames:
         return all(call.fits(*given, most) for call, given in zip(self._calls, inputs, strict=True))
 
     def is_littered(self) -> bool:
-        """Return whether many more values are remembered than there are rows: time to restart."""
+        """Return whether many more values are stored than there are rows, so that a rebuild is due."""
         interned = max((form.interned for form in self._forms), default=0)
         if interned <= FORGET_INTERNED_OVER:
             return False
@@ -203,7 +203,7 @@ class PartitionFrames:
         return mine[:, self._kernels.INSIDE] + mine[:, self._kernels.AHEAD]
 
     def _in_use(self) -> Mask:
-        """Return which partitions have rows, or rows without a result."""
+        """Return the partitions with rows, or with rows without a result."""
         used = self._lengths() > 0
         return used if self._ring else used | (self._waiting_rows() > 0)
 
@@ -212,7 +212,7 @@ class PartitionFrames:
         return self._partitions[: self._keys.count, self._kernels.WAITING].astype(np.int64)
 
     def _make_room(self, rows: int, least: int) -> None:
-        """Make room for rows; first let go, where frames are in time, what is in none any more."""
+        """Make room for rows; first drop rows that are in no frame in time any more."""
         over = self._kernels
         held = int(self._slots[over.STORED] - self._slots[over.FREE])
         if held + rows <= len(self._orders):
@@ -227,7 +227,7 @@ class PartitionFrames:
             self._hold(power_of_two(2 * (held + rows)))
 
     def _hold(self, slots: int) -> None:
-        """Make room for so many rows."""
+        """Make room for this number of rows."""
         self._orders = grown(self._orders, slots)
         self._following, self._free = grown(self._following, slots), grown(self._free, slots)
         for call in self._calls:
@@ -250,20 +250,20 @@ class PartitionFrames:
         return numbers, kept[numbers] * self._ring + (oldest[numbers] + within) % self._ring
 
     def _keep(self, kept: Int64s) -> None:
-        """Forget all partitions but these."""
+        """Drop all partitions except these."""
         self._partitions = self._partitions[kept]
         for call in self._calls:
             call.keep(kept)
         self._keys.keep(kept)
 
     def forget_ended(self, field: int, least: int) -> None:
-        """Forget the partitions whose field of this number, a time, is below ``least``."""
+        """Drop the partitions whose field of this number, a time, is below ``least``."""
         kept = np.flatnonzero((self._keys.whole(field) >= least) | (self._waiting_rows() > 0))
         if len(kept) < self._keys.count:
             self._keep(kept)
 
     def expire(self, least: int) -> None:
-        """Let the rows go that are ordered before ``least``."""
+        """Drop the rows that are ordered before ``least``."""
         count = self._keys.count
         steps = np.empty(int(self._lengths().sum()), dtype=np.int64)
         until = np.empty(count, dtype=np.int64)
@@ -282,7 +282,7 @@ class PartitionFrames:
         self._follow_partitions(steps, until)
 
     def _follow_partitions(self, steps: Int64s, until: Int64s) -> None:
-        """Follow steps that are not of rows but of partitions, whose results no one wants."""
+        """Follow steps of partitions, not of rows, whose results are not used."""
         groups, none = np.arange(len(until)), np.full(len(until), -1)
         for call in self._calls:
             call.begin_held(len(until))
@@ -292,14 +292,14 @@ class PartitionFrames:
     # -------------------------------------------------------------- snapshot
 
     def groups(self) -> tuple[list[Column], dict[str, pa.Array], Int64s]:
-        """Return the keys of the partitions that keep anything, what they keep, and their numbers."""
+        """Return the keys of the partitions with state, their state, and their numbers."""
         over, lengths = self._kernels, self._lengths()
         kept = np.arange(len(lengths)) if self._endless else np.flatnonzero(self._in_use())
         saved = [""] * len(kept)
         if self._endless:
             each = [self._saved(index, kept) for index in range(len(self._calls))]
             saved = [json.dumps(held) for held in zip(*each, strict=True)]
-        # Places count from the first row inside: what was before it is in no frame any more.
+        # Indexes count from the first row inside: earlier rows are in no frame any more.
         inside = np.zeros(len(kept), dtype=np.int64)
         if self._ring:
             inside = lengths[kept]
@@ -314,14 +314,14 @@ class PartitionFrames:
         return self._keys.columns(kept), columns, kept
 
     def _saved(self, index: int, kept: Int64s) -> Iterable[list[Any]]:
-        """Return what a call keeps of each partition in a frame without a start."""
+        """Return the state of a call for each partition in a frame without a start."""
         call = self._calls[index]
         if isinstance(call.once, DistinctCounts):
             return save_distinct(call.once, self._node.calls[index], self._forms[index], kept)
         return call.save(kept)
 
     def _loaded(self, index: int, saved: Sequence[list[Any]]) -> bool:
-        """Take over what ``_saved`` gave; False: it does not fit."""
+        """Restore the result of ``_saved``; False: it does not fit."""
         call = self._calls[index]
         if isinstance(call.once, DistinctCounts):
             return load_distinct(call, call.once, self._node.calls[index], self._forms[index], saved)
@@ -341,7 +341,7 @@ class PartitionFrames:
     ) -> bool:
         """Take over partitions and their entries; False: kernels cannot, and this is of no use any more.
 
-        ``of`` tells which partition each entry is of; those of one stand together.
+        ``of`` is the partition of each entry; entries of one partition are adjacent.
         """
         over, count = self._kernels, len(table)
         self._keys.number(keys, count)
@@ -388,7 +388,7 @@ def _ring(node: WindowAggregate) -> int:
 
 
 def _frame(frame: Frame) -> Int64s:
-    """Return a frame as the kernel takes it."""
+    """Return a frame in the form of the kernel."""
     by_rows, end_by_rows = (edge.unit is EdgeUnit.ROWS for edge in (frame.start, frame.end))
     endless = frame.start.unit is EdgeUnit.UNBOUNDED
     numbers = [by_rows, frame.start.offset, frame.end == CURRENT_ROW, end_by_rows, frame.end.offset, endless]

@@ -1,8 +1,8 @@
-"""What all calls of a window have in common, for ``operators.over.frames``: values by slot, and arrays.
+"""The base of all calls of a window, for ``operators.over.frames``: values by slot, and arrays.
 
-A call has its values by slot and what it computes by partition; ``follow``
-takes the steps that the frames made. A call that finds beforehand that its
-kernel could not take some rows says so in ``fits``, and changes nothing.
+A call has its values by slot and its results by partition; ``follow`` takes
+the steps of the frames. If a call's kernel cannot take some rows, ``fits``
+returns False before any change.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from rowtide.rows.arrays import Int64s, Mask
 Values = NDArray[Any]
 
 ADDED = 3
-"""A step that lets in a row that nothing holds (``kernels.over``)."""
+"""A step that adds a row that is not held (``kernels.over``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
     """Frames that moved: those of the rows from ``start`` to ``stop`` of a tray, by partition.
 
-    ``until`` says how many ``steps`` there are after each row; ``first`` and ``last`` are the slots at the
-    ends of its frame, -1 where that is empty. ``held``: rows are held in slots, not only added.
+    ``until`` is the number of ``steps`` after each row; ``first`` and ``last`` are the slots at the ends
+    of its frame, -1 if that is empty. ``held``: rows are held in slots, not only added.
     """
 
     groups: Int64s
@@ -42,7 +42,7 @@ class Moved:
 
     @classmethod
     def one_each(cls, groups: Int64s, steps: Int64s) -> Moved:
-        """Return frames of rows that nothing holds, which move by one step a row."""
+        """Return frames of rows that are not held, which move by one step for each row."""
         until = np.arange(1, len(groups) + 1, dtype=np.int64)
         return cls(groups, 0, len(groups), steps, until, groups, groups, held=False)
 
@@ -53,51 +53,51 @@ class Moved:
 
     @property
     def path(self) -> tuple[Int64s, int, int, Int64s, Int64s]:
-        """What every kernel that follows the steps begins with."""
+        """The first arguments of every kernel that follows the steps."""
         return self.groups, self.start, self.stop, self.steps, self.until
 
     @property
     def count(self) -> int:
-        """How many steps there are."""
+        """The number of steps."""
         return int(self.until[self.stop - 1]) if self.stop > self.start else 0
 
 
 class DistinctFilter(Protocol):
-    """Leaves out all values that are there already: ``operators.over.distinct``."""
+    """Leaves out repeated values: ``operators.over.distinct``."""
 
     def filtered(self, moved: Moved, values: Values, use: Mask) -> Mask:
-        """Return which steps change what values there are, of those that are used."""
+        """Return the used steps that change the set of values."""
 
     def keep(self, kept: Int64s) -> None:
         """Forget all partitions but these."""
 
 
 class Following(Protocol):
-    """What computes something of values that enter and leave, for all partitions or groups."""
+    """A function of values that enter and leave, for all partitions or groups."""
 
     def fits(self, values: Values, use: Mask, most: int) -> bool:
-        """Return whether the kernel can take these values, where a frame has at most ``most`` of all rows."""
+        """Return whether the kernel can take these values, if a frame has at most ``most`` of all rows."""
 
     def reserve(self, groups: int) -> None:
-        """Make room for partitions; new places are those of an empty one."""
+        """Make room for partitions. New elements are those of an empty one."""
 
     def begin(self, values: Values, use: Mask) -> None:
         """Take the values of a tray, and make room for its results."""
 
     def follow(self, moved: Moved) -> None:
-        """Let rows in and out, and note the results."""
+        """Add and remove rows, and store the results."""
 
     def result(self) -> tuple[Values, Mask | None]:
-        """Return the results of the tray and where they are known, None: everywhere."""
+        """Return the results of the tray and the mask of known ones, None: all."""
 
     def keep(self, kept: Int64s) -> None:
         """Forget all partitions but these."""
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """Return what a frame without a start keeps, as ``window_functions`` save it."""
+        """Return the state of a frame without a start, as ``window_functions`` save it."""
 
     def load(self, saved: Sequence[list[Any]]) -> bool:
-        """Take over what ``save`` gave; False: it does not fit."""
+        """Restore the result of ``save``; False: it does not fit."""
 
 
 class WindowKernelCall(Following, Protocol):
@@ -106,7 +106,7 @@ class WindowKernelCall(Following, Protocol):
     once: DistinctFilter | None
 
     def begin_held(self, rows: int) -> None:
-        """Make room for the results of so many rows, whose values are in slots."""
+        """Make room for the results of this number of rows, whose values are in slots."""
 
     def hold(self, slots: int) -> None:
         """Make room for rows in slots."""
@@ -119,12 +119,12 @@ class WindowKernelCall(Following, Protocol):
 
 
 class Held:
-    """Values by slot, and arrays by partition: what calls have in common; see ``WindowKernelCall``."""
+    """Values by slot, and arrays by partition: the base of calls; see ``WindowKernelCall``."""
 
     def __init__(self, dtype: Any, **states: tuple[Any, int]) -> None:
         self._values: Values = np.zeros(0, dtype=dtype)
         self._use: Mask = np.zeros(0, dtype=np.bool_)
-        # Until a row comes without a value, every slot is used, and no one need look.
+        # Until a row without a value arrives, every slot is used and needs no check.
         self._looks = False
         self._given: tuple[Values, Mask] = self._values, self._use
         self.once: DistinctFilter | None = None
@@ -174,13 +174,13 @@ class Held:
         raise NotImplementedError
 
     def _values_of(self, moved: Moved) -> Values:
-        """Return the value of each step; they are exchanged with those in slots, so only the first time."""
+        """Return the value of each step. They are exchanged with those in slots, so this works only once."""
         if self._exchanged is None or self._exchanged[0] is not moved:
             self._exchanged = moved, _of_steps(moved, self._given[0], self._values)
         return self._exchanged[1]
 
     def _use_of(self, moved: Moved) -> Mask:
-        """Return of each step whether its value is used."""
+        """Return for each step whether its value is used."""
         use = np.ones(moved.count, dtype=np.bool_)
         if self._looks:
             use = _of_steps(moved, self._given[1], self._use)
@@ -188,7 +188,7 @@ class Held:
 
 
 class Known(Held):
-    """A call that gives one value a row, where it is known."""
+    """A call with one value for each row, if it is known."""
 
     def begin(self, values: Values, use: Mask) -> None:
         super().begin(values, use)

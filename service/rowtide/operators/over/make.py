@@ -1,4 +1,4 @@
-"""What computes each call of a window by kernels, and in which form it has its values."""
+"""The function of each call of a window by kernels, and the form of its values."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def form_of(call: WindowCall) -> KernelForm:
 
 
 def make_call(call: WindowCall, form: KernelForm, frame: Frame) -> WindowKernelCall:
-    """Return what computes a call by kernels.
+    """Return the function of a call by kernels.
 
     Raises:
-      KeyError: there are none (``plan.calls``).
+      KeyError: it has none (``plan.calls``).
     """
     of = call.type if call.argument is None else call.argument.type
     found = MAKERS[call.function](Making(call, of, form, shape_of(frame)))
@@ -99,7 +99,7 @@ def _extreme(making: Making) -> WindowKernelCall:
 
 
 def _pick(making: Making) -> WindowKernelCall:
-    """Return what computes a value at a place of the frame."""
+    """Return the function of a value at a place of the frame."""
     call, of, form, endless = making.call, making.of, making.form, making.frame.endless
     ignore = call.ignore_nulls or call.function == "ANY_VALUE"
     last = call.function == "LAST_VALUE"
@@ -121,4 +121,4 @@ MAKERS: Mapping[str, Callable[[Making], WindowKernelCall]] = {
     **dict.fromkeys(("MEDIAN", "PERCENTILE_CONT", "PERCENTILE_DISC"), _percentile),
     **dict.fromkeys(("FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "NTH_VALUE", "LAG", "LEAD"), _pick),
 }
-"""What makes the calls that ``plan.calls`` says are compiled."""
+"""Makers of the compiled calls (``plan.calls``)."""

@@ -1,4 +1,4 @@
-"""Frames that reach behind their rows, which wait in the order in which they came until they are complete."""
+"""Frames that end after their rows, which wait in order of arrival until their frames are complete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rowtide.rowtime.period import period_value
 
 
 class WaitingFrames(PartitionFrames):
-    """The partitions of one window, and the rows that have no result yet: in each partition its last ones."""
+    """The partitions of one window, and the rows without a result: the last ones of each partition."""
 
     def __init__(self, node: WindowAggregate) -> None:
         super().__init__(node)
@@ -32,21 +32,21 @@ class WaitingFrames(PartitionFrames):
         return self._store.end - self._first
 
     def waiting(self, count: int | None = None) -> Tray:
-        """Return the rows that wait, or the first of them."""
+        """Return the waiting rows, or the first of them."""
         end = self._store.end if count is None else self._first + count
         return self._store.take(np.arange(self._first, end))
 
     def first(self) -> Bound:
-        """Return what may be promised while rows wait: the place just before the first."""
+        """Return the bound while rows wait: the place just before the first."""
         rowtime, origin, counter = self._store.place(self._first)
         return Bound(rowtime, origin, counter - 1)
 
     def rowtimes(self) -> Int64s:
-        """Return the rowtimes of the rows that wait."""
+        """Return the rowtimes of the waiting rows."""
         return self._store.rowtime.view()[self._first - self._store.base :]
 
     def orders(self) -> Int64s:
-        """Return what the rows that wait are ordered by."""
+        """Return the order of the waiting rows."""
         return self._orders_of.view()[self._first - self._store.base :]
 
     def periods(self, field: int) -> Int64s:
@@ -60,7 +60,7 @@ class WaitingFrames(PartitionFrames):
     # ----------------------------------------------------------------- rows
 
     def add(self, tray: Tray) -> bool:
-        """Let rows wait; False: the kernels cannot take them, and nothing has changed."""
+        """Add waiting rows; False: the kernels cannot take them, and nothing has changed."""
         order = np.require(period_value(self._node.order, tray.rowtime), requirements=["C", "W"])
         inputs = self._inputs(tray, order)
         if inputs is None:
@@ -89,10 +89,10 @@ class WaitingFrames(PartitionFrames):
         self._orders_of.append(order)
 
     def release(self, reached: int | None, period: int | None) -> tuple[Tray, list[Column]] | None:
-        """Take out the rows whose frames are complete, with a column a call.
+        """Remove and return the rows with complete frames, with a column for each call.
 
-        ``reached`` is the least that a row to come can be ordered by, None: nothing comes any more.
-        ``period`` is the least one that a partition of periods may still be of.
+        ``reached`` is the least order of a later row, None: no row follows. ``period`` is the least
+        period that a partition may still have.
         """
         count = self._complete(reached, period)
         if not count:

@@ -1,4 +1,4 @@
-"""Project: compute new fields for each row, and see that those declared NOT NULL are not NULL."""
+"""Project: compute new fields for each row, and check those declared NOT NULL."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rowtide.rowtime.bound import Bound
 
 
 class ProjectOperator(RowWise):
-    """Passes rows and bounds on; a row for which an expression fails is rejected, by the first that does.
+    """Passes rows and bounds on. A row is rejected by the first expression that fails.
 
-    So is a row with NULL in a field that is declared NOT NULL; a DELETE needs its key only and is not
-    looked at. A row for which a key of ProjectKeys fails has its fault, and goes on with NULL there.
+    So is a row with NULL in a field that is declared NOT NULL. A DELETE needs only its key and is not
+    checked. A row for which a key of ProjectKeys fails has a fault, and continues with NULL there.
     """
 
     def __init__(self, node: Project, _place: OperatorSite) -> None:

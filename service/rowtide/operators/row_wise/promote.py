@@ -80,10 +80,10 @@ class PromoteOperator(RowWise):
                 return NO_BOUND
 
     def _mapped(self, bound: Bound) -> Bound:
-        """Return the bound that the monotonic expression makes of one.
+        """Return the bound after the monotonic expression.
 
-        A mark holds on only where later rowtimes become later ones: rows that have been rounded down
-        to one rowtime are not in the order of their origins.
+        A mark stays valid only if later rowtimes remain later: rows that are rounded down to one
+        rowtime are not in the order of their origins.
         """
         mapped = self._promoted(bound.rowtime)
         if mapped is None:
@@ -100,7 +100,7 @@ class PromoteOperator(RowWise):
         return any(self._promoted(end) is not None for end in ends)
 
     def _promoted(self, rowtime: int) -> int | None:
-        """Return the rowtime that rows of ``rowtime`` get; None where they are rejected."""
+        """Return the new rowtime of rows of ``rowtime``; None if they are rejected."""
         try:
             found = self._of_bound((), rowtime)
         except RejectedRowError:

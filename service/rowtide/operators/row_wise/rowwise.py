@@ -1,4 +1,4 @@
-"""What the row-wise operators share: they remember nothing but their account."""
+"""The base of row-wise operators, whose only state is their account."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RowWise:
         self._relation = relation
 
     def held(self) -> int:
-        """Nothing waits here."""
+        """Return 0: no row waits."""
         return 0
 
     def snapshot(self) -> State:
@@ -31,7 +31,7 @@ class RowWise:
         return {"account": pa.concat_tables([state["account"] for state in states])}
 
     def _count(self, came: int, left: int, rejected: int) -> None:
-        """Account for a tray: what neither left nor was rejected was filtered."""
+        """Account for a tray: rows that neither left nor were rejected were filtered."""
         self.account.rows_in += came
         self.account.rejected += rejected
         self.account.filtered += came - left - rejected

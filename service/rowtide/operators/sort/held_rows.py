@@ -1,9 +1,9 @@
 """Rows that wait for their time, and leave in order of it.
 
-Rows that come in order of time wait in a queue where they are, also when they lie between others in their
-tray. Only the others, those that are earlier than a row before them, are sorted: into runs, each more than
-twice as long as the next, so that small trays do not sort what large ones have already sorted. When rows
-leave, every column is gathered that something reads, once.
+Rows that arrive in order of time wait in a queue in place, even between other rows of their tray. Only
+rows that are earlier than a row before them are sorted: into runs, each more than twice as long as the
+next, so that small trays do not sort again what large ones have sorted. When rows leave, every column that
+something reads is gathered once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rowtide.rowtime.bound import EARLIEST
 NO_ROWS: Int64s = np.empty(0, dtype=np.int64)
 
 RECENT = 2
-"""So many large trays are not taken apart: rows that are out of order stay where they are for a while."""
+"""Maximum number of large trays that are kept whole: their rows out of order stay in place for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class _Piece:
 
 
 class HeldRows:
-    """Rows of one type; rows of one time leave in the order in which they came.
+    """Rows of one type. Rows of one time leave in order of arrival.
 
     A row that is not in the queue came after a later one that is, or was: so it came after every row of the
     queue that has its time.
@@ -72,14 +72,14 @@ class HeldRows:
         return self._waiting
 
     def first(self) -> int | None:
-        """Return the least rowtime of the rows that wait."""
+        """Return the least rowtime of the waiting rows."""
         found = [int(piece.times[0]) for piece in (*self._runs, *self._recent)]
         if self._queue:
             found.append(int(self._queue[0].times[0]))
         return min(found, default=None)
 
     def add(self, tray: Tray) -> None:
-        """Add rows, in the order in which they came."""
+        """Add rows, in order of arrival."""
         from rowtide.operators.kernels.gathering import part
 
         count = len(tray)
@@ -104,7 +104,7 @@ class HeldRows:
             self._sort_in(_Piece.whole(self._recent.pop(0).taken()))
 
     def release(self, limit: int) -> Tray | None:
-        """Take out the rows with rowtime <= limit, in order."""
+        """Remove and return the rows with rowtime <= limit, in order."""
         first = self.first()
         if first is None or first > limit:
             return None
@@ -116,7 +116,7 @@ class HeldRows:
         return out
 
     def contents(self) -> Tray:
-        """Return all rows that wait, in order; they stay."""
+        """Return all waiting rows, in order; they stay."""
         if not self._waiting:
             return Tray.empty(self._row_type)
         return _together(list(self._queue), [*self._runs, *self._recent])
@@ -202,7 +202,7 @@ def _together(queue: Sequence[_Piece], runs: Sequence[_Piece], *, leaving: bool 
 def _laid_out(pieces: Sequence[_Piece], in_queue: int) -> tuple[list[Stretch], list[int]]:
     """Return what the pieces, the first ``in_queue`` of them of the queue, need of their trays, end to end.
 
-    Beside it stands for each piece how far its rows move then.
+    The result includes the offset of each piece's rows.
     """
     ranges: dict[int, tuple[Tray, int, int]] = {}
     for at, piece in enumerate(pieces):

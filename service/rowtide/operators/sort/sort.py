@@ -27,20 +27,19 @@ from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, UNMARKED, Bound
 
 TAKEN = 1
-"""The port of bounds that a partition takes while it is idle; rows and all other bounds come at port 0."""
+"""The port of bounds that an idle partition takes. Rows and all other bounds come at port 0."""
 
 
 class SortOperator:
     """The t-sort of one partition, or of a merged stream.
 
-    On a merged stream rows of equal rowtime keep the order in which they
-    arrived, which their old tie-break does not tell: there the operator signs
-    the rows again.
+    On a merged stream rows of equal rowtime keep their order of arrival,
+    which their old tie-break does not have: there the operator signs the rows
+    again.
 
-    Rows that were resubmitted are never late: what is behind the bound takes the
-    least rowtime that is accepted. So do rows that are behind nothing but the bound
-    that their partition has taken while it was idle, if they go to keyed tables only:
-    they are revived (docs/sql/streams.md).
+    Resubmitted rows are never late: rows below the bound take the least accepted
+    rowtime. So do rows below only the bound that their partition took while it was
+    idle, if they go only to keyed tables: they are revived (docs/sql/streams.md).
     """
 
     def __init__(self, node: Sort, place: OperatorSite) -> None:
@@ -53,7 +52,7 @@ class SortOperator:
         self._taken = EARLIEST
         self._revives = place.feeds_tables
         self.revived = 0
-        """Rows that have taken effect at the bound of a partition that was idle."""
+        """Number of rows that took effect at the bound of an idle partition."""
         self._last = (UNMARKED, UNMARKED)
         self._rows = HeldRows(node.row_type)
 
@@ -71,7 +70,7 @@ class SortOperator:
                 self._rows.add(kept)
             released = self._rows.release(limit)
         else:
-            # What is not late is in order then, and nothing waits.
+            # Rows that are not late are then in order, and no row waits.
             released = kept if kept is not None and len(kept) else None
         if released is not None:
             self.account.done += len(released)
@@ -107,7 +106,7 @@ class SortOperator:
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
         self._highest, self._explicit = clock["highest"], clock["explicit"]
-        # Snapshots of older versions know no bounds that were taken.
+        # Snapshots of older versions have no taken bounds.
         self._taken, self.revived = clock.get("taken", EARLIEST), clock.get("revived", 0)
         self._last = (clock["origin"], clock["counter"])
         self._rows = HeldRows(self._node.row_type)
@@ -120,11 +119,11 @@ class SortOperator:
         return state
 
     def _floor(self) -> int:
-        """Return the least rowtime that the rows seen so far leave acceptable."""
+        """Return the least rowtime that is accepted after the rows so far."""
         return max(self._highest, EARLIEST + self._within) - self._within
 
     def _judge(self, tray: Tray, faults: list[Fault]) -> Tray:
-        """Return the rows that are not late, and move the clock; late ones become faults."""
+        """Return the rows that are not late, and advance the clock. Late ones become faults."""
         from rowtide.operators.sort.kernels.sorting import judge
 
         self.account.rows_in += len(tray)
@@ -132,7 +131,7 @@ class SortOperator:
         promised = max(self._explicit, self._taken)
         highest = judge(rowtime, self._highest, EARLIEST, self._within, promised)
         kept = tray if highest > EARLIEST else self._without_late(tray, faults)
-        # A late row lies below the highest time, so it never is the maximum.
+        # A late row is below the highest time, so it is never the maximum.
         self._highest = max(self._highest, highest)
         return self._signed(kept)
 

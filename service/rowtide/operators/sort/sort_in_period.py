@@ -106,7 +106,7 @@ class SortInPeriodOperator:
         return np.lexsort((*by, ends))
 
     def _wanted(self, order: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Leave out the places of rows that LIMIT and OFFSET do not let through; each period by itself."""
+        """Leave out rows by LIMIT and OFFSET, for each period."""
         offset, limit = self._node.offset, self._node.limit
         if limit is None and not offset:
             return order
@@ -122,7 +122,7 @@ class SortInPeriodOperator:
 
 
 def _comparable(column: Column, *, descending: bool) -> list[NDArray[Any]]:
-    """Return numbers that are in order as the values are, then which are NULL: that is the greatest."""
+    """Return numbers in the order of the values, and the mask of NULLs, which are greatest."""
     if column.type.is_float:
         numbers = column.values.astype(np.float64)
     elif column.type.is_variable_width:

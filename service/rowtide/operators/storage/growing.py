@@ -1,4 +1,4 @@
-"""Arrays that grow with what is held, and where in memory they begin."""
+"""Growing arrays, and their alignment in memory."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FIRST_ROOM = 1 << 8
 
 
 def roomy(length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return an array of ``length`` values that mean nothing, and room for at least as many more.
+    """Return an array of ``length`` undefined values, with room for at least as many more.
 
-    Room that nothing was written to is no memory yet: a large array is given so much that it is hardly ever
+    Room that was never written uses no memory yet, so a large array has so much that it is hardly ever
     copied to a larger one.
     """
     if length * dtype.itemsize < LARGE:
@@ -49,16 +49,16 @@ class Growing:
         self.array[start : self.length] = values
 
     def extend(self, count: int) -> None:
-        """Add ``count`` places at the end, filled."""
+        """Add ``count`` filled elements at the end."""
         start = self.length
         self._make_room(count)
         self.array[start : self.length] = self._fill
 
     def drop(self, count: int) -> None:
-        """Take away the first ``count`` values."""
+        """Remove the first ``count`` values."""
         rest = self.length - count
         kept = self.array[count : self.length]
-        # Copied, not moved to the front: a reader of the array may still be there.
+        # Copied, not moved to the front, because a reader may still use the array.
         self.array = np.empty(max(FIRST_ROOM, 2 * rest), self.array.dtype)
         self.array[:rest] = kept
         self.length = rest

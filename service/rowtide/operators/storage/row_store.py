@@ -1,8 +1,8 @@
-"""Rows in columns, found by their numbers: rows are added at the end and let go at the front.
+"""Rows in columns, found by their numbers: rows are added at the end and dropped at the front.
 
-Numbers are given from 0 on and never again. Adding costs the size of what is added, whatever is
-held; looking up costs the size of what is looked up. What is in memory is never changed or moved
-there, only left: a field that is looked up later is what it is now.
+Numbers start at 0 and are never reused. The cost of adding and of looking up depends only on the
+added or looked-up rows. Stored values are never changed or moved in place, so a later look-up
+of a field returns the same values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType, Type
 
 CLEAN_OVER = 1 << 12
-"""Rows at the front that are let go are moved out once there are more of them than this, and than others."""
+"""Dropped rows at the front are removed once they are more than this, and more than the others."""
 
 Numbers = NDArray[np.int64]
 ColumnReader = Callable[[Numbers], Column]
@@ -108,7 +108,7 @@ class RowStore:
         return fresh
 
     def forget(self, before: int) -> int:
-        """Let the rows before a number go; give how many places at the front are gone from memory."""
+        """Drop the rows before a number; return the number of elements removed at the front."""
         gone = before - self.base
         if gone <= max(CLEAN_OVER, self.end - before):
             return 0

@@ -1,6 +1,6 @@
-"""The texts of kept rows: one after the other, or each once and a code for each row where many are alike.
+"""The texts of stored rows: one after the other, or each once with a code for each row if many are equal.
 
-As in a row store, what is in memory is never changed or moved there, only left.
+As in a row store, stored values are never changed or moved in place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows that wait in the order in which they came, and leave from the front."""
+"""Rows that wait in order of arrival, and leave from the front."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SMALL_ROWS = 4096
 
 
 class TrayQueue:
-    """Trays of one row type, one after the other; what leaves shares memory with what came."""
+    """Trays of one row type, one after the other. Rows that leave share memory with the added trays."""
 
     def __init__(self, row_type: RowType) -> None:
         self._row_type = row_type
@@ -37,7 +37,7 @@ class TrayQueue:
         return Tray.concat(taken) if taken else None
 
     def take_parts(self, leaving: Callable[[Tray], int]) -> list[Tray]:
-        """Do what ``take`` does, and give the rows as they lay here."""
+        """Do the same as ``take``, and return also the stored rows."""
         taken = []
         while self._trays:
             tray = self._trays[0]
@@ -69,7 +69,7 @@ class TrayQueue:
         return self._trays[0] if self._trays else None
 
     def contents(self) -> Tray:
-        """Return all rows that wait; they stay."""
+        """Return all waiting rows; they stay."""
         return Tray.concat(list(self._trays) or [Tray.empty(self._row_type)])
 
     def __len__(self) -> int:

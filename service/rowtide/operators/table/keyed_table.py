@@ -21,13 +21,13 @@ from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 
 CLEAN_OVER = 1 << 14
-"""Rows that left the table are forgotten once there are more of them than this, and than rows in it."""
+"""Deleted rows are dropped once they are more than this, and more than the rows in the table."""
 
 
 class KeyedTableOperator(AtOnce):
     """Rows by primary key: each key has a number, and that the number of its row in the store.
 
-    What comes out has the place in consistent time of the rowop that caused it.
+    A change has the place in consistent time of the rowop that caused it.
     """
 
     def __init__(self, node: KeyedTable, _place: OperatorSite) -> None:
@@ -45,7 +45,7 @@ class KeyedTableOperator(AtOnce):
         return self._apply(tray)
 
     def contents(self) -> Tray:
-        """Return the rows that the table has now, in the order in which they came in."""
+        """Return the current rows of the table, in order of arrival."""
         return self._store.take(self._live())
 
     def snapshot(self) -> State:
@@ -59,7 +59,7 @@ class KeyedTableOperator(AtOnce):
             self._apply(rows)
 
     def _apply(self, tray: Tray) -> Tray | None:
-        """Apply rowops and give the changelog."""
+        """Apply rowops and return the changelog."""
         from rowtide.operators.table.kernels.upserting import upsert
 
         groups = self._number([tray.columns[index] for index in self._node.key], len(tray))
@@ -109,7 +109,7 @@ class KeyedTableOperator(AtOnce):
         return np.flatnonzero(alive)
 
     def _clean(self) -> None:
-        """Forget the rows that left the table where they are more than those in it; keys likewise."""
+        """Drop deleted rows and keys if they are more than those in the table."""
         if self._store.end - self._rows <= max(CLEAN_OVER, self._rows):
             return
         live = self._live()

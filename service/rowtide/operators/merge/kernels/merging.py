@@ -45,10 +45,10 @@ def _sooner(rowtime: Int64s, rank: Int64s, counter: Int64s, row: int, other: int
 
 @njit(cache=True, nogil=True)
 def merge_order(rowtime: Int64s, rank: Int64s, counter: Int64s, starts: Int64s, order: Int64s) -> None:
-    """Write the indices of all rows in merged order into ``order``.
+    """Write the indexes of all rows in merged order into ``order``.
 
     Source s has the rows from ``starts[s]`` to ``starts[s + 1]``, in order. Equal places keep the
-    order of the sources. A run of one source is copied without looking at the other sources again.
+    order of the sources. A run of one source is copied without comparing the other sources again.
     """
     sources = len(starts) - 1
     heads = starts[:-1].copy()

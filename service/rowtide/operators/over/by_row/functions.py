@@ -1,12 +1,12 @@
-"""What a frame remembers for each of its calls: values enter at its end and leave at its start.
+"""The state of a frame for each of its calls: values enter at its end and leave at its start.
 
-A value that has left leaves no trace: integers, decimals and floats are all
-summed exactly (a double is a whole number of 2**-1074), so a sum depends on
-what is in the frame alone, never on what was, on cuts or on restarts, and a
-float result is the double nearest to the exact one. NULL enters as None.
+A value that has left has no effect: integers, decimals and floats are summed
+exactly (a double is a multiple of 2**-1074), so a sum depends only on the
+content of the frame, not on earlier content, cuts or restarts, and a float
+result is the double nearest to the exact one. NULL enters as None.
 
-Frames without a start never lose a value: ``save`` and ``load`` carry what
-their functions keep; others are filled again from the rows of the frame.
+Frames without a start never lose a value: ``save`` and ``load`` carry the
+state of their functions; others are filled again from the rows of the frame.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from rowtide.rows.column import scaled, unscaled
 from rowtide.rows.types import MAX_DECIMAL_PRECISION, Kind, Type
 
 NOTHING = object()
-"""The result of a shift where there is no row to shift to."""
+"""The result of a shift to a row that does not exist."""
 FLOAT_BITS = 1074
-"""Every double is a whole number of 2**-1074."""
+"""Every double is a multiple of 2**-1074."""
 MAX_BIGINT = 2**63
 MAX_DECIMAL = 10**MAX_DECIMAL_PRECISION
 
@@ -35,23 +35,23 @@ class WindowFunction(Protocol):
     """The state of one call over one frame."""
 
     def add(self, value: Any) -> None:
-        """Take the value of a row that enters behind all others."""
+        """Add the value of a row that enters after all others."""
 
     def drop(self, value: Any) -> None:
-        """Let the value of the first row go."""
+        """Remove the value of the first row."""
 
     def result(self) -> object:
-        """Return the result over what is inside, in row form.
+        """Return the result over the current values, in row form.
 
         Raises:
           RejectedRowError: it does not fit its type.
         """
 
     def save(self) -> list[Any]:
-        """Return what a frame without a start keeps, as JSON values."""
+        """Return the state of a frame without a start, as JSON values."""
 
     def load(self, saved: list[Any]) -> None:
-        """Take over what ``save`` gave."""
+        """Restore the result of ``save``."""
 
 
 def is_nan(value: object) -> bool:
@@ -115,7 +115,7 @@ class SumFunction:
     def __init__(self, of: Type, result: Type, *, average: bool) -> None:
         self._whole = to_whole(of)
         self._average = average
-        # Asked of the types once: results are made row by row.
+        # Computed once from the types, because results are made row by row.
         self._is_float = of.is_float
         self._is_bigint = result.kind is Kind.BIGINT
         self._scale = result.scale
@@ -124,7 +124,7 @@ class SumFunction:
         self._total = 0
 
     def surely_fits(self) -> bool:
-        """Return whether there is a result, if that is known without computing it."""
+        """Return whether a result exists, if that is known without computing it."""
         if self._is_float:
             return False
         limit = MAX_BIGINT if self._is_bigint else MAX_DECIMAL
@@ -212,7 +212,7 @@ class VarianceFunction:
 
 
 class ExtremeFunction:
-    """MIN and MAX of a frame that moves: only values that may still become the best are kept.
+    """MIN and MAX of a moving frame: only values that may still become the best are kept.
 
     Of equal ones (zeros have signs) the first is the result, as without a frame.
     """
@@ -248,7 +248,7 @@ class ExtremeFunction:
 
 
 class _Endless:
-    """A function of which frames that move are filled again, and others keep ``_held``."""
+    """A function whose moving frames are filled again, while others keep ``_held``."""
 
     def __init__(self, of: Type) -> None:
         self._of = of
@@ -413,7 +413,7 @@ def to_json(value: object) -> object:
 
 
 def from_json(of: Type, value: Any) -> object:
-    """Return the value of type ``of`` that ``to_json`` made a JSON value of."""
+    """Return the value of type ``of`` from a JSON value of ``to_json``."""
     if value is None:
         return None
     if of.kind is Kind.DECIMAL:

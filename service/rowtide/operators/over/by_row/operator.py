@@ -1,15 +1,15 @@
-"""Windowed aggregation: one row out for one row in, with results over a frame.
+"""Windowed aggregation: one output row for each input row, with results over a frame.
 
 See docs/sql/semantics.md#offset-and-hopping-frames, #frames-of-window-functions.
 
-Each partition holds the rows of its frame and those that are not in it yet;
-both edges only ever move forward, so each row enters and leaves once. Where
-the frame may reach behind the current row, rows wait in order of arrival until
-the bound, or the rows of their partition, have completed the frame of the first.
+Each partition holds the rows of its frame and those that are not in it yet. Both
+edges only move forward, so each row enters and leaves once. If the frame may end
+after the current row, rows wait in order of arrival until the bound, or the rows
+of their partition, have completed the frame of the first.
 
-A frame in time forgets rows as the bound passes them, a frame of n rows keeps
-n rows a partition, one without a start keeps running results only. A partition
-that is one of a period of ROWTIME is forgotten when the bound has left the period.
+A frame in time drops rows as the bound passes them, a frame of n rows keeps n rows
+for each partition, one without a start keeps only running results. A partition of
+a period of ROWTIME is dropped when the bound has left the period.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _RANKS = ("RANK", "DENSE_RANK")
 _SHIFTS = ("LAG", "LEAD")
 
 Values = tuple[Any, ...]
-"""One value a call."""
+"""One value for each call."""
 FrameEntry = tuple[int, Values]
-"""What the window is ordered by (ms), and the values of a row."""
+"""The order of the window (ms), and the values of a row."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,7 +76,7 @@ class _Group:
         self.high += 1
 
     def leave(self) -> None:
-        """Let the first row of the frame go."""
+        """Remove the first row of the frame."""
         entry = self.inside.popleft()
         for function, value in zip(self.functions, entry[1], strict=True):
             function.drop(value)
@@ -85,7 +85,7 @@ class _Group:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A row whose frame is not complete: its place in time, its partition and its number there."""
+    """A row with an incomplete frame: its place in time, its partition and its number there."""
 
     timed: TimedRow
     order: int
@@ -105,7 +105,7 @@ class OverOperator:
         self._to_current = node.frame.end == CURRENT_ROW
         self._ends_by_row = node.frame.end.unit is EdgeUnit.ROWS
         self._expires = node.frame.start.unit is EdgeUnit.RANGE
-        # What begins at the current row or after it needs nothing more once no row waits.
+        # A frame that begins at the current row or after it needs no rows once no row waits.
         self._starts_behind = node.frame.start.unit is EdgeUnit.ROWS and node.frame.start.offset >= 0
         self._key = key_getter(node.partition)
         can_fail = [AGGREGATES[call.function].can_fail for call in node.calls]
@@ -130,7 +130,7 @@ class OverOperator:
         out: Tray | None = None
         if tray is not None and len(tray):
             self.account.rows_in += len(tray)
-            # A row is a bound too: nothing earlier follows.
+            # A row is also a bound: no earlier row follows.
             last = Bound(int(tray.rowtime[-1]), int(tray.origin[-1]), int(tray.counter[-1]) - 1)
             self._bound = self._bound.raised(last)
             if self._frame.waits:
@@ -147,11 +147,11 @@ class OverOperator:
         return StepOutput(out, self._bound_out(), faults)
 
     def held(self) -> int:
-        """Count the rows that wait for what follows them."""
+        """Count the rows that wait for later rows."""
         return len(self._pending)
 
     def _bound_out(self) -> Bound:
-        """Return what stands just before the first row that waits, or the bound of the input."""
+        """Return the bound just before the first waiting row, or the bound of the input."""
         if not self._pending:
             return self._bound
         first = self._pending[0].timed
@@ -165,9 +165,9 @@ class OverOperator:
         return [Want(0, bound), *({self._wanted(*each) for each in waiting})]
 
     def _waiting(self, bound: int | None) -> Sequence[tuple[int, int | None]]:
-        """Return what the rows that wait before a bound are ordered by, and the period of their partition.
+        """Return the order of the rows that wait before a bound, and the period of their partition.
 
-        None: of the first row that waits.
+        None: of the first waiting row.
         """
         snap = self._node.snap
         first = [self._pending[0]] if bound is None and self._pending else self._pending
@@ -178,7 +178,7 @@ class OverOperator:
         ]
 
     def _wanted(self, order: int, period: int | None) -> Want:
-        """Return what completes the frame of a row."""
+        """Return the need that completes the frame of a row."""
         snap, end = self._node.snap, self._frame.end
         over = None if snap is None or period is None else _passing(snap[1], period)
         if self._ends_by_row:
@@ -189,7 +189,7 @@ class OverOperator:
     # ----------------------------------------------------------------- rows
 
     def _at_once(self, tray: Tray, faults: list[Fault]) -> Tray | None:
-        """Return the rows of a tray, where no frame reaches behind its row."""
+        """Return the rows of a tray, if no frame ends after its row."""
         results: list[list[object]] = []
         refused: list[int] = []
         keys, entries = self._entries(tray)
@@ -224,7 +224,7 @@ class OverOperator:
         return tray.with_columns(self._node.row_type, (*tray.columns, *columns))
 
     def _next(self, group: _Group, entry: FrameEntry) -> list[object]:
-        """Return the results for a row that has just come, and keep it for later ones unless it is refused."""
+        """Return the results for a new row, and keep it for later ones unless it is refused."""
         number = group.high + len(group.ahead)
         if not self._to_current:
             found = self._results(group, entry[0], number)
@@ -250,7 +250,7 @@ class OverOperator:
         return found
 
     def _results(self, group: _Group, order: int, number: int) -> list[object]:
-        """Move the frame to row ``number`` of its partition and give the results there."""
+        """Move the frame to row ``number`` of its partition and return the results there."""
         end = self._frame.end
         keep = not self._endless
         if self._ends_by_row:
@@ -263,7 +263,7 @@ class OverOperator:
         return [function.result() for function in group.functions]
 
     def _let_go(self, group: _Group, order: int, number: int) -> None:
-        """Let the rows leave that are before the frame of row ``number``."""
+        """Drop the rows before the frame of row ``number``."""
         start = self._frame.start
         if start.unit is EdgeUnit.ROWS:
             while group.inside and group.low < number + start.offset:
@@ -274,7 +274,7 @@ class OverOperator:
                 group.leave()
 
     def _wait(self, tray: Tray, faults: list[Fault]) -> None:
-        """Let the rows of a tray wait for what follows them."""
+        """Add the rows of a tray to the waiting rows."""
         keys, entries = self._entries(tray)
         for key, entry, timed in zip(keys, entries, tray.rows(), strict=True):
             try:
@@ -294,7 +294,7 @@ class OverOperator:
                 self._arrived.append((entry[0], group))
 
     def _release(self, faults: list[Fault]) -> Tray | None:
-        """Take out the rows whose frames are complete, in order of arrival."""
+        """Remove and return the rows with complete frames, in order of arrival."""
         out: list[TimedRow] = []
         over = self._bound.rowtime > MAX_TIMESTAMP_MS
         reached = self._of_bound(self._node.order)
@@ -330,7 +330,7 @@ class OverOperator:
         return snap is not None and group.key[snap[0]] < self._of_bound(snap[1])  # type: ignore[operator]
 
     def _forget(self) -> None:
-        """Let the rows go that are in no frame of a row to come, and the partitions that have no others."""
+        """Drop the rows that are in no frame of a later row, and partitions without other rows."""
         snap = self._node.snap
         if snap is not None and self._of_bound(snap[1]) > self._snapped:
             self._snapped = self._of_bound(snap[1])
@@ -351,7 +351,7 @@ class OverOperator:
             self._drop_if_empty(group)
 
     def _drop_if_empty(self, group: _Group) -> None:
-        """Forget a partition that a new one would be equal to."""
+        """Drop a partition that equals a new one."""
         if self._endless or group.waiting or self._groups.get(group.key) is not group:
             return
         if self._starts_behind or not (group.inside or group.ahead):
@@ -413,7 +413,7 @@ class OverOperator:
     # ------------------------------------------------------------- snapshot
 
     def snapshot(self) -> State:
-        # A row a partition, a row for each row that a partition keeps.
+        # One row for each partition, and one for each row that a partition keeps.
         groups = list(self._groups.values())
         numbers = {id(group): number for number, group in enumerate(groups)}
         entries = [
@@ -539,7 +539,7 @@ class OverOperator:
         merged["pending"] = merged["pending"].sort_by(order)
         for name in ("account", "groups"):
             merged[name] = pa.concat_tables([state[name] for state in states])
-        # All parts saw rows of one stream, so the highest bound holds.
+        # All parts have rows of one stream, so the highest bound is valid.
         bounds = pa.concat_tables([state["bounds"] for state in states])
         merged["bounds"] = bounds.sort_by([(name, "ascending") for name in ("rowtime", RANK, "counter")])[-1:]
         return merged

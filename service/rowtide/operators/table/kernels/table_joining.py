@@ -1,4 +1,4 @@
-"""Joining two tables: what a change of one side changes in the result.
+"""Joins two tables: the changes of the result for a change of one side.
 
 The distinct rows of a side have numbers (``KeyGroups``), and so have keys (groups). ``copies`` is how often
 a row is there; those of one side and group that are there at all are chained, in the order in which they
@@ -14,11 +14,11 @@ from rowtide.operators.kernels.lean import lean
 from rowtide.rows.arrays import Int8s, Int64s, Mask
 
 FIRST, LAST, TOTAL = 0, 1, 2
-"""Where ``ends`` has what."""
+"""Indexes in ``ends``."""
 BEFORE, BEHIND, CAME = 0, 1, 2
-"""Where ``links`` has what; ``CAME`` numbers the rows in the order in which they came."""
+"""Indexes in ``links``. ``CAME`` numbers the rows in order of arrival."""
 DONE, WRITTEN, NEEDED, NEXT = 0, 1, 2, 3
-"""Where ``progress`` has what: changes and output rows done, room that is needed, the next to come."""
+"""Indexes in ``progress``: changes and output rows done, needed room, the next arrival number."""
 
 
 @lean
@@ -63,7 +63,7 @@ def join_changes(
             written += 1
         _count(side, group, row, opcode, copies, links, ends, progress)
         if keeps[other] and matched > 0 and ends[side, group, TOTAL] == (0 if opcode < 0 else 1):
-            # The first match of these rows has come, or the last one is gone.
+            # The first match of these rows has arrived, or the last one was deleted.
             written = _pairs(
                 begin, change, -opcode, side, -1, copies, links, causes, out_opcodes, places, written
             )
@@ -109,7 +109,7 @@ def _count(
     ends: Int64s,
     progress: Int64s,
 ) -> None:
-    """Count a copy of a row that comes or goes."""
+    """Count an added or removed copy of a row."""
     before = copies[side, row]
     copies[side, row] = before + opcode
     if before == 0:

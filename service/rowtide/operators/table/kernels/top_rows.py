@@ -1,4 +1,4 @@
-"""The first rows of a table, by partition: where a row comes in or goes, and what that changes.
+"""The first rows of a table, by partition: adds and removes rows, and writes the changes.
 
 The rows of a partition (group) are a list in order (``kernels.pools``), as numbers. ``orders`` has for each
 row what it is sorted by, ``idents`` which rows are equal.
@@ -13,7 +13,7 @@ from rowtide.operators.kernels.pools import BEGIN, DONE, LENGTH, ROOM, Whole, ma
 from rowtide.rows.arrays import Int8s, Int64s, Mask
 
 WRITTEN = 2
-"""Where ``progress`` has how many output rows are written."""
+"""Index of the number of output rows in ``progress``."""
 
 
 @lean
@@ -115,7 +115,7 @@ def _tell(
     orders: Int64s,
     alike: Mask,
 ) -> int:
-    """Write that a row goes and one comes (-1: none), unless they are equal; give how many are written."""
+    """Write a DELETE and an INSERT (-1: none), unless the rows are equal; return the number written."""
     both = gone >= 0 and comes >= 0
     if both and len(idents) and idents[gone] == idents[comes]:
         return int(written)
@@ -134,7 +134,7 @@ def _tell(
 
 @lean
 def _compared(one: Whole, other: Whole, orders: Int64s) -> int:
-    """Return how two rows stand to each other: below 0 if the first is sorted before the other."""
+    """Compare two rows: below 0 if the first is sorted before the other."""
     for index in range(orders.shape[1]):
         if orders[one, index] != orders[other, index]:
             return -1 if orders[one, index] < orders[other, index] else 1
@@ -143,7 +143,7 @@ def _compared(one: Whole, other: Whole, orders: Int64s) -> int:
 
 @lean
 def _place(row: Whole, begin: Whole, length: Whole, pool: Int64s, orders: Int64s, behind: bool) -> int:
-    """Return the place of a row in a list: ``behind`` those that are sorted alike, or before them."""
+    """Return the place of a row in a list: after equally sorted rows if ``behind``, else before them."""
     low, high = 0, int(length)
     while low < high:
         middle = (low + high) // 2

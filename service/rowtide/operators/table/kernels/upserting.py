@@ -17,7 +17,7 @@ def upsert(
     out_number: Int64s,
     out_opcode: Int8s,
 ) -> int:
-    """Apply rowops to the table and write its changelog; give how many rowops that has.
+    """Apply rowops to the table and write its changelog; return the number of its rowops.
 
     ``current`` has the number of each key's row, -1 for none; the rowops' own rows are numbered from
     ``first``. What is written is the rowop that caused it, the number of the row and the opcode. A
