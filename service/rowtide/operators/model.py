@@ -108,7 +108,7 @@ class ModelOperator:
         return StepOutput(given, self._bound_out(), faults)
 
     def table_inside(self, name: str) -> Tray | None:
-        """The rows of a split model's keys, key by key."""
+        """Return the rows that wait: those of a split model key by key."""
         for port in self._node.gives:
             if port.name.upper() == name and all(port.name in part.model.tables for part in self._made):
                 fields = tuple(Field(field.name.upper(), field.type) for field in port.row_type)

@@ -1,6 +1,6 @@
 """Compile every kernel ahead of time: ``python -m rowtide.operators.warm``.
 
-Kernels are compiled for the argument types that they meet, and cached on disk.
+Kernels are compiled for their actual argument types, and cached on disk.
 Operators only ever give them a few: this runs them all once, on tiny input, so
 that neither a first query nor a read-only image compiles anything.
 """

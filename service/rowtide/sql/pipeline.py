@@ -265,7 +265,7 @@ def _defined(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
 
 
 def _plan_defined(planner: Planner, key: Key, statement: CreateView | CreatePump) -> None:
-    """See that what a statement defines can be planned where it stands."""
+    """Check that what a statement defines can be planned where it stands."""
     if isinstance(statement, CreatePump):
         planner.pump(key)
     else:

@@ -505,7 +505,7 @@ def _judged_by_pump(definition: StreamDefinition | TableDefinition) -> RowType:
 def _check_changelog(
     node: Node, target: StreamDefinition | TableDefinition, shown: str, place: SourceSpan
 ) -> None:
-    """See that a table's changes can be applied to the target: each to the row that it is about.
+    """Check that a table's changes can be applied to the target: each to the row that it is about.
 
     Raises:
       StatementError: the target keeps no rows, or its key does not tell those of the table apart.

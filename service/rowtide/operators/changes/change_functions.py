@@ -229,7 +229,7 @@ class Mode:
             self._counts[value] = self._counts.get(value, 0) + 1
 
     def drop(self, value: Any) -> None:
-        """Values are never removed."""
+        """Do nothing: values are never removed."""
 
     def result(self) -> object:
         return max(self._counts, key=self._counts.__getitem__) if self._counts else None

@@ -184,7 +184,7 @@ class TruthKernel(SumKernel):
         return self._found == self._counted if self._all else self._found > 0, self._counted > 0
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
-        """The numbers of FALSE and TRUE values."""
+        """Return the numbers of FALSE and TRUE values."""
         return [[count - true, true] for count, true in super().save(groups)]
 
     def load(self, saved: Sequence[list[Any]]) -> bool:

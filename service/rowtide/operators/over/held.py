@@ -69,7 +69,7 @@ class DistinctFilter(Protocol):
         """Return the used steps that change the set of values."""
 
     def keep(self, kept: Int64s) -> None:
-        """Forget all partitions but these."""
+        """Drop all partitions except these."""
 
 
 class Following(Protocol):
@@ -91,7 +91,7 @@ class Following(Protocol):
         """Return the results of the tray and the mask of known ones, None: all."""
 
     def keep(self, kept: Int64s) -> None:
-        """Forget all partitions but these."""
+        """Drop all partitions except these."""
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
         """Return the state of a frame without a start, as ``window_functions`` save it."""

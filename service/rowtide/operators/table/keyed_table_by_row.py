@@ -2,8 +2,8 @@
 
 See docs/sql/semantics.md#rows-with-the-same-primary-key.
 
-It says what the compiled form means, and does its work for tables without a primary key and where keys have
-no code of their own (``plan.paths``).
+It is the reference of the compiled form, and runs for tables without a primary key and for keys without a
+code (``plan.paths``).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from rowtide.rows.tray import Tray
 
 
 class KeyedTableByRow(AtOnce):
-    """Rows by primary key, or as a multiset where there is none; plain Python, row by row.
+    """Rows by primary key, or a multiset without one; plain Python, row by row.
 
-    What comes out has the place in consistent time of the rowop that caused it.
+    A change has the place in consistent time of the rowop that caused it.
     """
 
     def __init__(self, node: KeyedTable, _place: OperatorSite) -> None:

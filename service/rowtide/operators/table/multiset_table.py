@@ -17,11 +17,11 @@ from rowtide.plan.nodes import KeyedTable
 from rowtide.rows.tray import Tray
 
 CLEAN_OVER = 1 << 14
-"""Rows that left the table are forgotten once there are more of them than this, and than rows in it."""
+"""Deleted rows are dropped once they are more than this, and more than the rows in the table."""
 
 
 class MultisetTableOperator(AtOnce):
-    """Rows as often as they came: a DELETE takes away the oldest equal one, and nothing if there is none."""
+    """A multiset of rows: a DELETE removes the oldest equal row, if any."""
 
     def __init__(self, node: KeyedTable, _place: OperatorSite) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class MultisetTableOperator(AtOnce):
         return out
 
     def contents(self) -> Tray:
-        """Return the rows that the table has now: equal ones together, where the first of them came."""
+        """Return the current rows of the table: equal ones together, at the place of the first."""
         numbers = np.flatnonzero(self._is_there.view())
         came = self._came.array[self._groups.view()[numbers]]
         return self._store.take(numbers[np.argsort(came, kind="stable")])
@@ -60,7 +60,7 @@ class MultisetTableOperator(AtOnce):
         self._rows = 0
 
     def _apply(self, tray: Tray) -> NDArray[np.bool_]:
-        """Apply rowops, and tell which of them change the table."""
+        """Apply rowops, and return which of them change the table."""
         from rowtide.operators.table.kernels.upserting import count_copies
 
         first = self._store.end
@@ -86,7 +86,7 @@ class MultisetTableOperator(AtOnce):
         return changes
 
     def _clean(self) -> None:
-        """Begin again with the rows of the table where more have left it: memory follows its size."""
+        """Copy the rows of the table if most rows are deleted, so that memory follows its size."""
         if self._store.end - self._rows > max(CLEAN_OVER, self._rows):
             rows = self.contents()
             self._begin()

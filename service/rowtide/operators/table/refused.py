@@ -1,4 +1,4 @@
-"""Rows that an operator could not take, remembered until they leave the table that they come from."""
+"""Rows that an operator has refused, stored until they leave the table that they come from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from rowtide.rows.rowop import Row
 
 WaitingChange = tuple[Row, int]
-"""A row and an opcode: it came, or went, and did not fit."""
+"""A row and an opcode of a change that did not fit."""
 
 
 class RefusedRows:
@@ -19,11 +19,11 @@ class RefusedRows:
             self.add(row)
 
     def add(self, row: Row) -> None:
-        """Remember a copy of a row that was refused."""
+        """Add a copy of a refused row."""
         self._copies[row] = self._copies.get(row, 0) + 1
 
     def take(self, row: Row) -> bool:
-        """Forget a copy of a row that leaves; False if none was refused."""
+        """Remove a copy of a row that leaves; False if none was refused."""
         copies = self._copies.get(row)
         if copies is None:
             return False
@@ -41,7 +41,7 @@ class RefusedRows:
 
 
 class WaitingChanges:
-    """Changes of groups that did not fit, by key, in their order, until they do or are taken back."""
+    """Changes of groups that did not fit, by key, in their order, until they fit or are undone."""
 
     def __init__(self) -> None:
         self._by_key: dict[Row, list[WaitingChange]] = {}
@@ -54,11 +54,11 @@ class WaitingChanges:
             yield from waiting
 
     def add(self, key: Row, change: WaitingChange) -> None:
-        """Let a change wait."""
+        """Add a waiting change."""
         self._by_key.setdefault(key, []).append(change)
 
     def cancel(self, key: Row, row: Row, opcode: int) -> bool:
-        """Forget a change that one of the same row takes back; False if none waits."""
+        """Remove a change that an opposite one of the same row undoes; False if none waits."""
         waiting = self._by_key.get(key)
         if waiting is None:
             return False
@@ -71,7 +71,7 @@ class WaitingChanges:
         return True
 
     def apply(self, key: Row, applied: Callable[[WaitingChange], bool]) -> Sequence[WaitingChange]:
-        """Let in what ``applied`` can apply, again while anything fits; return what still waits."""
+        """Apply waiting changes with ``applied``, as long as any fits; return those that still wait."""
         waiting = self._by_key[key]
         while True:
             rest = [change for change in waiting if not applied(change)]
@@ -84,5 +84,5 @@ class WaitingChanges:
             waiting = rest
 
     def forget(self, key: Row) -> None:
-        """Let nothing of a group wait any more."""
+        """Drop the waiting changes of a group."""
         self._by_key.pop(key, None)

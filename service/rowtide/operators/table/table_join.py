@@ -17,11 +17,11 @@ from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 
 CLEAN_OVER = 1 << 14
-"""Rows that left are forgotten once there are more of them than this, and than rows that are there."""
+"""Deleted rows are dropped once they are more than this, and more than the existing rows."""
 
 
 class TableJoinOperator(AtOnce):
-    """Nothing waits: the merge below has put the changes of both sides in order."""
+    """The compiled join. No row waits, because the merge below orders the changes of both sides."""
 
     def __init__(self, node: TableJoin, _place: OperatorSite) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class TableJoinOperator(AtOnce):
 
 
 class _Image:
-    """The rows of both sides; all that the kernel works on."""
+    """The rows of both sides: the data of the kernel."""
 
     def __init__(self, node: TableJoin) -> None:
         self._node = node
@@ -68,7 +68,7 @@ class _Image:
         self._looked_at = 0
 
     def run(self, tray: Tray) -> Tray:
-        """Apply changes, and give what they change in the result."""
+        """Apply changes, and return the changes of the result."""
         from rowtide.operators.table.kernels.table_joining import DONE, NEEDED, NEXT, WRITTEN, join_changes
 
         sides = np.where(tray.columns[0].values == LEFT, LEFT, RIGHT).astype(np.int8)
@@ -103,7 +103,7 @@ class _Image:
         return self._result(tray, room, int(progress[WRITTEN]))
 
     def rows(self) -> Tray:
-        """Return the rows that are there, tagged, each of its copies, in the order in which they came."""
+        """Return every copy of the existing rows, tagged, in order of arrival."""
         from rowtide.operators.table.kernels.table_joining import CAME
 
         sides, came = [], []
@@ -128,10 +128,10 @@ class _Image:
         return Tray.from_columns(self._type, columns, zeros, 0, zeros)
 
     def cleaned(self) -> _Image:
-        """Return an image without the rows that left, where there are too many of them."""
+        """Return an image without the deleted rows, if there are too many of them."""
         known = sum(each.end for each in self._stores)
         if known < self._looked_at + CLEAN_OVER:
-            # Counting what is there looks at all rows.
+            # Counting the existing rows reads all rows.
             return self
         self._looked_at = known
         there = int(np.count_nonzero(self._copies))

@@ -1,6 +1,6 @@
 """Two tables joined: the changes of the result, row by row, in plain Python.
 
-It says what the compiled form means, and does its work where there is a condition or wide decimals
+It is the reference of the compiled form, and runs for a further condition or wide decimals
 (``plan.paths``).
 """
 
@@ -23,7 +23,7 @@ from rowtide.rows.tray import Tray
 
 
 class _Group:
-    """The rows of both sides that have one key, each with how often it is there, and how many match it."""
+    """The rows of both sides with one key, each with the number of its copies and of its matches."""
 
     __slots__ = ("matches", "rows")
 
@@ -77,7 +77,7 @@ class TableJoinByRow(AtOnce):
         return tagged[1 : 1 + self._node.keys], side, row
 
     def _change(self, timed: TimedRow, out: list[TimedRow], faults: list[Fault]) -> None:
-        """Apply one change and tell what it changes in the result."""
+        """Apply one change and emit the changes of the result."""
         if timed.opcode == Opcode.NOP:
             return
         leaves = timed.opcode == Opcode.DELETE
@@ -127,7 +127,7 @@ class TableJoinByRow(AtOnce):
         matched: Sequence[tuple[Row, int]],
         out: list[TimedRow],
     ) -> None:
-        """Report of rows of the other side that have just found their first match, or lost their last one."""
+        """Emit the rows of the other side that have just found their first match, or lost their last one."""
         leaves = timed.opcode == Opcode.DELETE
         for other, copies in matched:
             if group.matches[1 - side][other] == (0 if leaves else 1):
@@ -143,7 +143,7 @@ class TableJoinByRow(AtOnce):
         """Return the rows of the other side that match, in the order in which they came, and their numbers.
 
         Raises:
-          RejectedRowError: the condition has no value for one of them.
+          RejectedRowError: the condition fails for one of them.
         """
         group = self._groups.get(key)
         if group is None or None in key:
@@ -156,7 +156,7 @@ class TableJoinByRow(AtOnce):
         return [each for each in others if condition(self._joined(side, row, each[0]), 0) is True]
 
     def _apply(self, group: _Group, side: int, row: Row, by: int, matched: Sequence[tuple[Row, int]]) -> None:
-        """Count a copy of a row that comes (1) or goes (-1), and the matches on both sides."""
+        """Count an added (1) or removed (-1) copy of a row, and the matches on both sides."""
         rows, matches = group.rows[side], group.matches[side]
         rows[row] = rows.get(row, 0) + by
         matches[row] = sum(copies for _, copies in matched)

@@ -1,6 +1,6 @@
 """The first rows of a table, and how they change (ORDER BY .. LIMIT over changes), compiled.
 
-Of a stream, whose rows stay, no others are kept than the first ones.
+Rows of a stream are never deleted, so only the first ones are kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rowtide.rows.tray import Tray
 from rowtide.rows.types import BIGINT
 
 CLEAN_OVER = 1 << 14
-"""Rows that left are forgotten once there are more of them than this, and than rows that are there."""
+"""Deleted rows are dropped once they are more than this, and more than the existing rows."""
 
 
 class TopChangesOperator(AtOnce):
@@ -51,13 +51,13 @@ class TopChangesOperator(AtOnce):
 
 
 class _Image:
-    """The rows of the table; all that the kernel works on."""
+    """The rows of the table: the data of the kernel."""
 
     def __init__(self, node: TopChanges) -> None:
         self._node = node
         self._is_numbered = isinstance(node, NumberedChanges)
         self._end = -1 if node.limit is None else node.offset + node.limit
-        # What is pushed out can only come back where rows go.
+        # A row that is pushed out can come back only if rows are deleted.
         self._stays = self._end >= 0 and node.input.only_inserts()
         # Rows that a DELETE brings are there too, until the next cleaning.
         self._store = RowStore(node.input.row_type)
@@ -69,7 +69,7 @@ class _Image:
         self._looked_at = 0
 
     def run(self, tray: Tray) -> Tray:
-        """Apply changes, and give those of the first rows."""
+        """Apply changes, and return those of the first rows."""
         causes, places, numbers, opcodes, alike = self._apply(tray, numbered=self._is_numbered)
         if alike.any():
             keep = self._differ(places, np.flatnonzero(alike))
@@ -87,12 +87,12 @@ class _Image:
         )
 
     def load(self, rows: Tray) -> None:
-        """Take over rows that ``rows`` gave."""
+        """Restore the result of ``rows``."""
         if len(rows):
             self._apply(rows, numbered=False)
 
     def _apply(self, tray: Tray, *, numbered: bool) -> tuple[NDArray[Any], ...]:
-        """Apply changes, and give the arrays that the kernel writes."""
+        """Apply changes, and return the arrays that the kernel writes."""
         from rowtide.operators.kernels.pools import DONE, POOLED
         from rowtide.operators.table.kernels.top_rows import WRITTEN, change_top
 
@@ -143,7 +143,7 @@ class _Image:
         return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
     def _differ(self, places: NDArray[np.int64], going: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return what is to be reported: not that an equal row comes right after one of those that go."""
+        """Return the changes to emit, without an INSERT that equals the DELETE just before it."""
         kinds = [field.type for field in self._node.input.row_type]
         pairs = self._store.take(np.concatenate([places[going], places[going + 1]]))
         gone, come = np.split(KeyGroups(kinds).number(pairs.columns, len(pairs)), 2)
@@ -159,7 +159,7 @@ class _Image:
         return Tray.from_columns(self._node.input.row_type, self._store.take(came).columns, zeros, 0, zeros)
 
     def cleaned(self) -> _Image:
-        """Return an image without the rows that left, where there are too many of them."""
+        """Return an image without the deleted rows, if there are too many of them."""
         if self._store.end < self._looked_at + CLEAN_OVER:
             # Counting what is there looks at all partitions.
             return self
@@ -172,7 +172,7 @@ class _Image:
         return fresh
 
     def _write_orders(self, tray: Tray, orders: NDArray[np.int64]) -> None:
-        """Write what rows are sorted by: of each field whether it is NULL, and its code."""
+        """Write the sort keys of rows: for each field whether it is NULL, and its code."""
         for at, (index, descending) in enumerate(self._node.keys):
             column = tray.columns[index]
             codes = sort_codes(column, descending=descending)

@@ -1,6 +1,6 @@
 """The first rows of a table, and how they change, row by row, in plain Python.
 
-It says what the compiled form means, and does its work where rows are ordered by text or have wide decimals
+It is the reference of the compiled form, and runs if rows are ordered by text or have wide decimals
 (``plan.paths``).
 """
 
@@ -19,7 +19,7 @@ from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 
 _Entry = tuple[tuple[object, ...], int, Row]
-"""What a row is sorted by, its number in order of arrival, and the row."""
+"""The sort key of a row, its number in order of arrival, and the row."""
 
 
 class TopChangesByRow(AtOnce):
@@ -31,7 +31,7 @@ class TopChangesByRow(AtOnce):
         self._partition = key_getter(node.partition)
         self._end = None if node.limit is None else node.offset + node.limit
         self._is_numbered = isinstance(node, NumberedChanges)
-        # What is pushed out can only come back where rows go.
+        # A row that is pushed out can come back only if rows are deleted.
         self._stays = node.input.only_inserts()
         self._lists: dict[Row, list[_Entry]] = {}
         self._came = 0
@@ -99,7 +99,7 @@ class TopChangesByRow(AtOnce):
             self._tell(timed, gone, comes, out)
 
     def _numbered(self, held: list[_Entry]) -> list[Row]:
-        """Return the first rows with their numbers, where those are reported."""
+        """Return the first rows, with their numbers if these are selected."""
         first = self._node.offset
         if not self._is_numbered:
             return []
@@ -110,7 +110,7 @@ class TopChangesByRow(AtOnce):
             self._tell(cause, gone, comes, out)
 
     def _tell(self, cause: TimedRow, gone: Row | None, comes: Row | None, out: list[TimedRow]) -> None:
-        """Emit DELETE of the row that goes and INSERT of the one that comes, unless they are equal."""
+        """Emit DELETE of the row that leaves and INSERT of the one that enters, unless they are equal."""
         if gone == comes:
             return
         if gone is not None:
@@ -120,7 +120,7 @@ class TopChangesByRow(AtOnce):
 
 
 def _sort_part(value: Any, *, descending: bool) -> object:
-    """Return what a value is sorted by: NULL is the greatest value, NaN comes last of the others."""
+    """Return the sort key of a value: NULL is the greatest value, NaN comes after all others."""
     if isinstance(value, float) and isnan(value):
         part: tuple[Any, ...] = (False, not descending, 0)
     else:

@@ -1,7 +1,7 @@
 """An engine table some of whose columns are UNIQUE, in plain Python, row by row.
 
 A row is rejected (CONSTRAINT) if another row of the table has the same values there; NULL and NaN are never
-the same. A row of the same primary key is no other row: it is replaced.
+equal. A row of the same primary key is not another row: it is replaced.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rowtide.rows.rowop import Opcode, Row, TimedRow
 
 
 class UniqueTableOperator(KeyedTableByRow):
-    """Rows by primary key or as a multiset, and of each UNIQUE which row has which values."""
+    """Rows by primary key or as a multiset, and for each UNIQUE the row of each value."""
 
     def __init__(self, node: UniqueTable, place: OperatorSite) -> None:
         super().__init__(node, place)
@@ -53,7 +53,7 @@ class UniqueTableOperator(KeyedTableByRow):
             self._follow(each)
 
     def _follow(self, change: TimedRow) -> None:
-        """Note which values a row that came has, or that the ones of a row that went are free."""
+        """Record the values of an inserted row, or free those of a deleted one."""
         for columns, held in zip(self._unique.unique, self._held, strict=True):
             values = _values(change.row, columns)
             if values is None:
@@ -65,7 +65,7 @@ class UniqueTableOperator(KeyedTableByRow):
 
 
 def _values(row: Row, columns: tuple[int, ...]) -> Row | None:
-    """Return what must be unique of a row; None if that equals no other, as it has a NULL or a NaN."""
+    """Return the unique values of a row; None if they equal no other, because of a NULL or a NaN."""
     values = tuple(row[index] for index in columns)
     return None if any(each is None or _is_nan(each) for each in values) else values
 

@@ -33,10 +33,10 @@ Columned = StreamDefinition | TableDefinition
 
 
 def row_type_of(columns: Sequence[ColumnDefinition], key: Sequence[Name]) -> tuple[RowType, tuple[int, ...]]:
-    """Return the row type of declared columns and where the PRIMARY KEY is.
+    """Return the row type of declared columns and the positions of the PRIMARY KEY.
 
     Raises:
-      StatementError: a column stands twice, or one of the key does not exist.
+      StatementError: a column appears twice, or one of the key does not exist.
     """
     distinct_names([column.name for column in columns])
     for column in columns:
@@ -67,7 +67,7 @@ def defaults_of(columns: Sequence[ColumnDefinition], row_type: RowType) -> Defau
     """Return the DEFAULT of each column that has one.
 
     Raises:
-      StatementError: it is no constant, or does not fit its column.
+      StatementError: it is not a constant, or does not fit its column.
     """
     return tuple(
         (at, constant_of(column.default, row_type[at], "the DEFAULT"))
@@ -113,7 +113,7 @@ def checked(node: Node, relation: str, checks: Sequence[CheckDefinition]) -> Nod
     """Return the rows for which every CHECK is TRUE or UNKNOWN; the others are rejected (CONSTRAINT).
 
     Raises:
-      StatementError: a CHECK is no condition over the columns.
+      StatementError: a CHECK is not a condition over the columns.
     """
     scope = NameScope((Binding((relation,), node.row_type, 0, has_rowtime=False),))
     for number, check in enumerate(checks, 1):
@@ -129,10 +129,10 @@ def checked(node: Node, relation: str, checks: Sequence[CheckDefinition]) -> Nod
 
 
 def with_column(catalog: Catalog, statement: AddColumn) -> Catalog:
-    """Add a column at the end; rows that are there have its DEFAULT, or NULL.
+    """Add a column at the end. Existing rows have its DEFAULT, or NULL.
 
     Raises:
-      StatementError: there is one of its name, or it cannot be NULL in the rows that are there.
+      StatementError: the name already exists, or existing rows would need a NULL that it forbids.
     """
     key, found = _columned(catalog, statement)
     column = statement.column
@@ -161,7 +161,7 @@ def with_column(catalog: Catalog, statement: AddColumn) -> Catalog:
 
 
 def without_column(catalog: Catalog, statement: DropColumn) -> Catalog:
-    """Take a column away.
+    """Drop a column.
 
     Raises:
       StatementError: it does not exist, is the last one, or a key or index has it.

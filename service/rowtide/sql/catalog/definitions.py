@@ -1,4 +1,4 @@
-"""What a statement changes in the catalog. Pure: a catalog in, a catalog out."""
+"""The effect of statements on the catalog. Pure: a catalog in, a catalog out."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
     """Return the catalog after ``statement``.
 
     Raises:
-      StatementError: the statement does not fit what is there; with its place.
+      StatementError: the statement does not fit the catalog; with its place.
     """
     match statement:
         case CreateSchema():
@@ -158,7 +158,7 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
 
 
 def _altered_view(catalog: Catalog, statement: CreateView, origin: Origin) -> Catalog:
-    """Replace the query of a view; what OPTIONS say of it stays, unless they are named again."""
+    """Replace the query of a view. Its OPTIONS stay unless they are given again."""
     key, found = catalog.find(statement.name, "view")
     if not isinstance(found, ViewDefinition):
         raise StatementError(
@@ -317,7 +317,7 @@ def _no_defaults_of_messages(statement: CreateRelation, defaults: Defaults) -> D
 
 
 def _indexed(relation: str, table: TableDefinition, indexes: Sequence[IndexDefinition]) -> TableDefinition:
-    """Return a table with further indexes; one without a name is called after its columns.
+    """Return a table with further indexes. An index without a name is named after its columns.
 
     Raises:
       StatementError: the table is a foreign one, a column does not exist, or a name stands twice.
@@ -382,7 +382,7 @@ def _create(catalog: Catalog, name: QualifiedName, replaced: bool, definition: O
 
 
 def _renamed(catalog: Catalog, statement: Rename) -> Catalog:
-    """Return a relation or pump, which nothing else names, another name; it keeps its place in the order."""
+    """Rename a relation or pump that nothing else names. It keeps its place in the order."""
     key, _ = catalog.find_of(statement.name, statement.kind)
     refuse_port(catalog, key, statement.name.place)
     to = (key[0], statement.to.text)
@@ -448,7 +448,7 @@ def _drop_schema(catalog: Catalog, statement: Drop, schema: str) -> Catalog:
 
 
 def refuse_drop_of_used(catalog: Catalog, key: Key, readers: Iterable[Key], place: SourceSpan) -> None:
-    """Refuse to drop what other definitions read or write.
+    """Refuse to drop an object that other definitions read or write.
 
     Raises:
       StatementError: naming them.

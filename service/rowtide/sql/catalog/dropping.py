@@ -1,4 +1,4 @@
-"""What depends on what: DROP refuses what others use, DROP .. CASCADE takes them along."""
+"""Dependencies: DROP refuses objects that others use, DROP .. CASCADE drops these, too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rowtide.sql.grammar.statements import Drop, ObjectKind, Rename
 from rowtide.sql.planner import PlannedPump, Planner
 
 _USED_BY_NAME = (ObjectKind.SCHEMA, ObjectKind.WRAPPER, ObjectKind.SERVER, ObjectKind.INDEX)
-"""What is dropped without looking at queries: something else says who uses it."""
+"""Kinds that are dropped without a check of queries, because their users are known otherwise."""
 
 
 def pumps_of(catalog: Catalog, planner: Planner) -> dict[Key, PlannedPump]:
@@ -24,10 +24,10 @@ def pumps_of(catalog: Catalog, planner: Planner) -> dict[Key, PlannedPump]:
 
 
 def prepared_drop(catalog: Catalog, statement: Drop) -> Catalog:
-    """Return the catalog in which a DROP may drop: with CASCADE without what uses it.
+    """Return the catalog for a DROP: with CASCADE without the users of the object.
 
     Raises:
-      StatementError: something uses it, and there is no CASCADE; nothing has changed.
+      StatementError: something uses it, and CASCADE is not given; nothing has changed.
     """
     if statement.cascade:
         held = _held(catalog, statement)
@@ -49,7 +49,7 @@ def prepared_drop(catalog: Catalog, statement: Drop) -> Catalog:
 
 
 def refuse_renaming_of_used(catalog: Catalog, statement: Rename) -> None:
-    """Refuse to rename what queries name.
+    """Refuse to rename an object that queries name.
 
     Raises:
       StatementError: naming them.
@@ -60,7 +60,7 @@ def refuse_renaming_of_used(catalog: Catalog, statement: Rename) -> None:
 
 
 def _held(catalog: Catalog, statement: Drop) -> list[Key]:
-    """Return the objects that a statement drops, or that cannot be without what it drops."""
+    """Return the objects that a statement drops, and those that need them."""
     match statement.kind:
         case ObjectKind.MODEL:
             return list(ports_of(catalog, statement.name))
@@ -93,7 +93,7 @@ def _readers(catalog: Catalog, keys: Sequence[Key], but: Iterable[Key]) -> list[
 
 
 def _users(catalog: Catalog, keys: Sequence[Key]) -> list[Key]:
-    """Return all that uses some objects, and all that uses that."""
+    """Return all direct and indirect users of some objects."""
     found: list[Key] = []
     while users := _readers(catalog, [*keys, *found], but=[*keys, *found]):
         found += users

@@ -1,4 +1,4 @@
-"""VALUES: tables whose rows are in the text. SELECT without FROM reads one of one row."""
+"""VALUES: tables of constant rows. SELECT without FROM reads a table of one row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def table_of(values: ValuesSyntax) -> QueryShape:
     """Return the table of VALUES; its columns are EXPR$0, EXPR$1 and so on.
 
     Raises:
-      StatementError: a value is no constant, or the rows do not fit together.
+      StatementError: a value is not a constant, or the rows do not fit together.
     """
     planner = ExpressionPlanner(NameScope(()), "VALUES")
     width = len(values.rows[0])
@@ -57,6 +57,6 @@ def table_of(values: ValuesSyntax) -> QueryShape:
 
 
 def _table(row_type: RowType, rows: tuple[tuple[object, ...], ...]) -> TableSource:
-    """Return rows as a table; what it is called depends on them alone, so that equal ones are one."""
+    """Return rows as a table. Its name depends only on the rows, so that equal tables are one."""
     digest = hashlib.sha256(repr((row_type, rows)).encode()).hexdigest()
     return TableSource(f"VALUES {digest[:12]}", row_type, rows, loaded_once=True)

@@ -64,7 +64,7 @@ def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Ca
         ]
         inputs = [StreamDefinition(_folded(port), origin, model=name) for port in accepts]
     except ModelError as error:
-        # It was raised where the engine knows no text: here it has one.
+        # The engine does not know the SQL text, so it is added here.
         place = statement.path_place
         if isinstance(error, ModelOptionError):
             place = next(item.place for item in statement.options if item.name == error.option)
@@ -85,12 +85,12 @@ def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Ca
 
 
 def _folder(file: str | None) -> str:
-    """Return the folder of a pipeline's file, as its name says it; that of the process if there is none."""
+    """Return the folder of a pipeline's file; that of the process if it has none."""
     return (file or "").rpartition("/")[0] or "."
 
 
 def _ports(types: Mapping[str, EngineRowType], changes: tuple[str, ...]) -> tuple[ModelPort, ...]:
-    """Return ports with SQL row types, fields spelled as the class does.
+    """Return ports with SQL row types, with fields spelled as in the class.
 
     Raises:
       ModelError: a field has no SQL type.
@@ -111,7 +111,7 @@ def _split(accepts: tuple[ModelPort, ...], keys: Mapping[str, tuple[str, ...]]) 
     """Return inputs with the keys by which the model is split.
 
     Raises:
-      ModelError: the keys of two inputs do not go together.
+      ModelError: the keys of two inputs do not match.
     """
     found = [
         replace(port, key=tuple(port.row_type.index(field) for field in keys[port.name])) for port in accepts
@@ -132,7 +132,7 @@ def _folded(port: ModelPort) -> RowType:
     """Return the columns of a port: its fields under folded names.
 
     Raises:
-      ModelError: two fields have one name then, or one is called ROWTIME.
+      ModelError: two fields then have one name, or one is named ROWTIME.
     """
     names = [field.name.upper() for field in port.row_type]
     for name in names:

@@ -28,7 +28,7 @@ def drop_model(catalog: Catalog, statement: Drop) -> Catalog:
     """Return the catalog without a model.
 
     Raises:
-      StatementError: there is none of that name.
+      StatementError: the model does not exist.
     """
     name = single(statement.name, "a model")
     if name not in catalog.models:
@@ -44,7 +44,7 @@ def drop_model(catalog: Catalog, statement: Drop) -> Catalog:
 
 
 def ports_of(catalog: Catalog, name: QualifiedName) -> list[Key]:
-    """Return the keys of the ports of the model that ``name`` means; none where there is no such model."""
+    """Return the keys of the ports of model ``name``; none if it does not exist."""
     return [key for key in catalog.objects if len(name.parts) == 1 and _is_port(catalog, key, name)]
 
 

@@ -1,4 +1,4 @@
-"""What ``check`` tells about a plan that runs, but may not do what was meant."""
+"""The warnings of ``check`` about a valid plan that may not do what was intended."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 
 
 def notices(relations: Mapping[str, Node], streams: Mapping[str, ForeignStream]) -> tuple[Notice, ...]:
-    """Return the notices of a plan: each once, in the order of the relations that they are about."""
+    """Return the notices of a plan: each once, in the order of their relations."""
     found = [notice for name, node in relations.items() for notice in _of(name, node, streams)]
     return tuple(dict.fromkeys(found))
 
 
 def text_notices(catalog: Catalog, relations: Mapping[str, Node]) -> tuple[Notice, ...]:
-    """Return what is to be notified of definitions: windows that never forget, comparisons with NULL, indexes."""
+    """Return the notices about definitions: windows without a limit, comparisons with NULL, indexes."""
     found: list[Notice] = []
     for key, definition in catalog.objects.items():
         if not isinstance(definition, ViewDefinition | PumpDefinition):
@@ -52,7 +52,7 @@ def text_notices(catalog: Catalog, relations: Mapping[str, Node]) -> tuple[Notic
 
 
 def _endless_windows(name: str, node: Node, retention: Retention | None) -> Iterator[Notice]:
-    """Yield of windows without a start by key: what they keep of a key is never forgotten."""
+    """Yield a notice for each window by key without a start, whose state is never dropped."""
     for each in nodes_below(node):
         if not isinstance(each, WindowAggregate | WindowsAbreast) or each.relation != name:
             continue
@@ -74,7 +74,7 @@ def _endless_windows(name: str, node: Node, retention: Retention | None) -> Iter
 
 
 def _comparisons_with_null(name: str, query: QuerySyntax) -> Iterator[Notice]:
-    """Yield of ``x = NULL`` and its like, which is never TRUE."""
+    """Yield a notice for ``x = NULL`` and its like, which is never TRUE."""
     pending: list[object] = [query]
     while pending:
         syntax = pending.pop()
@@ -91,7 +91,7 @@ def _comparisons_with_null(name: str, query: QuerySyntax) -> Iterator[Notice]:
 
 
 def _index_notices(catalog: Catalog) -> tuple[Notice, ...]:
-    """Return a notice for each declared index: joins keep what they look up by their own keys."""
+    """Return a notice for each declared index, because joins build their own indexes."""
     return tuple(
         Notice(
             relation_name(key),
@@ -119,7 +119,7 @@ def _of(name: str, node: Node, streams: Mapping[str, ForeignStream]) -> Iterator
 
 
 def _silent(name: str, table: KeyedTable, streams: Mapping[str, ForeignStream]) -> Iterator[Notice]:
-    """Yield that a join waits for a table whose source may be silent.
+    """Yield a notice for each join that waits for a table whose source may be silent.
 
     See docs/sql/semantics.md#joins-of-a-stream-with-a-table.
     """

@@ -1,4 +1,4 @@
-"""What the statements so far have defined: schemas and objects by name; values, never changed in place.
+"""The catalog: schemas and objects by name, defined by the statements so far. Values never change in place.
 
 A definition that holds a query keeps it as syntax, with the schema that was
 set when it was made: the planner resolves it again for every plan, so that a
@@ -22,7 +22,7 @@ from rowtide.sql.grammar.syntax import Name, QualifiedName, QuerySyntax
 
 DEFAULT_SCHEMA = "PUBLIC"
 SYSTEM_SCHEMA = "SYS"
-"""Where the error stream is; nothing can be created in it."""
+"""The schema of the error stream. Nothing can be created in it."""
 
 Key = tuple[str, str]
 """Schema and name, folded."""
@@ -30,7 +30,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a definition was written: for errors that are found later."""
+    """The place of a definition, for errors that are found later."""
 
     text: str
     file: str | None
@@ -60,7 +60,7 @@ class StreamDefinition:
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """A foreign data wrapper: the connector that it is, and options that its servers begin with."""
+    """A foreign data wrapper: its connector, and options that its servers start with."""
 
     library: str
     options: tuple[tuple[str, str], ...]
@@ -68,7 +68,7 @@ class Wrapper:
 
 @dataclass(frozen=True, slots=True)
 class SecondaryIndex:
-    """A secondary index of an engine table; no two rows have its ``columns`` alike if it is ``unique``."""
+    """A secondary index of an engine table. If it is ``unique``, no two rows have equal ``columns``."""
 
     name: str
     columns: tuple[int, ...]
@@ -104,7 +104,7 @@ class TableDefinition:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """OPTIONS (RETENTION '..') of a view or pump: how long state without limit is kept; None is forever."""
+    """OPTIONS (RETENTION '..') of a view or pump: how long unlimited state is kept; None is forever."""
 
     length_ms: int | None
 
@@ -127,7 +127,7 @@ class ViewDefinition:
 
 @dataclass(frozen=True, slots=True)
 class PumpDefinition:
-    """A pump: what it reads and where it writes."""
+    """A pump: its query and its target."""
 
     query: QuerySyntax
     target: QualifiedName
@@ -158,7 +158,7 @@ class ModelDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ModelOutputDefinition:
-    """Output ``number`` of a model: a stream, or with ``changes`` a table whose rows ``key`` distinguishes."""
+    """Output ``number`` of a model: a stream, or with ``changes`` a table with key ``key``."""
 
     model: str
     number: int
@@ -179,7 +179,7 @@ ObjectDefinition = (
 
 
 def _is_same(here: object, there: object) -> bool:
-    """Return whether a definition is what it was; the rows of a table are no part of it."""
+    """Return whether a definition is unchanged, apart from the rows of a table."""
     if here is there:
         return True
     if not (isinstance(here, TableDefinition) and isinstance(there, TableDefinition)):
@@ -201,10 +201,10 @@ class Catalog:
     objects: Mapping[Key, ObjectDefinition] = field(default_factory=dict)
 
     def key(self, name: QualifiedName, *, schema: str | None = None) -> Key:
-        """Return schema and name of ``name``, seen from ``schema`` (by default the one that is set).
+        """Return schema and name of ``name``, seen from ``schema`` (default: the one that is set).
 
         Raises:
-          StatementError: there is no such schema.
+          StatementError: the schema does not exist.
         """
         if len(name.parts) == 1:
             return schema or self.current, name.parts[0].text
@@ -221,12 +221,12 @@ class Catalog:
     def find(
         self, name: QualifiedName, what: str, *, schema: str | None = None, near: tuple[str, ...] = ()
     ) -> tuple[Key, ObjectDefinition]:
-        """Return the definition that ``name`` means; ``what`` says what is looked for.
+        """Return the definition of ``name``; ``what`` is its kind, for messages.
 
-        ``near`` are names that could be meant besides.
+        ``near`` are further names for the hint.
 
         Raises:
-          StatementError: there is none; the hint says which one may be meant.
+          StatementError: it does not exist; the hint proposes a name.
         """
         key = self.key(name, schema=schema)
         found = self.objects.get(key)
@@ -255,10 +255,10 @@ class Catalog:
         )
 
     def find_of(self, name: QualifiedName, kind: ObjectKind) -> tuple[Key, ObjectDefinition]:
-        """Return the definition of kind ``kind`` that ``name`` means.
+        """Return the definition of ``name`` of kind ``kind``.
 
         Raises:
-          StatementError: there is none, or it is something else.
+          StatementError: it does not exist, or is of another kind.
         """
         key, found = self.find(name, kind.value)
         if found.kind is not kind:
@@ -268,7 +268,7 @@ class Catalog:
         return key, found
 
     def define(self, key: Key, definition: ObjectDefinition) -> Catalog:
-        """Return a catalog with ``definition`` under ``key``; a replaced one keeps its place in the order."""
+        """Return a catalog with ``definition`` under ``key``. A replaced one keeps its place in the order."""
         return replace(self, objects={**self.objects, key: definition})
 
     def without(self, key: Key) -> Catalog:
@@ -295,7 +295,7 @@ class Catalog:
         return self.pseudo.union(*(query.pseudo for query in queries))
 
     def holds(self, other: Catalog) -> bool:
-        """Return whether all that is in ``other`` is here unchanged, and carries no further pseudo-column."""
+        """Return whether everything in ``other`` is here unchanged, without further pseudo-columns."""
         return (
             all(_is_same(self.objects.get(key), found) for key, found in other.objects.items())
             and all(self.servers.get(name) is server for name, server in other.servers.items())
@@ -309,11 +309,11 @@ class Catalog:
 
 
 def relation_name(key: Key) -> str:
-    """Return the catalog name as error rows and steps name it: with schema unless it is the default one."""
+    """Return the catalog name for error rows and steps: with schema unless it is the default one."""
     schema, name = (_part(part) for part in key)
     return name if key[0] == DEFAULT_SCHEMA else f"{schema}.{name}"
 
 
 def _part(name: str) -> str:
-    """Quote a part that would otherwise read as several."""
+    """Quote a part of a name that would otherwise be read as several."""
     return '"' + name.replace('"', '""') + '"' if "." in name or '"' in name else name

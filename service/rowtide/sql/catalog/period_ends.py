@@ -1,7 +1,7 @@
-"""Periods of rows that carry the end of a period as ROWTIME: where ``check`` warns that they are off by one.
+"""Periods over rows whose ROWTIME is the end of a period: ``check`` warns that they are off by one.
 
-The ROWTIME of a group is the end of its period, which is where the next one
-begins. Rounded down again, the group of 08:00 to 09:00 counts as 09:00
+The ROWTIME of a group is the end of its period, which is the start of the
+next one. Rounded down again, the group of 08:00 to 09:00 counts as 09:00
 (docs/sql/group-by.md).
 """
 
@@ -71,7 +71,7 @@ def _rounding(expr: Expr) -> Iterator[Call]:
 
 
 def _ends(node: Node) -> Period | Hop | None:
-    """Return the period whose end the rows of ``node`` have as ROWTIME; None where it is another time."""
+    """Return the period whose end is the ROWTIME of the rows of ``node``; None if it is another time."""
     match node:
         case GroupByPeriod(period=period) if period.edge is not PeriodEdge.EXACT:
             return period
@@ -92,7 +92,7 @@ def _ends(node: Node) -> Period | Hop | None:
 
 
 def _told(what: str, unit: str | None, ends: Period | Hop) -> str:
-    """Return what is rounded, and what to write; ``unit`` has CEIL of the calendar."""
+    """Return what is rounded, and the text to write instead; ``unit`` has CEIL of the calendar."""
     effect = "each" if what == _shown(ends) else "one that ends where another period begins"
     ceil = "Let" if unit is None else f"Write CEIL(ROWTIME TO {unit}), or let"
     return (

@@ -1,7 +1,7 @@
 """Servers, wrappers and their options in the catalog. Pure: a catalog in, a catalog out.
 
-A wrapper is a connector under a name of its own, with options that servers made of it begin with; a server
-that names no wrapper of the catalog names the connector itself.
+A wrapper is a connector under another name, with options that its servers start with. A server that names
+no wrapper of the catalog names the connector itself.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ OptionPairs = tuple[tuple[str, str], ...]
 
 
 def single(name: QualifiedName, what: str) -> str:
-    """Return a name that has no schema before it; ``what`` has it.
+    """Return a name without a schema; ``what`` names its object.
 
     Raises:
-      StatementError: there is a dot in it.
+      StatementError: it has a dot.
     """
     if len(name.parts) > 1:
         raise StatementError(f"{what} has one name, without a dot", place=name.place)
@@ -67,7 +67,7 @@ def create_wrapper(catalog: Catalog, statement: CreateWrapper) -> Catalog:
 
 
 def drop_wrapper(catalog: Catalog, name: QualifiedName, *, if_exists: bool) -> Catalog:
-    """Return the catalog after DROP FOREIGN DATA WRAPPER; servers made of it stay what they are."""
+    """Return the catalog after DROP FOREIGN DATA WRAPPER. Its servers do not change."""
     wrapper = single(name, "a foreign data wrapper")
     if wrapper not in catalog.wrappers:
         if if_exists:
@@ -177,10 +177,10 @@ def options_of(items: Sequence[OptionItem]) -> OptionPairs:
 
 
 def max_ahead_ms(options: OptionPairs, items: Iterable[OptionItem]) -> int:
-    """Return how far ahead promoted rowtimes may be; ``items`` are where options were written.
+    """Return how far ahead promoted rowtimes may be; ``items`` are the options with their places.
 
     Raises:
-      StatementError: the option is no length of time.
+      StatementError: the option is not a length of time.
     """
     text = dict(options).get(MAX_AHEAD, DEFAULT_MAX_AHEAD)
     try:
@@ -194,7 +194,8 @@ def altered(catalog: Catalog, statement: Alter) -> Catalog:
     """Return the catalog after ALTER .. OPTIONS or DESCRIPTION.
 
     Raises:
-      StatementError: the object, or an option that is set or dropped, is not there, or one that is added is.
+      StatementError: the object, or an option that is set or dropped, does not exist, or one that is added
+        already exists.
     """
     kind, name = statement.kind, statement.name
     if kind is ObjectKind.SCHEMA:

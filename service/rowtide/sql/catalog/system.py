@@ -1,4 +1,4 @@
-"""Schema SYS: what the system itself offers to queries, and who may read it.
+"""Schema SYS: the system's own tables, and who may read them.
 
 ``SYS.ERRORS`` is the table of the error rows that a pipeline has committed. A prompt reads it; a pipeline
 does not (docs/decisions/0004-errors-are-read-as-a-table.md).
@@ -36,7 +36,7 @@ ERROR_ROWS = RowType(
         Field("COMMITTED_AT", TIMESTAMP, nullable=False),
     )
 )
-"""The columns of SYS.ERRORS, as docs/sql/errors.md has them."""
+"""The columns of SYS.ERRORS, as in docs/sql/errors.md."""
 
 
 def with_errors(catalog: Catalog, rows: Sequence[Row] = ()) -> Catalog:

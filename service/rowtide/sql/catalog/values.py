@@ -1,4 +1,4 @@
-"""INSERT INTO table VALUES: rows that are known when the pipeline is planned."""
+"""INSERT INTO table VALUES: constant rows of the plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ARRIVING = (Binding(("$ARRIVAL",), RowType(()), 0, True),)
 _ROWTIME_COLUMN = Field(ROWTIME, TIMESTAMP)
 
 ARRIVAL = frozenset({"CURRENT_ROW_TIMESTAMP", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP"})
-"""As the ROWTIME of an inserted row these mean its arrival, as if none were named.
+"""As the ROWTIME of an inserted row these mean the time of arrival, as without a ROWTIME.
 
 See docs/sql/semantics.md#pumps-and-inserts.
 """
@@ -135,10 +135,10 @@ def timed_rows(
 
 
 def constant_of(syntax: Expression, column: Field, what: str) -> object:
-    """Return the value that a constant is in a column; ``what`` names it in messages.
+    """Return the value of a constant in a column; ``what`` names it in messages.
 
     Raises:
-      StatementError: it is no constant, or does not fit.
+      StatementError: it is not a constant, or does not fit.
     """
     return _constant(_typed(syntax, column, what, at_arrival=False), syntax)
 
@@ -151,10 +151,10 @@ def _typed(syntax: Expression, column: Field, what: str, *, at_arrival: bool) ->
 
 
 def _constant(expr: Expr, syntax: Expression) -> object:
-    """Return the value of an expression that reads nothing.
+    """Return the value of a constant expression.
 
     Raises:
-      StatementError: it has none, such as a division by zero.
+      StatementError: it fails, for example by a division by zero.
     """
     if isinstance(expr, Literal):
         return expr.value

@@ -1,4 +1,4 @@
-"""Names as people write them beside SQL, read as SQL reads them."""
+"""Names in options and arguments, parsed as in SQL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PART = re.compile(r'"((?:[^"]|"")+)"|([^".\s]+)')
 
 
 def fold(name: str) -> str:
-    """Return one part of a name as the catalog has it: folded to upper case unless it is in quotes.
+    """Return one part of a name as in the catalog: folded to upper case unless it is in quotes.
 
     Raises:
       StatementError: if it is not one part of a name.
@@ -26,7 +26,7 @@ def relation_name(name: str) -> str:
     """Return the catalog name of a relation: with its schema unless that is the default one.
 
     Raises:
-      StatementError: if the text is no name of a relation.
+      StatementError: the text is not the name of a relation.
     """
     parts = _parts(name)
     if len(parts) == 2 and parts[0] == DEFAULT_SCHEMA:
@@ -54,5 +54,5 @@ def _parts(name: str) -> list[str]:
 
 
 def _quoted(part: str) -> str:
-    """Quote a part that would otherwise read as several."""
+    """Quote a part of a name that would otherwise be read as several."""
     return '"' + part.replace('"', '""') + '"' if "." in part or '"' in part else part

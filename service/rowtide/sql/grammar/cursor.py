@@ -1,4 +1,4 @@
-"""Where a parser is in the tokens of one statement, and what it says when it cannot go on."""
+"""The position of a parser in the tokens of one statement, and its errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rowtide.sql.grammar.habits import for_unsupported, where_stopped
 from rowtide.sql.grammar.syntax import Name, QualifiedName
 
 MAX_NESTING = 60
-"""How deep expressions and queries may stand in one another; Python's own stack ends at about 90."""
+"""Maximum nesting of expressions and queries. Python's own stack ends at about 90."""
 
 Item = TypeVar("Item")
 
@@ -20,7 +20,7 @@ class Cursor:
     """Reads the tokens of one statement from left to right."""
 
     def __init__(self, tokens: Sequence[Token], places: LineIndex, end: int) -> None:
-        """Stand before the first of ``tokens``; ``end`` is the offset after the last one."""
+        """Start before the first of ``tokens``; ``end`` is the offset after the last one."""
         self._tokens = tokens
         self._places = places
         self._index = 0
@@ -59,7 +59,7 @@ class Cursor:
             raise self.fail(f"the statement is nested more than {MAX_NESTING} levels deep")
 
     def leave(self) -> None:
-        """Come back from ``enter``."""
+        """Leave the level of ``enter``."""
         self._nesting -= 1
 
     # ------------------------------------------------------------- places
@@ -85,7 +85,7 @@ class Cursor:
 
     @property
     def is_query(self) -> bool:
-        """Return whether a query begins here, but for one in parentheses."""
+        """Return whether a query begins here, without parentheses."""
         return any(map(self.is_word, ("SELECT", "WITH", "VALUES")))
 
     def accept(self, *words: str) -> bool:
@@ -96,7 +96,7 @@ class Cursor:
         return True
 
     def expect(self, *words: str) -> Token:
-        """Take these words; give the first one's token."""
+        """Take these words; return the first one's token."""
         first = self.current
         for word in words:
             if not self.accept(word):
@@ -133,12 +133,12 @@ class Cursor:
     # --------------------------------------------------------------- names
 
     def is_name(self, ahead: int = 0) -> bool:
-        """Return whether a name that is no reserved word is ahead."""
+        """Return whether a name that is not a reserved word is ahead."""
         token = self.ahead(ahead)
         return token.kind is TokenKind.QUOTED or (token.kind is TokenKind.WORD and token.text not in RESERVED)
 
     def name(self, what: str) -> Name:
-        """Take a name; ``what`` says of what, for the message."""
+        """Take a name; ``what`` is the kind of object, for the message."""
         token = self.current
         if not self.is_name():
             hint = None
@@ -174,7 +174,7 @@ class Cursor:
     # --------------------------------------------------------------- lists
 
     def comma_list(self, parse: Callable[[], Item]) -> tuple[Item, ...]:
-        """Take one or more items with commas in between; a comma too many is refused with a hint."""
+        """Take one or more items separated by commas. An extra comma is refused with a hint."""
         items = [parse()]
         while self.is_symbol(","):
             comma = self.advance()

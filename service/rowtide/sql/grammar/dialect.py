@@ -1,15 +1,15 @@
-"""The words of our SQL: what the tokens are, and which words cannot be names.
+"""The words of our SQL: its tokens, and the reserved words.
 
 sqlglot cuts the text. The grammar (``expression_grammar``, ``query_grammar``,
-``statement_grammar``) is our own and strict: sqlglot's own reads over a comma
-too many, a missing AND of BETWEEN or a missing parenthesis, and gives most
-nodes no place (docs/decisions/0002).
+``statement_grammar``) is our own and strict: sqlglot's own ignores an extra
+comma, a missing AND of BETWEEN or a missing parenthesis, and most of its
+nodes have no place (docs/decisions/0002).
 
 Invariants, checked by tests/unit/sql/test_dialect.py:
 
 * every token knows its place, counted in lines as ``str.splitlines`` cuts them;
-* unquoted names are folded to upper case, quoted ones stay as they stand;
-* what is no token of ours is refused at its place.
+* unquoted names are folded to upper case, quoted ones stay unchanged;
+* text that is not one of our tokens is refused at its place.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from sqlglot.tokens import Tokenizer
 from rowtide.errors import SourceSpan, StatementError
 
 MAX_STATEMENT_CHARS = 4_000_000
-"""The most text that one call reads: ten times the largest pipeline we can think of."""
+"""Maximum text of one call: ten times the largest expected pipeline."""
 
 
 class TokenKind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = "word"
     """A keyword or an unquoted name; ``text`` is folded to upper case."""
@@ -40,7 +40,7 @@ class TokenKind(Enum):
     NUMBER = "number"
     SYMBOL = "symbol"
     END = "end"
-    """Behind the last token of a statement."""
+    """The end of a statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Token:
 
     @property
     def shown(self) -> str:
-        """The token as a message names it."""
+        """The token as named in messages."""
         match self.kind:
             case TokenKind.STRING:
                 return f"'{self.text}'"
@@ -267,7 +267,7 @@ _INSTEAD = {
     "\u201c": "Names are in straight double quotes.",
     "\u201d": "Names are in straight double quotes.",
 }
-"""What says here what others say with a character that is nothing in this SQL."""
+"""The SQL to write instead of characters that other dialects use."""
 
 
 def _malformed_number(text: str, start: int, end: int, places: LineIndex) -> StatementError:
@@ -275,7 +275,7 @@ def _malformed_number(text: str, start: int, end: int, places: LineIndex) -> Sta
 
 
 def _unknown(text: str, kind: TokenType, start: int, end: int, places: LineIndex) -> StatementError:
-    """Return the error for a token that is none of ours, at the first character that is not."""
+    """Return the error for a token that is not one of ours, at the first invalid character."""
     if kind is TokenType.NUMBER:
         return _malformed_number(text, start, end, places)
     foreign = _FOREIGN.get(text[start:end])
@@ -291,7 +291,7 @@ def _unknown(text: str, kind: TokenType, start: int, end: int, places: LineIndex
 
 
 def _open_delimiter(text: str) -> int:
-    """Find where the string, quoted name or comment begins that the text does not close."""
+    """Find the start of the string, quoted name or comment that the text does not close."""
     closing = {"'": "'", '"': '"', "/*": "*/"}
     position = 0
     while position < len(text):

@@ -68,7 +68,7 @@ class ExpressionGrammar(TypeGrammar):
     """Reads expressions from a cursor."""
 
     def query(self) -> QuerySyntax:
-        """Read a query: the grammar of queries says how."""
+        """Read a query. The grammar of queries implements this."""
         raise self.cursor.unsupported("a query inside of an expression is")
 
     # ---------------------------------------------------------- precedence
@@ -292,7 +292,7 @@ class ExpressionGrammar(TypeGrammar):
         return self.column()
 
     def _measured(self, inner: Expression, first: Token) -> Expression:
-        """Read the unit behind a difference of times, as in ``(x - y) MINUTE TO SECOND``, if there is one."""
+        """Read the unit after a difference of times, as in ``(x - y) MINUTE TO SECOND``, if any."""
         cursor = self.cursor
         if not isinstance(inner, Binary) or inner.operator != "-":
             return inner
@@ -300,7 +300,7 @@ class ExpressionGrammar(TypeGrammar):
         if unit is None:
             return inner
         if cursor.accept("TO"):
-            # The value is the same; but no one unit counts it.
+            # The value is the same, but it is not a number of one unit.
             unit = cursor.one_of(*LENGTH_UNITS)
             if unit is None:
                 raise cursor.unexpected("HOUR, MINUTE or SECOND")
@@ -351,7 +351,7 @@ class ExpressionGrammar(TypeGrammar):
         return Unary("NOT", found, place) if negated else found
 
     def _word(self, token: Token) -> Expression | None:
-        """Read what a keyword begins; None if the word is a name."""
+        """Read an expression that begins with a keyword; None if the word is a name."""
         cursor = self.cursor
         following = cursor.ahead(1)
         match token.text:

@@ -1,7 +1,7 @@
 """Constants of the text in row form: DATE, TIME, TIMESTAMP and INTERVAL.
 
-Everything finer than a millisecond is refused, not cut. The functions raise
-ValueError with a message fragment; who calls knows the place.
+Digits below a millisecond are refused, not cut. The functions raise
+ValueError with a message fragment; the caller adds the place.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def interval_in_words(text: str) -> tuple[int, str, int | None]:
 
 
 def is_range(unit: str, to: str) -> bool:
-    """Return whether there are intervals from ``unit`` to ``to``, such as DAY TO SECOND."""
+    """Return whether intervals from ``unit`` to ``to`` exist, for example DAY TO SECOND."""
     return any(
         unit in family and to in family and family.index(unit) < family.index(to)
         for family in (_DAY_TIME, _YEAR_MONTH)
@@ -174,10 +174,10 @@ def is_range(unit: str, to: str) -> bool:
 
 
 def interval_text_ms(text: str) -> int:
-    """Read an interval as options spell it, such as ``1 DAY`` or ``30 SECOND``, as milliseconds.
+    """Parse an interval of an option, for example ``1 DAY`` or ``30 SECOND``, to milliseconds.
 
     Raises:
-      ValueError: it is no interval of days, hours, minutes or seconds, or not above zero.
+      ValueError: it is not an interval of days, hours, minutes or seconds, or not above zero.
     """
     count, blank, unit = text.strip().partition(" ")
     word = unit.strip().upper().removesuffix("S")
@@ -200,7 +200,7 @@ def _units(unit: str, to: str | None) -> tuple[str, ...]:
 
 
 def _millis(fraction: str | None) -> int:
-    """Read the digits behind the point of a second."""
+    """Read the digits after the point of a second."""
     digits = fraction or ""
     if digits[3:].strip("0"):
         raise ValueError(f"'.{digits}' is finer than a millisecond")

@@ -86,7 +86,7 @@ class QueryGrammar(ExpressionGrammar):
         )
 
     def _common_tables(self) -> tuple[CommonTable, ...]:
-        """Read ``name [(columns)] AS (query), ...`` behind WITH."""
+        """Read ``name [(columns)] AS (query), ...`` after WITH."""
         cursor = self.cursor
         if cursor.is_word("RECURSIVE") and cursor.is_name(1):
             raise cursor.unsupported("WITH RECURSIVE is", hint="Use a model for loops.")
@@ -152,7 +152,7 @@ class QueryGrammar(ExpressionGrammar):
         return ValuesSyntax(cursor.comma_list(row), cursor.place_of(first))
 
     def _one_row(self, items: Sequence[SelectItem | StarItem], stream: bool, first: Token) -> DerivedTable:
-        """Return what a SELECT without FROM reads: one row, whose column cannot be named."""
+        """Return the relation of a SELECT without FROM: one row, whose column cannot be named."""
         cursor = self.cursor
         ends = cursor.at_end or cursor.is_symbol(")") or any(map(cursor.is_word, _BEHIND_FROM))
         if stream or not ends or any(isinstance(each, StarItem) for each in items):
@@ -193,7 +193,7 @@ class QueryGrammar(ExpressionGrammar):
         return replace(select, qualify=qualify)
 
     def _all_rows(self, items: Sequence[SelectItem | StarItem]) -> None:
-        """Read (), one group of all rows: aggregates without GROUP BY are of that, too."""
+        """Read (), one group of all rows, as for aggregates without GROUP BY."""
         cursor = self.cursor
         first = cursor.expect_symbol("(")
         cursor.expect_symbol(")")
@@ -391,14 +391,14 @@ class QueryGrammar(ExpressionGrammar):
             return RangeWindow(0, 0, cursor.span(first), named=name)
         cursor.expect_symbol("(")
         if cursor.accept("PARTITION", "BY"):
-            # Which rows are near in time does not depend on it; ON says which belong together.
+            # PARTITION BY has no effect: ON decides which rows match.
             cursor.comma_list(self.expression)
         order = None
         if cursor.accept("ORDER", "BY"):
             order = self.expression()
             cursor.accept("ASC")
         if cursor.accept("ROWS", "CURRENT", "ROW"):
-            # The row itself and no other: as without a window.
+            # Only the row itself, as without a window.
             cursor.expect_symbol(")")
             return None
         if cursor.is_word("ROWS"):
@@ -418,7 +418,7 @@ class QueryGrammar(ExpressionGrammar):
         return RangeWindow(start, end, place, order)
 
     def _window_edge(self) -> int:
-        """Read one end of a window; gives ms after the other side's row."""
+        """Read one end of a window; return ms after the other side's row."""
         cursor = self.cursor
         if cursor.accept("CURRENT", "ROW"):
             return 0

@@ -69,7 +69,7 @@ def parse(text: str) -> list[Statement]:
     """Read all statements of ``text``, which semicolons separate.
 
     Raises:
-      StatementError: the first statement that is none, with its place.
+      StatementError: the first invalid statement, with its place.
     """
     tokens, places = tokenize(text)
     statements = []
@@ -411,7 +411,7 @@ class _Grammar(QueryGrammar):
         return options or self._options()
 
     def _options_behind(self, before: tuple[OptionItem, ...]) -> tuple[OptionItem, ...]:
-        """Read OPTIONS behind a query, where they may stand if none are ``before`` it."""
+        """Read OPTIONS after a query, which are allowed if none are ``before`` it."""
         token = self.cursor.current
         behind = self._options_and_description()
         if before and behind:
@@ -442,7 +442,7 @@ class _Grammar(QueryGrammar):
         return OptionItem(name, value, cursor.span(token))
 
     def _description(self) -> None:
-        """Read DESCRIPTION '..' if it follows; it is for people and not kept."""
+        """Read DESCRIPTION '..' if it follows. It is for readers and not stored."""
         if self.cursor.accept("DESCRIPTION"):
             self.cursor.string("the description in single quotes")
 

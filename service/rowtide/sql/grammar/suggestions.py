@@ -16,11 +16,11 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
 
 
 SHOWN = 12
-"""So many names are read at a glance; of more only the nearest one is reported."""
+"""Maximum number of names in a hint. Of more names only the nearest one is reported."""
 
 
 def did_you_mean_or_all(name: str, candidates: Iterable[str]) -> str | None:
-    """Return a hint with the candidate most like ``name``; if none is near, with all of a few."""
+    """Return a hint with the candidate nearest to ``name``; if none is near, with all of a few."""
     there = list(candidates)
     listed = f"Available: {', '.join(there)}." if 0 < len(there) <= SHOWN else None
     return did_you_mean(name, there) or listed

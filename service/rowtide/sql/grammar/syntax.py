@@ -1,7 +1,7 @@
-"""The syntax of queries and expressions: what is in the text, not yet resolved.
+"""The syntax of queries and expressions, not yet resolved.
 
-Frozen; every node knows its place. Nodes compare without their places. Names
-are folded already: unquoted ones to upper case, quoted ones as they stand.
+Frozen. Every node has its place, which comparisons ignore. Names are already
+folded: unquoted ones to upper case, quoted ones unchanged.
 """
 
 from __future__ import annotations
@@ -273,9 +273,9 @@ class Extract:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A scalar or aggregate function; ``star`` is COUNT(*). ``over`` makes it one over a window.
+    """A scalar or aggregate function; ``star`` is COUNT(*). ``over`` makes it a window function.
 
-    ``descending``: the values of a percentile are sorted so.
+    ``descending``: the values of a percentile are sorted in descending order.
     """
 
     name: str

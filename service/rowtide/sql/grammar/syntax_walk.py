@@ -1,4 +1,4 @@
-"""What stands inside of an expression, as syntax."""
+"""Walks over the syntax inside an expression."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def pseudo_in(query: QuerySyntax) -> frozenset[str]:
 
 
 def holds_query(syntax: object) -> bool:
-    """Return whether a query stands anywhere in some syntax."""
+    """Return whether some syntax contains a query."""
     return any(isinstance(each, SubQuery) for each in _below(syntax))
 
 
 def _below(syntax: object) -> Iterator[object]:
-    """Yield all that is in some syntax, queries included."""
+    """Yield all parts of some syntax, including queries."""
     pending: list[object] = [syntax]
     while pending:
         each = pending.pop()
@@ -110,7 +110,7 @@ def conjuncts(condition: Expression | None) -> Iterator[Expression]:
 
 
 def connected(conditions: Iterable[Expression]) -> Expression | None:
-    """Return conditions connected by AND, each as is; None where there are none."""
+    """Return conditions connected by AND; None if there are none."""
     found: Expression | None = None
     for each in conditions:
         found = each if found is None else Binary("AND", found, each, each.place)
@@ -133,7 +133,7 @@ def all_columns_in(syntax: object) -> Iterator[ColumnRef]:
 
 
 def replaced(syntax: Part, rule: Callable[[object], object | None]) -> Part:
-    """Put what ``rule`` gives in the place of the parts that it knows; queries stay as they are."""
+    """Replace the parts for which ``rule`` returns syntax. Queries stay unchanged."""
     found = rule(syntax)
     if found is not None:
         return cast("Part", found)

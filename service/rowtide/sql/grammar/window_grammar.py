@@ -24,11 +24,11 @@ from rowtide.sql.grammar.syntax import (
 )
 
 MAX_FRAME_ROWS = 10_000_000
-"""A frame of more rows a partition than that would not fit into memory."""
+"""Maximum rows of a frame, to fit into memory."""
 
 
 class Grammar(Protocol):
-    """What a window is made of."""
+    """The parts of a window."""
 
     cursor: Cursor
 

@@ -31,7 +31,7 @@ def check_emit(emit: Emit, *, grouped: bool, changelog: bool) -> None:
 def check_rowtime(
     outputs: Sequence[SelectOutput], having: Expr | None, having_place: SourceSpan | None
 ) -> None:
-    """See that no column is computed from ROWTIME: DELETE would not have the value that INSERT had.
+    """Check that no column is computed from ROWTIME: DELETE would not have the value that INSERT had.
 
     Raises:
       StatementError: one is.

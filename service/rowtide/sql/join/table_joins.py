@@ -84,7 +84,7 @@ def table_join(
 
 
 def check_limit(node: TableJoin, retention: Retention | None, place: SourceSpan) -> None:
-    """See that both sides have a limit, or that the view or pump says that all is to be kept.
+    """Check that both sides have a limit, or that the view or pump says that all is to be kept.
 
     Raises:
       StatementError: neither is so.

@@ -538,7 +538,7 @@ def _whole(value: int) -> Literal:
 def _see_unit(
     what: str, operand: Expr, unit: str, known: Mapping[Type, Sequence[str]], place: SourceSpan
 ) -> None:
-    """See that values of the operand's type have a unit."""
+    """Check that values of the operand's type have a unit."""
     if operand.type not in known:
         kinds = ", ".join(str(each) for each in known)
         raise StatementError(f"{what} a unit of {kinds}; this is {operand.type}", place=place)

@@ -260,7 +260,7 @@ def written_out(syntax: FunctionCall) -> Expression | None:
 
 
 def check_pattern(operator: str, args: Sequence[Expr], place: SourceSpan) -> None:
-    """See that what is in the text as a pattern, with its ESCAPE, is one.
+    """Check that what is in the text as a pattern, with its ESCAPE, is one.
 
     Raises:
       StatementError: it is none.
@@ -274,7 +274,7 @@ def check_pattern(operator: str, args: Sequence[Expr], place: SourceSpan) -> Non
 
 
 def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> None:
-    """See that what is in the text as the format of a time, or as a regular expression, is one.
+    """Check that what is in the text as the format of a time, or as a regular expression, is one.
 
     Raises:
       StatementError: it is none.

@@ -32,7 +32,7 @@ def promoted(
 
 
 def check_rowtime_type(expr: Expr, place: SourceSpan) -> None:
-    """See that what is promoted is a TIMESTAMP.
+    """Check that what is promoted is a TIMESTAMP.
 
     Raises:
       StatementError: it is not.

@@ -231,7 +231,7 @@ def column_index(row_type: RowType, name: Name, relation: str) -> int:
 
 
 def distinct_names(names: Iterable[Name]) -> None:
-    """See that no column is named twice.
+    """Check that no column is named twice.
 
     Raises:
       StatementError: one is.

@@ -278,7 +278,7 @@ class EndlessExtreme(_Endless):
             held[0] = value
 
     def drop(self, value: Any) -> None:
-        """Nothing leaves."""
+        """Do nothing: values never leave."""
 
     def result(self) -> object:
         return self._held[0] if self._held else None
@@ -346,7 +346,7 @@ class RankFunction:
             self._last = value
 
     def drop(self, value: Any) -> None:
-        """Nothing leaves."""
+        """Do nothing: values never leave."""
 
     def result(self) -> object:
         return self._rank
