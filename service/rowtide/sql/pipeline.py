@@ -1,8 +1,8 @@
 """A pipeline's text -> its plan.
 
 ``plan_pipeline`` reads a whole file. A ``SqlSession`` takes further statements
-one text at a time, as a scenario or a prompt gives them; a text that is
-refused has changed nothing.
+one text at a time, for scenarios and prompts. A text that is refused changes
+nothing.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ def plan_pipeline(text: str, *, file: str | None = None, inserted: Collection[st
     Args:
       text: its statements.
       file: its name, for errors.
-      inserted: streams and tables, by catalog name, that something outside of the plan inserts into
-        although pumps or INSERT statements fill them too.
+      inserted: streams and tables, by catalog name, with another writer outside the plan, besides
+        pumps and INSERT statements.
 
     Raises:
-      StatementError: the first thing that is wrong, with its place, the text and the file.
+      StatementError: the first error, with its place, the text and the file.
     """
     session = SqlSession(inserted=inserted)
     session.feed(text, file=file)
@@ -78,7 +78,7 @@ def plan_pipeline(text: str, *, file: str | None = None, inserted: Collection[st
 
 @dataclass(frozen=True, slots=True)
 class StreamRows:
-    """Rows of an INSERT statement into a stream; one without a ROWTIME (ms) takes the time of arrival."""
+    """Rows of an INSERT statement into a stream. A row without a ROWTIME (ms) takes the time of arrival."""
 
     relation: str
     rows: tuple[TimedValues, ...]
@@ -89,7 +89,7 @@ class StreamRows:
 
 
 class SqlSession:
-    """What a sequence of texts has defined, and its plan; each text counts as a whole or not at all.
+    """The definitions of a sequence of texts, and their plan. Each text is accepted as a whole or not at all.
 
     With ``takes_rows`` INSERT statements may put rows into streams: the caller takes them from
     ``arrived``, and they are one more producer of the stream. ``pseudo`` are pseudo-columns that later
@@ -125,7 +125,7 @@ class SqlSession:
         return self._stages
 
     def feed(self, text: str, *, file: str | None = None) -> Plan:
-        """Take further statements, and give the plan of all so far.
+        """Take further statements, and return the plan of all so far.
 
         Raises:
           StatementError: with place, text and file; nothing has changed.
@@ -162,49 +162,49 @@ class SqlSession:
 
     @property
     def arrived(self) -> tuple[StreamRows, ...]:
-        """What the INSERT statements of the last text put into streams: for the caller to insert."""
+        """The rows of the last text's INSERT statements into streams, which the caller inserts."""
         return self._arrived
 
     @property
     def text_notices(self) -> tuple[Notice, ...]:
-        """The notices that are about definitions, whatever the options are."""
+        """The notices about definitions, which do not depend on options."""
         plan = self.plan
         pumps = {pump.name: pump.node for pump in plan.pumps}
         return text_notices(self._catalog, dict(plan.relations) | pumps)
 
     @property
     def kinds(self) -> tuple[tuple[str, str], ...]:
-        """All relations and pumps by catalog name, with what they are, such as "foreign stream"."""
+        """All relations and pumps by catalog name, with their kinds, for example "foreign stream"."""
         return tuple((relation_name(key), found.kind.value) for key, found in self._catalog.objects.items())
 
     @property
     def pumps(self) -> tuple[tuple[str, str], ...]:
-        """All pumps, also those into streams and engine tables, each with its target."""
+        """All pumps, including those into streams and engine tables, each with its target."""
         pumps = pumps_of(self._catalog, self._planner)
         return tuple((relation_name(key), relation_name(pump.target)) for key, pump in pumps.items())
 
     def relation_name(self, text: str) -> str:
-        """Return the catalog name of what ``text``, a name as in SQL, means.
+        """Return the catalog name of ``text``, a name as in SQL.
 
         Raises:
-          StatementError: it is no name, or nothing has it.
+          StatementError: it is not a name, or does not exist.
         """
         with _located(text, None):
             key, _ = self._catalog.find(parse_name(text), "relation or pump")
             return relation_name(key)
 
     def query(self, text: str, errors: Sequence[Row] = ()) -> Node:
-        """Plan one query by itself, over what is defined so far; ``errors`` is what SYS.ERRORS holds.
+        """Plan one query by itself, over the definitions so far; ``errors`` are the rows of SYS.ERRORS.
 
         Raises:
-          StatementError: it is none, or it cannot be planned.
+          StatementError: it is not a query, or cannot be planned.
         """
         with _located(text, None):
             query, catalog = self._asked(text, errors)
             return _query_stages(catalog, query, catalog.current, self._inserted, self._changing)[-1]
 
     def listing(self, text: str, errors: Sequence[Row] = ()) -> Listing:
-        """Plan one query by itself, to list its rows where they are a table's: ORDER BY sorts these.
+        """Plan one query by itself, to list its rows if they are a table's, sorted by ORDER BY.
 
         Raises:
           StatementError: as ``query``.
@@ -216,7 +216,7 @@ class SqlSession:
             return replace(listing, node=placed)
 
     def _asked(self, text: str, errors: Sequence[Row]) -> tuple[QuerySyntax, Catalog]:
-        """Return the one query of ``text``, and the catalog that it is over."""
+        """Return the one query of ``text``, and its catalog."""
         statements = parse(text)
         if len(statements) != 1 or not isinstance(statements[0], QueryStatement):
             place = statements[0].place if statements else SourceSpan(1, 1)
@@ -225,13 +225,13 @@ class SqlSession:
 
 
 STAGES = ("as written", "with pumps connected", "with judges and merges")
-"""What planning goes through, in this order."""
+"""The stages of planning, in order."""
 
 
 def _query_stages(
     catalog: Catalog, query: QuerySyntax, schema: str, inserted: frozenset[str], changing: frozenset[str]
 ) -> tuple[Node, ...]:
-    """Plan one query by itself, and give the plan after each of ``STAGES``."""
+    """Plan one query by itself, and return the plan after each of ``STAGES``."""
     planned = Planner(catalog, pseudo_in(query)).prepared().query(query, schema)
     return _stages_of(catalog, planned.node, inserted, changing)
 
@@ -265,7 +265,7 @@ def _defined(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
 
 
 def _plan_defined(planner: Planner, key: Key, statement: CreateView | CreatePump) -> None:
-    """Check that what a statement defines can be planned where it stands."""
+    """Check that the definition of a statement can be planned at its place."""
     if isinstance(statement, CreatePump):
         planner.pump(key)
     else:
@@ -273,7 +273,7 @@ def _plan_defined(planner: Planner, key: Key, statement: CreateView | CreatePump
 
 
 def _stream_rows(catalog: Catalog, statement: Statement) -> StreamRows | None:
-    """Return the rows that a statement puts into a stream; None for every other statement."""
+    """Return the rows that a statement inserts into a stream; None for other statements."""
     if not isinstance(statement, InsertValues):
         return None
     key, found = catalog.find(statement.target, "stream or table")
@@ -371,7 +371,7 @@ def _stage(name: str, relations: dict[str, Node], pumps: dict[str, Node]) -> Pla
 
 
 def _flowing(catalog: Catalog, key: Key, planned: PlannedPump) -> Node:
-    """Return what a pump brings: while it is stopped nothing, and no bound, but it keeps its place."""
+    """Return the node of a pump. A stopped pump has no rows and no bound, but keeps its place."""
     pump = catalog.objects[key]
     if isinstance(pump, PumpDefinition) and not pump.started:
         return Source(relation_name(key), planned.node.row_type)
@@ -381,7 +381,7 @@ def _flowing(catalog: Catalog, key: Key, planned: PlannedPump) -> Node:
 def _changed_streams(
     before: Catalog, planned_before: Planner, after: Catalog, planned: Planner
 ) -> frozenset[str]:
-    """Return the streams that were there before and have other producers now."""
+    """Return the existing streams whose producers have changed."""
     producers = []
     for catalog, planner in ((before, planned_before), (after, planned)):
         with _changed_below(catalog):
@@ -401,7 +401,7 @@ def _feeds(
     inserted: frozenset[str],
     changing: frozenset[str] = frozenset(),
 ) -> dict[str, Feed]:
-    """Return what comes into each stream and engine table."""
+    """Return the input of each stream and engine table."""
     feeds = {}
     for key, found in catalog.objects.items():
         if found.kind in (ObjectKind.STREAM, ObjectKind.TABLE):
@@ -413,10 +413,10 @@ def _feeds(
 
 
 def _check_circles(catalog: Catalog, planner: Planner, pumps: dict[Key, PlannedPump]) -> None:
-    """Refuse pumps that feed, through any number of relations, what they read.
+    """Refuse pumps that feed, through any number of relations, a relation that they read.
 
     Raises:
-      StatementError: naming the first pump of the circle.
+      StatementError: naming the first pump of the cycle.
     """
     readers = {key: set(read) for key, read in planner.readers.items()}
     for key, planned in pumps.items():
@@ -441,7 +441,7 @@ def _check_circles(catalog: Catalog, planner: Planner, pumps: dict[Key, PlannedP
 
 @contextmanager
 def _located(text: str, file: str | None) -> Iterator[None]:
-    """Add text and file to errors of this block, and a place where they have none."""
+    """Add text and file to errors of this block, and a place if they have none."""
     try:
         yield
     except StatementError as error:
@@ -458,7 +458,7 @@ def _located(text: str, file: str | None) -> Iterator[None]:
 
 @contextmanager
 def _changed_below(catalog: Catalog) -> Iterator[None]:
-    """Return in errors of this block why a view or pump that was accepted where it stands is refused now."""
+    """Add to errors of this block why a view or pump that was accepted at its place is refused now."""
     try:
         yield
     except StatementError as error:

@@ -1,7 +1,7 @@
 """Definitions -> nodes: each relation of a catalog, resolved and typed, each once.
 
-A stream stands as a bare Source and an engine table as a KeyedTable over a bare
-TableSource; ``plan.connect`` puts in what pumps and INSERTs bring, and
+A stream is a bare Source and an engine table a KeyedTable over a bare
+TableSource. ``plan.connect`` adds the feeds of pumps and INSERTs, and
 ``plan.order`` the judges and merges.
 """
 
@@ -84,7 +84,7 @@ from rowtide.sql.window.qualify import with_qualify
 
 @dataclass(frozen=True, slots=True)
 class PlannedPump:
-    """A pump's rows as its target stores them. ``place`` is that of the target's name."""
+    """A pump's rows in the form of its target. ``place`` is that of the target's name."""
 
     target: Key
     node: Node
@@ -106,7 +106,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Where a query stands: in the text of ``relation``, seen from ``schema``, inside of some WITHs."""
+    """The context of a query: in the text of ``relation``, in ``schema``, inside some WITHs."""
 
     relation: str
     schema: str
@@ -115,7 +115,7 @@ class _Reading:
 
 
 class Planner:
-    """Plans the relations of one catalog. ``readers`` tells who reads what."""
+    """Plans the relations of one catalog. ``readers`` has the relations that each view and pump reads."""
 
     def __init__(self, catalog: Catalog, pseudo: frozenset[str] = frozenset()) -> None:
         """Plan for ``catalog``; ``pseudo`` are pseudo-columns that a query besides its own names."""
@@ -135,7 +135,7 @@ class Planner:
         """The keys of the relations that each view and pump reads directly."""
 
     def grown(self, catalog: Catalog) -> Planner:
-        """Return the planner of a catalog that has come from this one: what has not changed is planned."""
+        """Return the planner of a later catalog, which reuses the plans of unchanged relations."""
         planner = Planner(catalog, self._pseudo)
         if not catalog.holds(self._catalog):
             return planner.prepared()
@@ -143,9 +143,9 @@ class Planner:
         return planner
 
     def prepared(self) -> Planner:
-        """Plan all relations in the order in which they were made, so that none waits deep in another.
+        """Plan all relations in the order of creation, to limit the depth of recursion.
 
-        What is wrong with one is said where it is asked for.
+        The error of a relation is raised when the relation is requested.
         """
         for key, found in self._catalog.objects.items():
             if found.kind not in (ObjectKind.PUMP, ObjectKind.FOREIGN_TABLE):
@@ -164,7 +164,7 @@ class Planner:
         return self._planned[key]
 
     def shown(self, key: Key) -> Node:
-        """Return the node of a relation as others see it: without pseudo-columns.
+        """Return the node of a relation for readers: without pseudo-columns.
 
         Raises:
           StatementError: as ``relation``.
@@ -177,7 +177,7 @@ class Planner:
         return project(relation_name(key), planned.node, fields, row_type)
 
     def pump(self, key: Key) -> PlannedPump:
-        """Return what a pump writes.
+        """Return the output of a pump.
 
         Raises:
           StatementError: it cannot be planned.
@@ -250,7 +250,7 @@ class Planner:
         return model_node(name, model, lambda key: self.relation(key).node)
 
     def _read(self, ref: RelationRef, at: _Reading) -> tuple[Planned, tuple[str, ...]]:
-        """Return the relation that a name in FROM means, and the names that call it."""
+        """Return the relation of a name in FROM, and its qualifiers."""
         names = tuple(part.text for part in ref.name.parts)
         if len(names) == 1 and names[0] in at.tables:
             return at.tables[names[0]], names
@@ -310,7 +310,7 @@ class Planner:
         return self._subqueries(at, copy(from_planner), read).filtered(query.where, query.place)
 
     def _from(self, source: FromItem, at: _Reading) -> tuple[FromPlanner, PlannedFrom]:
-        """Plan FROM; give what planned it, too, which knows the names that are taken."""
+        """Plan FROM; return also its planner, which has the used names."""
 
         def planned() -> tuple[FromPlanner, PlannedFrom]:
             planner = self._from_planner(at)
@@ -319,7 +319,7 @@ class Planner:
         return self._reads(source, at, make=planned)
 
     def _reads_changes(self, query: Select, at: _Reading) -> bool:
-        """Return whether a query reads changes; what is wrong with it is said where it is planned."""
+        """Return whether a query reads changes. Its planning reports errors."""
         try:
             return self._from(query.source, at)[1].changelog
         except StatementError:
@@ -346,7 +346,7 @@ class Planner:
         )
 
     def _retention(self, reader: Key | None) -> Retention | None:
-        """Return what a view or pump says about state without limit."""
+        """Return the RETENTION of a view or pump."""
         found = None if reader is None else self._catalog.objects[reader]
         return found.retention if isinstance(found, ViewDefinition | PumpDefinition) else None
 
@@ -428,7 +428,7 @@ def _stored(
 ) -> Node:
     """Return ``shape`` as rows of its target: by position, cast to the columns' types.
 
-    What stands for ROWTIME in ``columns``, if it is not the query's own, is promoted.
+    The value for ROWTIME in ``columns`` is promoted, unless it is the query's own.
 
     Raises:
       StatementError: there are more or fewer values than columns, or one does not fit.
@@ -481,13 +481,13 @@ def _stored(
             values[position] = Literal(defaults.get(position), column.type)
     expressions = tuple(values[position] for position in range(len(row_type)))
     stored = project(relation, node, expressions, _judged_by_pump(definition))
-    # An engine table and a stream judge their rows themselves, whatever brings them.
+    # An engine table and a stream judge their rows themselves.
     outside = definition.kind is ObjectKind.FOREIGN_TABLE
     return checked(stored, target, definition.checks) if outside else stored
 
 
 def _judged_by_pump(definition: StreamDefinition | TableDefinition) -> RowType:
-    """Return the row type of what a pump gives: NOT NULL where nothing behind the pump judges it.
+    """Return the row type of a pump: NOT NULL if nothing after the pump checks it.
 
     A foreign table judges its own rows, and an engine table those without a key.
     """
@@ -508,7 +508,7 @@ def _check_changelog(
     """Check that a table's changes can be applied to the target: each to the row that it is about.
 
     Raises:
-      StatementError: the target keeps no rows, or its key does not tell those of the table apart.
+      StatementError: the target keeps no rows, or its key does not distinguish those of the table.
     """
     what = f'{target.kind.value} "{shown}"'
     if isinstance(target, StreamDefinition):
@@ -534,7 +534,7 @@ def _check_changelog(
 
 @contextmanager
 def written_in(origin: Origin) -> Iterator[None]:
-    """Add to errors of this block the text and file of the definition that they are in."""
+    """Add the text and file of their definition to errors of this block."""
     try:
         yield
     except StatementError as error:

@@ -1,4 +1,4 @@
-"""The aggregates of a grouped query, and what else GROUP BY names."""
+"""The aggregates of a grouped query, and other terms of GROUP BY."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ArgumentPlanner(Protocol):
 LATER = frozenset({"NTH_VALUE", "EXP_AVG", "COLLECT", "APPROX_COUNT_DISTINCT"})
 """Aggregates that are not there yet."""
 GROUP_WINDOWS = frozenset({"TUMBLE", "HOP", "SESSION"})
-"""What cuts groups by time, in GROUP BY only."""
+"""Functions that define periods, only in GROUP BY."""
 WINDOW_EDGES = frozenset(f"{name}_{edge}" for name in GROUP_WINDOWS for edge in ("START", "END"))
 """The edges of the window that GROUP BY names, in the select list and HAVING."""
 

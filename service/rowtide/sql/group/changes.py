@@ -1,4 +1,4 @@
-"""EMIT CHANGES, and groups of tables: what a changelog may be asked for, and what limits its state."""
+"""EMIT CHANGES, and groups of tables: which changelogs are possible, and what limits their state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rowtide.sql.select.relations import QueryShape, SelectOutput, projected
 
 
 def check_emit(emit: Emit, *, grouped: bool, changelog: bool) -> None:
-    """Check that there is something whose changes can be emitted.
+    """Check that the query has changes to emit.
 
     Raises:
       StatementError: the rows of the query never change.
@@ -48,10 +48,10 @@ def check_rowtime(
 
 
 def limited(node: GroupChanges, retention: Retention | None, place: SourceSpan) -> GroupChanges:
-    """Put on groups the limit that the view or pump states, where they have none of their own.
+    """Apply the RETENTION of the view or pump to groups without a limit.
 
     Raises:
-      StatementError: they would be kept forever, and no one has said so.
+      StatementError: they would be kept forever, and no RETENTION is declared.
     """
     if node.unlimited_state() is None and not (retention is not None and node.is_one_small_group()):
         return node
@@ -74,9 +74,9 @@ def limited(node: GroupChanges, retention: Retention | None, place: SourceSpan) 
 def with_shown(
     node: Node, outputs: Sequence[SelectOutput], having: Expr | None, order: Sequence[tuple[Expr, bool]]
 ) -> Node:
-    """Return groups, perhaps under HAVING, what is read of them: a change of nothing else is not reported.
+    """Return groups, perhaps under HAVING, with the expressions that are read: other changes are not emitted.
 
-    Where every aggregate is read as it is, each of its changes is reported anyway.
+    If every aggregate is read as it is, all changes are emitted anyway.
     """
     if isinstance(node, Filter):
         return replace(node, input=with_shown(node.input, outputs, having, order))
@@ -90,7 +90,7 @@ def with_shown(
 
 
 def distinct_changes(shape: QueryShape, relation: str, retention: Retention | None) -> QueryShape:
-    """Return each of the rows that changes leave once: groups by all columns."""
+    """Return each valid row of a changelog once, as groups by all columns."""
     node = projected(shape, relation)
     keys = tuple(range(len(node.row_type)))
     grouped = GroupChanges(relation, node, None, keys, (), node.row_type, of_changes=True)

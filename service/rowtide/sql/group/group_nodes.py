@@ -23,7 +23,7 @@ _Parts = tuple[tuple[int, ...], tuple[AggregateCall, ...], RowType]
 def group_rows(
     relation: str, node: Node, window: Window, keys: Sequence[Expr], calls: Sequence[AggregateCall]
 ) -> GroupNode:
-    """Return the node of groups that tell their final row: window, keys, aggregates."""
+    """Return the node of groups that emit their final row: window, keys, aggregates."""
     node, parts = _computed(relation, node, window, keys, calls)
     match window:
         case Period():
@@ -37,7 +37,7 @@ def group_rows(
 def group_changes(
     relation: str, node: Node, window: Window | None, keys: Sequence[Expr], calls: Sequence[AggregateCall]
 ) -> GroupChanges:
-    """Return the node of groups that tell every change: window, if there is one, keys, aggregates."""
+    """Return the node of groups that emit every change: window, if any, keys, aggregates."""
     node, parts = _computed(relation, node, window, keys, calls)
     return GroupChanges(relation, node, window, *parts)
 
@@ -45,7 +45,7 @@ def group_changes(
 def _computed(
     relation: str, node: Node, window: Window | None, keys: Sequence[Expr], calls: Sequence[AggregateCall]
 ) -> tuple[Node, _Parts]:
-    """Return what is grouped, with the Project that computes something for it, and the parts over that."""
+    """Return the input of the groups, with a Project if needed, and the terms over it."""
     names = node.row_type.names
     calls = [filtered_first(call) for call in calls]
     wanted: list[Expr] = list(keys)

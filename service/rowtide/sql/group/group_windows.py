@@ -21,7 +21,7 @@ from rowtide.sql.select.expressions import ExpressionPlanner, unit_literal
 from rowtide.sql.select.relations import is_plain_rowtime, substitute
 
 Window = Period | Hop | Session
-"""What cuts the rows of a stream into groups that end."""
+"""The windows of groups that end."""
 
 FORMS = {
     "TUMBLE": "TUMBLE(ROWTIME, size [, offset])",
@@ -29,7 +29,7 @@ FORMS = {
     "SESSION": "SESSION(ROWTIME, gap)",
 }
 MAX_WINDOWS = 1_000
-"""The most windows of a HOP that one row may be in: each costs an addition and a group a key."""
+"""Maximum windows of a HOP that contain one row: each costs an addition, and one group for each key."""
 _LENGTHS = {"TUMBLE": 1, "HOP": 2, "SESSION": 1}
 
 
@@ -77,7 +77,7 @@ def window_edge(
     """Return what *_START or *_END is of the row of a group of ``window``; ``end`` gives the latter.
 
     Raises:
-      StatementError: it speaks of another window than GROUP BY does.
+      StatementError: it names another window than GROUP BY.
     """
     name, _, edge = syntax.name.partition("_")
     if group_window(planner, syntax, name) != window:
@@ -127,7 +127,7 @@ def of_group_end(expr: Expr, window: Window) -> Expr:
 
 
 def period_of(expr: Expr) -> Period | None:
-    """Return the period of ROWTIME that an expression names; None if it names none."""
+    """Return the period of ROWTIME that an expression names, or None."""
     match expr:
         case RowtimeRef():
             return Period(PeriodEdge.EXACT)
@@ -150,7 +150,7 @@ def period_of(expr: Expr) -> Period | None:
 
 
 def period_call(period: Period, of: Expr) -> Expr:
-    """Return the call that names the period which ``of`` is in."""
+    """Return the call that names the period of ``of``."""
     if period.unit is not None:
         unit = unit_literal(period.unit.value)
         name = f"{period.edge.value}_TO"
@@ -174,7 +174,7 @@ def _length(planner: ExpressionPlanner, syntax: Expression, name: str) -> int:
 
 
 def _offset(planner: ExpressionPlanner, syntax: list[Expression], name: str) -> int:
-    """Return the offset of a window, 0 if there is none; Calcite writes it as a TIME, so both will do."""
+    """Return the offset of a window, 0 by default. It may be a TIME, as in Calcite."""
     if not syntax:
         return 0
     value = _constant(planner, syntax[0], (Kind.INTERVAL_DAY, Kind.TIME))

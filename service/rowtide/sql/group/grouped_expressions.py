@@ -158,7 +158,7 @@ class GroupedPlanner(ExpressionPlanner):
 
 
 _STEP = Fraction(1, 2**40)
-"""Less than one of the values of a group, however many they are."""
+"""Less than the share of one value, for a group of any size."""
 
 
 def fraction_of(typed: Expr, syntax: FunctionCall) -> Fraction:
@@ -168,7 +168,7 @@ def fraction_of(typed: Expr, syntax: FunctionCall) -> Fraction:
     values it is just after that place.
 
     Raises:
-      StatementError: it is no constant from 0 to 1.
+      StatementError: it is not a constant from 0 to 1.
     """
     value = typed.value if isinstance(typed, Literal) else None
     if not isinstance(value, int | float | Decimal) or isinstance(value, bool) or not 0 <= value <= 1:
@@ -179,7 +179,7 @@ def fraction_of(typed: Expr, syntax: FunctionCall) -> Fraction:
 
 
 def has_aggregate(syntax: Expression) -> bool:
-    """Return whether an aggregate is in ``syntax``."""
+    """Return whether ``syntax`` contains an aggregate."""
     return any(each.over is None and each.name in OF_GROUPS | LATER for each in calls_in(syntax))
 
 

@@ -1,4 +1,4 @@
-"""HAVING with a sub-query: the groups go into FROM of another query, whose WHERE has it."""
+"""HAVING with a sub-query: the groups become the FROM of another query, and HAVING its WHERE."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def groups_in_from(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) ->
     ``scope_of`` is of one relation.
 
     Raises:
-      StatementError: it sorts its groups, too.
+      StatementError: the query also sorts its groups.
     """
     if select.having is None:
         return select
@@ -69,7 +69,7 @@ def groups_in_from(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) ->
     rows = _scope(select.source, scope_of)
 
     def outside(syntax: object) -> object | None:
-        """Return a query whose WHERE names terms of the groups around it, where those are columns now."""
+        """Return a query whose WHERE names terms of the outer groups, which are now columns."""
         if isinstance(syntax, Select) and syntax.where is not None:
             own = _scope(syntax.source, scope_of)
 
@@ -86,7 +86,7 @@ def groups_in_from(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) ->
     for each in conjuncts(select.having):
         known = len(inner)
         condition = replaced(each, outside)
-        # What may fail stays behind the sub-queries that guard it.
+        # A condition that may fail stays after the sub-queries that guard it.
         if holds_query(each) or (where and may_fail(condition)):
             where.append(condition)
         else:

@@ -1,7 +1,7 @@
-"""Aggregates without GROUP BY of a query that is asked once: over no rows they give one row.
+"""Aggregates without GROUP BY of a query that runs once: over no rows they return one row.
 
-A view over a table has no row before its first change, as no rowtime could be given to it. Of a query at a
-prompt the group is there from the beginning: one more row, which no aggregate takes, goes into it.
+A view over a table has no row before its first change, because no rowtime exists for it. In a query at a
+prompt the group exists from the beginning: it contains one extra row, which no aggregate takes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NO_ROW = RowType((Field("$TAKEN", BOOLEAN, nullable=False),))
 
 
 def with_empty_groups(node: Node, named: Iterable[Node]) -> Node:
-    """Let the groups of all rows be there without any row, but for those of ``named`` relations."""
+    """Create the groups of all rows even without rows, except those of ``named`` relations."""
     theirs = set(map(id, named))
 
     def begun(each: Node) -> Node:
@@ -30,7 +30,7 @@ def with_empty_groups(node: Node, named: Iterable[Node]) -> Node:
 
 
 def _begun(group: GroupChanges) -> GroupChanges:
-    """Add the row that no aggregate takes, and a field that tells it from the others."""
+    """Add the row that no aggregate takes, and a field that marks it."""
     fields = tuple(group.input.row_type)
     names = unique_names([*(field.name for field in fields), NO_ROW[0].name])
     row_type = RowType(

@@ -1,8 +1,8 @@
-"""FROM a, b WHERE a.x = b.x: what WHERE says of both sides of a join without ON is its ON.
+"""FROM a, b WHERE a.x = b.x: conditions of WHERE on both sides of a join without ON become its ON.
 
-That changes no row, only how it is found. Conditions are not moved where a missing row of an outer join would
-pass by them, nor if they name ROWTIME, which means that of the joined row. A condition that may fail takes
-the conditions before it along, which guard it; these stay in WHERE, too.
+This does not change rows, only how they are found. Conditions are not moved where a missing row of an outer
+join would pass by them, nor if they name ROWTIME, which means that of the joined row. A condition that may
+fail takes the conditions before it along, which guard it; these stay in WHERE, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rowtide.sql.select.scope import ROWTIME, Binding, NameScope
 
 JoinLeaf = RelationRef | DerivedTable
 _INNER_ON = {"INNER": (True, True), "LEFT": (True, False), "RIGHT": (False, True), "FULL": (False, False)}
-"""Of which sides of a join every row that comes out is one that WHERE sees as it was."""
+"""The sides of a join whose rows reach WHERE unchanged."""
 
 
 def with_joined_where(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) -> Select:
@@ -74,7 +74,7 @@ def _guarded(joining: list[Expression], pending: list[Expression], scope: NameSc
 
 
 def _can_fail(condition: Expression, scope: NameScope) -> bool:
-    """Return whether a condition may reject a row; what is wrong with it is said where it is planned."""
+    """Return whether a condition may reject a row. Its planning reports errors."""
     try:
         return can_fail(ExpressionPlanner(scope, "WHERE").condition(condition))
     except StatementError:
@@ -88,7 +88,7 @@ def _can_move(condition: Expression) -> bool:
 
 
 def _joins(condition: Expression, left: NameScope, right: NameScope) -> bool:
-    """Return whether a condition names both sides and nothing else."""
+    """Return whether a condition names exactly both sides."""
     columns = list(columns_in(condition))
     if not _can_move(condition):
         return False

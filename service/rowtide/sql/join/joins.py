@@ -1,4 +1,4 @@
-"""FROM: relations, queries and joins -> one node and the names that it can be read by."""
+"""FROM: relations, queries and joins -> one node and its names."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ from rowtide.sql.subquery.on_subqueries import parted, refused_pairs
 _ONE_KEY = Literal(0, INTEGER)
 _NO_RELATION = RelationRef(QualifiedName(()), None, None)
 ReadRelation = Callable[[RelationRef], tuple[Planned, tuple[str, ...]]]
-"""Gives the relation that a name means, and the names by which it can be called."""
+"""Returns the relation of a name, and its qualifiers."""
 ReadQuery = Callable[[QuerySyntax], Planned]
-"""Gives the relation of a query in FROM."""
+"""Returns the relation of a query in FROM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ Resolved = Callable[
     ["FromPlanner", Expression, PlannedFrom, bool, Sequence[Expression]],
     tuple[Expression | None, PlannedFrom],
 ]
-"""Takes the sub-queries out of a condition of ON: see ``on_subqueries``."""
+"""Removes the sub-queries from a condition of ON: see ``on_subqueries``."""
 
 
 class FromPlanner:
@@ -76,7 +76,7 @@ class FromPlanner:
         retention: Retention | None = None,
         resolved: Resolved | None = None,
     ) -> None:
-        """Plan FROM; ``resolved`` takes the sub-queries out of a condition of ON: see ``on_subqueries``."""
+        """Plan FROM; ``resolved`` removes the sub-queries from a condition of ON: see ``on_subqueries``."""
         self._relation = relation
         self._retention = retention
         self._resolved = resolved
@@ -107,10 +107,10 @@ class FromPlanner:
         return self._leaf(item)
 
     def scope_of(self, item: RelationRef | DerivedTable) -> NameScope:
-        """Return the scope of one relation of a FROM that is still to be planned.
+        """Return the scope of one relation of a FROM that is not planned yet.
 
         Raises:
-          StatementError: it does not exist.
+          StatementError: the relation does not exist.
         """
         return self._side(item).scope
 
@@ -136,7 +136,7 @@ class FromPlanner:
 
     @property
     def next_name(self) -> str:
-        """What the next sub-query's columns are called by that rows of this FROM are joined with."""
+        """The qualifier of the columns of the next sub-query that is joined to this FROM."""
         return f"$QUERY{self._attached + 1}"
 
     def attached(
@@ -148,7 +148,7 @@ class FromPlanner:
         kind: JoinKind,
         place: SourceSpan,
     ) -> PlannedFrom:
-        """Return rows joined with what a sub-query gives where ``condition`` holds: a table called ``binding``.
+        """Return rows joined with a sub-query, named ``binding``, on ``condition``.
 
         Raises:
           StatementError: the rows are of a changelog whose state would have no limit.
@@ -326,7 +326,7 @@ class FromPlanner:
         *,
         keeps: bool,
     ) -> PlannedFrom:
-        """Split ON into equal keys and what is left, and put the join together.
+        """Split ON into equal keys and the rest, and build the join.
 
         ``keeps``: a LEFT join keeps a row whose key fails, too.
         """
@@ -359,7 +359,7 @@ class FromPlanner:
                 on_table.append(shifted(conjunct, width, -width))
             else:
                 others.append(conjunct)
-        # Without an equality every row of the table is of the one key that there is.
+        # Without an equality, every row of the table has the same key.
         keys = keys or [(_ONE_KEY, _ONE_KEY)]
         table_node = table.node
         for each in on_table:
@@ -386,7 +386,7 @@ class FromPlanner:
         return PlannedFrom(node, NameScope(moved, scope.merged), changelog=False)
 
     def _with_keys(self, node: Node, keys: list[Expr], *, kept: bool) -> tuple[Node, tuple[int, ...]]:
-        """Return ``node`` with a field for each key that is computed, and where the keys are.
+        """Return ``node`` with a field for each computed key, and the positions of the keys.
 
         Rows for which one fails are rejected; ``kept``: they stay, too, and match nothing.
         """
@@ -414,10 +414,10 @@ class FromPlanner:
 
 
 def _called(row_type: RowType, names: Sequence[Name], hidden: int) -> RowType:
-    """Return a row type with the names that an alias gives to its columns.
+    """Return a row type with the column names of an alias.
 
     Raises:
-      StatementError: there are more or fewer names than columns, or one stands twice.
+      StatementError: there are more or fewer names than columns, or one appears twice.
     """
     if not names:
         return row_type

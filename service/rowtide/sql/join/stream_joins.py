@@ -1,4 +1,4 @@
-"""Joins of two streams: windows on their rows, keys, and what is left of ON.
+"""Joins of two streams: windows on their rows, keys, and the rest of ON.
 
 See docs/sql/semantics.md#joins-of-two-streams.
 """
@@ -27,7 +27,7 @@ EXACT = Period(PeriodEdge.EXACT)
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a join: its node, what it can be called by, its window.
+    """One side of a join: its node, its names, its window.
 
     ``order`` is the period that its window takes for the time of a row: EXACT for the rowtime itself.
     """
@@ -40,7 +40,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class WindowSpan:
-    """What the windows of a join mean: how far right may be from left, whose rowtime a pair has."""
+    """The meaning of the windows of a join: how far right may be from left, and whose rowtime a pair has."""
 
     low_ms: int
     high_ms: int
@@ -50,9 +50,9 @@ class WindowSpan:
 
 
 def span_of(left: RangeWindow | None, right: RangeWindow | None) -> WindowSpan:
-    """Return what the windows mean; at least one side has one.
+    """Return the meaning of the windows; at least one side has one.
 
-    A window says how far its side's row may be from the other side's row.
+    A window limits how far its side's row may be from the other side's row.
     """
     left_delay = 0 if left is None else max(0, -left.start_ms)
     right_delay = 0 if right is None else max(0, -right.start_ms)
@@ -108,7 +108,7 @@ def window_join(
     """Plan a join of two streams; gives its node and its scope. ``conditions_of`` plans the conjuncts of ON.
 
     Raises:
-      StatementError: no side has a window, and no one has said for how long rows are kept.
+      StatementError: no side has a window, and no RETENTION is declared.
     """
     left, right = (with_rowtime(side, relation) for side in sides)
     kind = JoinKind(join.kind)
@@ -168,10 +168,10 @@ def _with_time(side: Side, bindings: tuple[Binding, ...], of_pair: bool) -> Iter
 
 
 def _whole_span(kind: JoinKind, retention: Retention | None, place: SourceSpan) -> WindowSpan:
-    """Return the span of two whole streams: rows are kept for as long as the view or pump says.
+    """Return the span of two whole streams: rows are kept for the RETENTION of the view or pump.
 
     Raises:
-      StatementError: it says nothing, or a row without a match would have to wait forever.
+      StatementError: it is not declared, or a row without a match would wait forever.
     """
     if retention is None:
         raise StatementError(
@@ -191,7 +191,7 @@ def _whole_span(kind: JoinKind, retention: Retention | None, place: SourceSpan) 
 
 
 def _rounded_span(span: WindowSpan, left: Side, right: Side, width: int) -> list[Expr]:
-    """Return the conditions that the rounded rowtimes of two rows are as far apart as the windows want it."""
+    """Return the conditions of the windows on the rounded rowtimes of two rows."""
     return _between(_distance(left, right, width), span.low_ms, span.high_ms)
 
 

@@ -17,7 +17,7 @@ from rowtide.sql.select.relations import conjunction, project, shifted, unique_n
 
 
 class WithKeys(Protocol):
-    """Gives a node with a field for each key that is computed, and where the keys are."""
+    """Returns a node with a field for each computed key, and the positions of the keys."""
 
     def __call__(self, node: Node, keys: list[Expr], *, kept: bool) -> tuple[Node, tuple[int, ...]]:
         """Compute ``keys`` for the rows of ``node``; ``kept``: those for which one fails stay."""
@@ -31,7 +31,7 @@ def table_join(
     others: Sequence[Expr],
     with_keys: WithKeys,
 ) -> tuple[TableJoin, int]:
-    """Plan a join of two changelogs: its node, and how many fields were added to those of the left side.
+    """Plan a join of two changelogs: return its node, and the number of fields added to the left side.
 
     ``pairs`` must be equal, over the fields of the left side and of the right one; ``others`` are the further
     conditions of ON, over the left fields and then the right ones.
@@ -43,7 +43,7 @@ def table_join(
         used = fields_used(each)
         if each == Literal(True, BOOLEAN):
             continue
-        # What a condition on one side alone drops is not missed where that side is not kept.
+        # A condition on one side alone can filter that side, if its unmatched rows are not kept.
         if used and max(used) < width and not kind.keeps_left:
             left = Filter(relation, left, each)
         elif used and min(used) >= width and not kind.keeps_right:
@@ -101,7 +101,7 @@ def check_limit(node: TableJoin, retention: Retention | None, place: SourceSpan)
 def _paired(
     left: tuple[Node, tuple[int, ...]], right: tuple[Node, tuple[int, ...]]
 ) -> tuple[tuple[int, int], ...]:
-    """Return the fields that must be equal, where they are the key of either side."""
+    """Return the fields that must be equal, if they are the key of either side."""
     (left_node, left_on), (right_node, right_on) = left, right
     if set(left_node.key_fields() or ()) != set(left_on) or set(right_node.key_fields() or ()) != set(
         right_on
@@ -114,7 +114,7 @@ def _paired(
 def _identity(
     kind: JoinKind, left: tuple[Node, tuple[int, ...]], right: tuple[Node, tuple[int, ...]]
 ) -> tuple[int, ...] | None:
-    """Return the fields that tell the rows of the result apart: one side's key, if each row of it finds one."""
+    """Return the key of the result: one side's key, if each of its rows finds at most one."""
     (left_node, left_on), (right_node, right_on) = left, right
     width = len(left_node.row_type)
     of_left, of_right = left_node.key_fields(), right_node.key_fields()

@@ -1,4 +1,4 @@
-"""JOIN .. USING (a, b) and NATURAL JOIN: equal columns of both sides that stand once in the joined row."""
+"""JOIN .. USING (a, b) and NATURAL JOIN: equal columns of both sides, which the joined row has once."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rowtide.sql.select.scope import Merged, NameScope
 
 
 def joined_on(join: Join, left: NameScope, right: NameScope) -> Join:
-    """Return a join with ON in the place of USING or NATURAL.
+    """Return a join with ON instead of USING or NATURAL.
 
     Raises:
-      StatementError: a column is not there, or more than once, on one of the sides.
+      StatementError: a side does not have a column, or has it more than once.
     """
     condition: Expression | None = None
     for name in shared(join, left, right):
@@ -39,7 +39,7 @@ def merged_scope(join: Join, left: NameScope, right: NameScope, joined: NameScop
 
 
 def shared(join: Join, left: NameScope, right: NameScope) -> Sequence[Name]:
-    """Return the columns that USING names; of NATURAL those that both sides have."""
+    """Return the columns that USING names; for NATURAL those that both sides have."""
     if join.using:
         return join.using
     there = dict.fromkeys(name for binding in right.bindings for name, _, _ in binding.columns())

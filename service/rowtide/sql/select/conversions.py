@@ -1,4 +1,4 @@
-"""Conversions: CAST, what fits into a column, and the NULL that has no type yet."""
+"""Conversions: CAST, assignment to a column, and the NULL without a type."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rowtide.expr.tree import Call, Expr, FieldRef, Literal
 from rowtide.rows.types import BOOLEAN, INTEGER, INTERVAL_DAY, TIMESTAMP, VARCHAR, Kind, Type
 
 UNTYPED_NULL = Literal(None, Type(Kind.VARCHAR, -1))
-"""NULL of which nothing has said the type yet; never in a finished tree."""
+"""NULL without a type; never in a finished tree."""
 _OF_NULL = (INTEGER, VARCHAR, TIMESTAMP, INTERVAL_DAY, BOOLEAN)
-"""What an untyped NULL may be where its neighbour's type does not fit; the first that does."""
+"""Types of an untyped NULL if its neighbor's type does not fit; the first one that fits is used."""
 
 
 def cast(operand: Expr, of: Type, place: SourceSpan) -> Expr:
-    """Return CAST(operand AS of); of a constant that can be cast, the constant.
+    """Return CAST(operand AS of), or the constant if a constant can be cast.
 
     A field of text that any value of fits is the same field of the wider type: nothing is computed.
 
     Raises:
-      StatementError: there is no such CAST.
+      StatementError: the CAST does not exist.
     """
     guarded(lambda: resolve("CAST", (operand.type, of)), place)
     if isinstance(operand, FieldRef) and _holds_all(of, operand.type):
@@ -39,7 +39,7 @@ def assign(operand: Expr, of: Type, what: str, place: SourceSpan) -> Expr:
     DATE into TIMESTAMP; everything else wants a CAST that the user writes.
 
     Raises:
-      StatementError: the types do not go together.
+      StatementError: the types do not match.
     """
     if operand == UNTYPED_NULL:
         return Literal(None, of)
@@ -65,7 +65,7 @@ def assign(operand: Expr, of: Type, what: str, place: SourceSpan) -> Expr:
 def with_typed_nulls(name: str, args: Sequence[Expr]) -> tuple[Expr, ...]:
     """Return the arguments of a function with a type for each untyped NULL.
 
-    It is a neighbour's, or else the first that the function takes; where it takes none, a neighbour's.
+    It is a neighbor's, or else the first that the function accepts; if it accepts none, a neighbor's.
     """
     if UNTYPED_NULL not in args:
         return tuple(args)
@@ -93,7 +93,7 @@ def _holds_all(wide: Type, narrow: Type) -> bool:
 
 
 def guarded(work: Callable[[], Type], place: SourceSpan) -> Type:
-    """Run a type rule, and give its refusal a place."""
+    """Run a type rule, and add a place to its error."""
     try:
         return work()
     except StatementError as error:

@@ -3,8 +3,7 @@
 BETWEEN is written as two comparisons, IN as several, CASE x WHEN as CASE WHEN.
 Constant parts are computed once, here.
 
-An untyped NULL takes the type of what is beside it; where nothing says
-which, it is refused.
+An untyped NULL takes the type of its neighbor. Without one it is refused.
 """
 
 from __future__ import annotations
@@ -204,7 +203,7 @@ class ExpressionPlanner:
 
     def _unary(self, syntax: Unary) -> Expr:
         if syntax.operator == "-" and syntax.operand == NumberLiteral(str(2**63)):
-            # The least BIGINT; without its sign it is none.
+            # The least BIGINT, which does not fit without its sign.
             return Literal(-(2**63), BIGINT)
         operand = self._plan(syntax.operand)
         if syntax.operator == "NOT":
@@ -223,7 +222,7 @@ class ExpressionPlanner:
         return negated if syntax.operator == "-" else operand
 
     def _counted(self, length: Expr, unit: int, place: SourceSpan) -> Expr:
-        """Plan how many whole units an interval has, towards zero: ``CAST((x - y) MINUTE AS INTEGER)``."""
+        """Plan the whole units of an interval, truncated toward zero: ``CAST((x - y) MINUTE AS INTEGER)``."""
         return self._call("/", [self._cast(length, BIGINT, place), _whole(unit)], place)
 
     def _cast_to_interval(self, syntax: Cast, operand: Expr, fields: IntervalFields) -> Expr:
@@ -430,7 +429,7 @@ class ExpressionPlanner:
         texts = [self._cast(each, VARCHAR, part.place) for each, part in zip(values, parts, strict=True)]
         joined: Expr | None = None
         for text in texts:
-            # Its length tells where each part ends.
+            # Its length marks the end of each part.
             length = self._cast(self._call("CHAR_LENGTH", [text], place), VARCHAR, place)
             for each in (length, Literal(":", replace(VARCHAR, precision=1)), text):
                 joined = each if joined is None else self._call("||", [joined, each], place)
@@ -521,7 +520,7 @@ def _interval_of(text: StringLiteral) -> Expression:
 
 
 def _unit_of(syntax: Expression) -> int | None:
-    """Return the one unit of an interval, in ms or months, where the text says it."""
+    """Return the one unit of an interval, in ms or months, if the text names it."""
     match syntax:
         case Unary(operator=operator, operand=operand):
             return _unit_of(operand) if operator in ("-", "+") else LENGTH_UNITS.get(operator)

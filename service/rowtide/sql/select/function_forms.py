@@ -1,6 +1,6 @@
-"""Functions that are other expressions under a name of their own: NVL2, IF, DECODE, STRPOS, DATE_TRUNC, ..
+"""Functions that are other expressions: NVL2, IF, DECODE, STRPOS, DATE_TRUNC, ..
 
-They are written out before they are planned: each has the types, the NULLs and the errors of what it is.
+They are rewritten before planning: each has the types, NULLs and errors of its expression.
 """
 
 from __future__ import annotations
@@ -241,11 +241,11 @@ _FORMS: dict[str, tuple[int, int | None, str, _Write]] = {
     "CURRENT_TIME": (0, 0, "", _now_as(TIME)),
     "LOCALTIME": (0, 0, "", _now_as(TIME)),
 }
-"""Least and greatest number of arguments, how the function is written, and what it is."""
+"""Least and greatest number of arguments, the syntax of the function, and its expression."""
 
 
 def written_out(syntax: FunctionCall) -> Expression | None:
-    """Return the expression that a function is another name of; None for any other function.
+    """Return the expression of such a function; None for any other function.
 
     Raises:
       StatementError: it is called with too few or too many arguments.
@@ -260,10 +260,10 @@ def written_out(syntax: FunctionCall) -> Expression | None:
 
 
 def check_pattern(operator: str, args: Sequence[Expr], place: SourceSpan) -> None:
-    """Check that what is in the text as a pattern, with its ESCAPE, is one.
+    """Check a constant pattern with its ESCAPE.
 
     Raises:
-      StatementError: it is none.
+      StatementError: it is invalid.
     """
     if not all(isinstance(each, Literal) and isinstance(each.value, str) for each in args):
         return
@@ -274,10 +274,10 @@ def check_pattern(operator: str, args: Sequence[Expr], place: SourceSpan) -> Non
 
 
 def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> None:
-    """Check that what is in the text as the format of a time, or as a regular expression, is one.
+    """Check a constant time format or regular expression.
 
     Raises:
-      StatementError: it is none.
+      StatementError: it is invalid.
     """
     if name in JSON_PATHS and len(args) == 2:
         path = args[1]

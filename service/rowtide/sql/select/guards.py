@@ -1,7 +1,7 @@
-"""What guards an expression: it is computed only for the rows for which the conditions before it hold.
+"""Guards of an expression: it is computed only for rows for which the preceding conditions hold.
 
-``AND`` looks no further than the first FALSE: what is not looked at cannot fail (docs/sql/expressions.md).
-What a plan computes in a step of its own, before the condition that it is in, takes its guards along.
+``AND`` stops at the first FALSE: later conditions cannot fail (docs/sql/expressions.md). If a plan
+computes an expression in an earlier step than its condition, the guards move with it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ KeyPair = Callable[[Expr, int], "tuple[Expr, Expr] | None"]
 def keys_and_others(
     conditions: Iterable[Expr], width: int, key_pair: KeyPair, guarded: tuple[bool, bool]
 ) -> tuple[list[tuple[Expr, Expr]], list[Expr]]:
-    """Return the keys of ON, over the fields of the left side and of the right one, and what else it says.
+    """Return the keys of ON, over the fields of the left side and of the right one, and its other conditions.
 
     The left side has ``width`` fields. Where a side is ``guarded``, its keys are computed only for the rows
     for which the conditions on that side before them hold; elsewhere these filter the rows first.

@@ -1,8 +1,8 @@
-"""What is made of parts of a statement, each once, however many ask for it.
+"""Caches the results for parts of a statement.
 
-A query is looked at before it is planned, and one sub-query may become several joins: without memory a
-nesting of n of them would be planned in powers of n. Parts are distinguished by their identity, as two equal
-texts may stand in different places.
+A query is inspected before it is planned, and one sub-query may become several joins: without a cache, n
+nested sub-queries would take exponential time. Parts are distinguished by identity, because equal texts may
+be in different contexts.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 
 class MemoById(Generic[T]):
-    """Gives what has been made of the same objects before, or the error that it ended with."""
+    """Returns the earlier result for the same objects, or raises the earlier error."""
 
     def __init__(self) -> None:
-        """Remember nothing yet."""
+        """Create an empty cache."""
         self._made: dict[tuple[int, ...], tuple[tuple[object, ...], T | StatementError]] = {}
 
     def __call__(self, *of: object, make: Callable[[], T]) -> T:
-        """Return what ``make`` gave for these objects, which are kept alive here.
+        """Return the result of ``make`` for these objects, which the cache keeps alive.
 
         Raises:
           StatementError: ``make`` raises it, or did so before.

@@ -29,7 +29,7 @@ OLD_ROWTIME = "$ROWTIME"
 
 @dataclass(frozen=True, slots=True)
 class PeriodOrder:
-    """What a query is sorted by: its period, then keys over the rows that its outputs are over."""
+    """The order of a query: its period, then keys over the input rows of its outputs."""
 
     period: Period
     keys: tuple[tuple[Expr, bool], ...]
@@ -53,10 +53,10 @@ def first_of_changes(
     partition: Sequence[Expr],
     retention: Retention | None,
 ) -> QueryShape:
-    """Return the first rows of a table: those that ``order`` lets through, for each of its ``partition``.
+    """Return the first rows of a table by ``order``, for each ``partition``.
 
     Raises:
-      StatementError: all rows would have to be kept forever, and no one has said so.
+      StatementError: all rows would be kept forever, and no RETENTION is declared.
     """
     node, keys = _with_keys(relation, shape.node, order, partition)
     of_partition = tuple(dict.fromkeys(at for at, _ in keys[: len(partition)]))
@@ -71,7 +71,7 @@ def first_of_changes(
 
 
 def with_order(shape: QueryShape, order: PeriodOrder) -> QueryShape:
-    """Return ``shape`` with what it is sorted by as its last outputs, for the caller that lists its rows."""
+    """Return ``shape`` with its sort keys as last outputs, for the caller that lists its rows."""
     keys = tuple(
         SelectOutput(f"$ORDER{at}", key, True, shape.place) for at, (key, _) in enumerate(order.keys)
     )
@@ -101,7 +101,7 @@ def _with_keys(
 def with_old_rowtime(
     relation: str, node: Node, outputs: tuple[SelectOutput, ...]
 ) -> tuple[Node, tuple[SelectOutput, ...]]:
-    """Carry the rowtime along as a field for the outputs that read it; ROWTIME itself is the new one."""
+    """Add the old rowtime as a field for the outputs that read it. ROWTIME itself is the new one."""
     if not any(uses_rowtime(output.expr) for output in outputs if not output.is_rowtime):
         return node, outputs
     row_type = node.row_type

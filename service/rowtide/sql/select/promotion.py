@@ -20,7 +20,7 @@ def promoted(
     rowtime: Expr,
     max_ahead_ms: Mapping[str, int],
 ) -> tuple[Node, tuple[SelectOutput, ...]]:
-    """Return rows with ``rowtime`` as their ROWTIME; outputs that read the old one get it from a field.
+    """Return rows with ``rowtime`` as their ROWTIME. Outputs read the old one from a field.
 
     ``max_ahead_ms`` is how far ahead each foreign stream allows a promoted rowtime to be.
     """
@@ -32,7 +32,7 @@ def promoted(
 
 
 def check_rowtime_type(expr: Expr, place: SourceSpan) -> None:
-    """Check that what is promoted is a TIMESTAMP.
+    """Check that the promoted value is a TIMESTAMP.
 
     Raises:
       StatementError: it is not.

@@ -1,4 +1,4 @@
-"""What planning passes around: planned relations, and queries that lack only their last projection."""
+"""Data of the planner: planned relations, and queries without their last projection."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SelectOutput:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """How a query's rows were cut: all rows of one period have its end as ROWTIME.
+    """The period of a query's rows: all rows of one period have its end as ROWTIME.
 
     ``column`` is the field that names the period; None: ROWTIME does, plainly selected.
     """
@@ -77,7 +77,7 @@ class QueryShape:
 
 
 def renamed(shape: QueryShape, names: Sequence[Name], what: str = "the view") -> QueryShape:
-    """Name the columns of a view's query as the view's column list does; ``what`` is what names them.
+    """Rename the columns of a view's query by the view's column list; ``what`` is the kind of the definition.
 
     Raises:
       StatementError: there are more or fewer names than columns.
@@ -96,7 +96,7 @@ def renamed(shape: QueryShape, names: Sequence[Name], what: str = "the view") ->
 
 
 def told_apart(outputs: Sequence[SelectOutput]) -> tuple[SelectOutput, ...]:
-    """Return numbers to columns that have another one's name by themselves, and not by AS: K, K0, K1.
+    """Return the columns with numbers after names that repeat, unless AS gave them: K, K0, K1.
 
     So ``SELECT STREAM *`` of a join has all columns of both sides, as in Calcite.
     """
@@ -138,7 +138,7 @@ def projected(shape: QueryShape, relation: str) -> Node:
 
 
 def project(relation: str, node: Node, expressions: tuple[Expr, ...], row_type: RowType) -> Node:
-    """Return a Project, or ``node`` itself where it would change nothing; joins keep only what it reads."""
+    """Return a Project, or ``node`` if it would change nothing. Joins keep only the fields that it reads."""
     same = tuple(FieldRef(index, field.type) for index, field in enumerate(node.row_type))
     if expressions == same and row_type == node.row_type:
         return node
@@ -146,7 +146,7 @@ def project(relation: str, node: Node, expressions: tuple[Expr, ...], row_type: 
 
 
 def substitute(expr: Expr, replaced: dict[Expr, Expr]) -> Expr:
-    """Put other expressions in the place of some, wherever they stand in ``expr``."""
+    """Replace some expressions by others everywhere in ``expr``."""
     if expr in replaced:
         return replaced[expr]
     if isinstance(expr, Call):
@@ -218,7 +218,7 @@ def column_index(row_type: RowType, name: Name, relation: str) -> int:
     """Return the position of column ``name`` of ``relation``.
 
     Raises:
-      StatementError: there is none.
+      StatementError: it does not exist.
     """
     try:
         return row_type.index(name.text)

@@ -1,4 +1,4 @@
-"""Names inside of one query: which fields and which ROWTIME an expression can read."""
+"""Names inside one query: the fields and the ROWTIME that an expression can read."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Binding:
         return self.qualifiers[-1]
 
     def columns(self) -> Iterator[tuple[str, FieldRef, bool]]:
-        """Yield what ``*`` means of it: names with the fields that they are, and whether they can be NULL."""
+        """Yield the columns of ``*``: names with their fields, and whether they can be NULL."""
         for index, column in enumerate(islice(self.row_type, len(self.row_type) - self.hidden)):
             yield column.name, FieldRef(self.start + index, column.type), column.nullable
 
     def field(self, name: str) -> FieldRef | None:
-        """Return the field that its column ``name`` is, None where it has none; found without a search."""
+        """Return the field of its column ``name``, or None, without a search."""
         try:
             index = self.row_type.index(name)
         except KeyError:
@@ -80,7 +80,7 @@ class NameScope:
     merged: tuple[Merged, ...] = ()
 
     def columns(self) -> Iterator[tuple[str, Expr, bool]]:
-        """Yield what ``*`` means: merged columns first, then those of each relation."""
+        """Yield the columns of ``*``: merged columns first, then those of each relation."""
         hidden = set()
         for each in self.merged:
             hidden |= {(owner, each.name) for owner in each.owners}
@@ -127,7 +127,7 @@ class NameScope:
         return any(binding.has_rowtime for binding in self.bindings)
 
     def resolves(self, column: ColumnRef) -> bool:
-        """Return whether one column, or ROWTIME, is called so."""
+        """Return whether one column, or ROWTIME, has this name."""
         try:
             self.resolve(column)
         except StatementError:
@@ -138,7 +138,7 @@ class NameScope:
         """Return the relation of FROM that these names mean.
 
         Raises:
-          StatementError: there is none.
+          StatementError: it does not exist.
         """
         wanted = tuple(part.text for part in parts)
         for binding in self.bindings:

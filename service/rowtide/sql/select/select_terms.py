@@ -1,4 +1,4 @@
-"""What terms of GROUP BY and ORDER BY mean: positions and aliases of the select list."""
+"""Terms of GROUP BY and ORDER BY that are positions or aliases of the select list."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rowtide.sql.select.scope import ROWTIME, NameScope
 
 
 def meant_by_group_term(select: Select, term: Expression, scope: NameScope) -> Expression:
-    """Return what a term of GROUP BY means: an alias of the select list, if no column is called so.
+    """Return the meaning of a term of GROUP BY: an alias of the select list, if no column has that name.
 
     A number is a position in the select list.
     """
@@ -28,7 +28,7 @@ def at_position(select: Select, number: NumberLiteral, clause: str) -> Expressio
     """Return the column of the select list that a number in GROUP BY or ORDER BY means.
 
     Raises:
-      StatementError: there is no such column.
+      StatementError: the column does not exist.
     """
     items = select.items
     if number.text.isdigit() and 1 <= int(number.text) <= len(items):

@@ -1,4 +1,4 @@
-"""SELECT -> nodes, up to the last projection, which depends on what the query is for.
+"""SELECT -> nodes, up to the last projection, which depends on the use of the query.
 
 A plain query becomes Filter, then Promote and Sort where it promotes or
 t-sorts. A grouped one becomes Filter, Project (keys and arguments of
@@ -91,7 +91,7 @@ class _Selected:
 
 
 class SelectPlanner:
-    """Plans one SELECT over its planned FROM, for the relation in whose text it stands.
+    """Plans one SELECT over its planned FROM, for the relation whose text contains it.
 
     ``max_ahead_ms`` is how far ahead each foreign stream allows a promoted rowtime to be. With ``lists``
     the rows of a table are listed: ORDER BY without LIMIT sorts them, then.
@@ -120,7 +120,8 @@ class SelectPlanner:
         """Return the query's node and outputs.
 
         Raises:
-          StatementError: something in it does not exist, fit or work on a stream; with its place.
+          StatementError: a part of it does not exist, does not fit or is not supported on a stream; with its
+            place.
         """
         select, read = self._select, self._read
         if select.stream and read.changelog and not reads_streams(read.node):
@@ -213,7 +214,7 @@ class SelectPlanner:
         )
         planner = WindowedPlanner(self._read.scope, "the select list", windows)
         qualify = self._qualify(planner, windows)
-        # Where a result is in the row is known once all windows are: plan the list, then type it.
+        # The positions of results are known after all windows: plan the list, then type it.
         for item in self._select.items:
             if isinstance(item, SelectItem):
                 planner.plan_as(item.expression, UNTYPED_NULL.type)
@@ -225,7 +226,7 @@ class SelectPlanner:
         )
 
     def _qualify(self, planner: ExpressionPlanner, windows: Windows) -> Qualify:
-        """Return what QUALIFY says of the rows that ``planner`` plans expressions of."""
+        """Return the condition of QUALIFY over the rows of ``planner``."""
         return Qualify(
             with_names_of(self._select, self._read.scope),
             planner,
@@ -274,7 +275,8 @@ class SelectPlanner:
                 place=self._select.place,
                 hint="Put it into FROM (..) of another query.",
             )
-        # Ranked rows have the end of their period as ROWTIME; what is computed is of the rows as they were.
+        # Ranked rows have the end of their period as ROWTIME; expressions are computed over the original
+        # rows.
         old: dict[Expr, Expr] = {RowtimeRef(): windows.old_rowtime}
         return tuple(
             each if each.is_rowtime else replace(each, expr=substitute(each.expr, old)) for each in outputs
@@ -288,10 +290,10 @@ class SelectPlanner:
     # ------------------------------------------------------- ROWTIME and order
 
     def _within(self, promotion: _Promotion | None, grouped: bool) -> int | None:
-        """Return WITHIN of the query's ORDER BY; None where it has none.
+        """Return WITHIN of the query's ORDER BY, or None.
 
         Raises:
-          StatementError: the rows are to be ordered by anything but their rowtime.
+          StatementError: the order is not that of the rowtime.
         """
         items = self._select.order_by
         if not items:
@@ -323,12 +325,12 @@ class SelectPlanner:
     def _period_order(
         self, planner: ExpressionPlanner, promotion: _Promotion | None, window: Window | None = None
     ) -> PeriodOrder | None:
-        """Return ORDER BY a period and further keys; None where the query has none, or orders by ROWTIME alone.
+        """Return ORDER BY a period and further keys; None without one, or for ROWTIME alone.
 
         ``window`` is that of GROUP BY; the keys are over the rows that the select list is computed from.
 
         Raises:
-          StatementError: the rows of no period could be sorted so.
+          StatementError: the order does not begin with a period.
         """
         items = self._select.order_by
         if self._tells_changes and (items or self._select.limit):
@@ -362,13 +364,13 @@ class SelectPlanner:
     def _sort_keys(
         self, planner: ExpressionPlanner, items: Sequence[OrderItem], promotion: _Promotion | None
     ) -> tuple[tuple[Expr, bool], ...]:
-        """Return what terms of ORDER BY sort by, each with True where it descends."""
+        """Return the sort keys of ORDER BY, each with True if it descends."""
         keys: list[tuple[Expr, bool]] = []
         for item in items:
             if item.within_ms is not None and self._tells_changes:
                 raise StatementError("WITHIN sorts streams by ROWTIME, not changes", place=item.place)
             key = self._order_key(planner, item, promotion)
-            # NULL is the greatest value: only the other way round has to be said.
+            # NULL is the greatest value, so only the other order needs a key.
             if item.nulls_first not in (None, item.descending):
                 keys.append((Call("IS NULL", (key,), BOOLEAN), bool(item.nulls_first)))
             keys.append((key, item.descending))
@@ -419,7 +421,7 @@ class SelectPlanner:
         return PeriodOrder(exact, keys, order.limit, order.offset)
 
     def _timed(self, selected: _Selected, within: int | None) -> QueryShape:
-        """Put promotion and t-sort on top of what was selected from."""
+        """Add promotion and t-sort over the input of the select list."""
         node, outputs, promotion = selected.node, selected.outputs, selected.promotion
         place, changelog = self._select.place, self._tells_changes
         if promotion is None:
@@ -435,7 +437,7 @@ class SelectPlanner:
         """Return ``order`` with the query's LIMIT.
 
         Raises:
-          StatementError: there is a LIMIT and no order in a period.
+          StatementError: the query has LIMIT without an order in a period.
         """
         limit = self._select.limit
         if limit is None:
@@ -556,7 +558,7 @@ class SelectPlanner:
             typed = planner.plan(term)
             if isinstance(typed, Literal):
                 raise StatementError("a constant is not a grouping key", place=term.place)
-            # What the other clauses look up is folded, too.
+            # Expressions that the other clauses look up are folded, too.
             typed = fold(typed)
             found = period_of(typed)
             if found is not None and window is None:
@@ -575,14 +577,14 @@ class SelectPlanner:
 
 
 def _qualifies_rowtime(syntax: Expression) -> bool:
-    """Return whether ``s.ROWTIME`` is in ``syntax``: that is the relation's, also where it is promoted."""
+    """Return whether ``syntax`` contains ``s.ROWTIME``, which is the relation's even if it is promoted."""
     if isinstance(syntax, ColumnRef):
         return len(syntax.parts) > 1 and syntax.parts[-1].text == ROWTIME
     return any(map(_qualifies_rowtime, parts_of(syntax)))
 
 
 def _promotes(item: SelectItem) -> bool:
-    """Return whether a column of a grouped query takes the place of the group's own ROWTIME."""
+    """Return whether a column of a grouped query replaces the group's own ROWTIME."""
     syntax = item.expression
     own = isinstance(syntax, ColumnRef) and syntax.parts[-1].text == ROWTIME
     return item.alias is not None and item.alias.text == ROWTIME and not own

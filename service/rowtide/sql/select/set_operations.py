@@ -1,10 +1,10 @@
-"""DISTINCT, UNION, EXCEPT and INTERSECT: of streams each within a period, or of tables.
+"""DISTINCT, UNION, EXCEPT and INTERSECT: of streams within a period, or of tables.
 
 See docs/sql/semantics.md#distinct-and-order-by-within-a-period, #set-operations.
 
-One column, the same one in every query, is a period of ROWTIME. Each query is closed by its period first:
-its rows, each once, come when the period is over and have its end as ROWTIME. What is combined are then rows
-of one ROWTIME.
+One column, the same one in every query, is a period of ROWTIME. Each query is first closed by its period:
+its rows, each once, come when the period is over and have its end as ROWTIME. Then rows of one ROWTIME are
+combined.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from rowtide.sql.group.group_windows import period_of
 from rowtide.sql.select.relations import Closed, QueryShape, SelectOutput, project, projected, unique_names
 
 SIDE = "$SIDE"
-"""The field that says from which query of EXCEPT or INTERSECT a row comes: 0 is the first one."""
+"""The field with the number of the query of EXCEPT or INTERSECT that a row comes from: 0 is the first."""
 EXACT = Period(PeriodEdge.EXACT)
 
 
 def closed_by_period(shape: QueryShape, relation: str, what: str) -> QueryShape:
-    """Return the rows of ``shape``, each once a period; ``what`` names the clause that wants it.
+    """Return the rows of ``shape``, each once in a period; ``what`` names the clause.
 
     Raises:
       StatementError: no column of it is a period of ROWTIME.
@@ -41,7 +41,7 @@ def closed_by_period(shape: QueryShape, relation: str, what: str) -> QueryShape:
             place=shape.place,
             hint="Select FLOOR(ROWTIME TO MINUTE), or another unit, too.",
         )
-    # What is closed already has one ROWTIME for all rows of a period.
+    # A closed query already has one ROWTIME for all rows of a period.
     period = EXACT if shape.closed else found.period
     at = None if shape.closed else found.column
     input_node = projected(shape, relation)
@@ -59,7 +59,7 @@ def combined(operation: str, sides: Sequence[QueryShape], relation: str, place: 
     """Return UNION, EXCEPT or INTERSECT of shapes that have the same columns.
 
     Raises:
-      StatementError: they have no period in common.
+      StatementError: they have no common period.
     """
     closed = [side if side.closed else closed_by_period(side, relation, operation) for side in sides]
     if len({each.closed for each in closed}) > 1:
@@ -91,7 +91,7 @@ def combined_changes(
     """Return UNION, EXCEPT or INTERSECT of tables that have the same columns, as changes: without a period.
 
     Raises:
-      StatementError: a side has no limit, and no one has said that all of it is to be kept.
+      StatementError: a side has no limit, and no RETENTION is declared.
     """
     inputs = [_with_side(projected(each, relation), relation, side) for side, each in enumerate(sides)]
     fields = range(len(inputs[0].row_type) - 1)

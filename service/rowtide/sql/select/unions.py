@@ -26,7 +26,7 @@ from rowtide.sql.select.scope import ROWTIME
 
 
 def branches(query: QuerySyntax) -> Iterator[QuerySyntax]:
-    """Yield the queries that UNION ALL connects, from left to right; one with its own ORDER BY is whole."""
+    """Yield the queries that UNION ALL connects, in order. One with its own ORDER BY is not split."""
     if isinstance(query, UnionAll):
         for each in (query.left, query.right):
             if isinstance(each, UnionAll) and not each.order_by:
@@ -88,7 +88,7 @@ def _alike(column: Sequence[SelectOutput]) -> list[SelectOutput]:
 
 
 def ordered_union(node: Node, relation: str, item: OrderItem) -> Node:
-    """Put the t-sort of a UNION's own ORDER BY on top."""
+    """Add the t-sort of a UNION's own ORDER BY."""
     expression = item.expression
     of_rowtime = isinstance(expression, ColumnRef) and [each.text for each in expression.parts] == [ROWTIME]
     if item.descending or not of_rowtime:

@@ -1,6 +1,7 @@
-"""Which parts of an expression are looked at only where others leave the answer open.
+"""The parts of an expression that are computed only if other parts do not decide the result.
 
-They are those of docs/sql/expressions.md: of AND, OR, CASE, COALESCE, and of what is written out as these.
+They are those of docs/sql/expressions.md: of AND, OR, CASE, COALESCE, and of expressions that are rewritten
+as these.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from rowtide.sql.group.grouped_expressions import has_aggregate
 from rowtide.sql.select.function_forms import written_out
 
 Visit = Callable[[Expression, Iterable[Expression]], Expression]
-"""Gives what stands for a part that is looked at only where some conditions are TRUE."""
+"""Returns the replacement of a part that is computed only if some conditions are TRUE."""
 
 _COALESCE = frozenset({"COALESCE", "IFNULL", "NVL"})
 _SURE_OPERATORS = frozenset({"=", "<>", "<", "<=", ">", ">=", "AND", "OR", "NOT"})
@@ -40,7 +41,7 @@ _SURE_FORMS = (IsTest, IsDistinct, Between, InList, Case)
 
 
 def visited(syntax: object, visit: Visit) -> Expression | None:
-    """Return an expression with its parts visited, each with what it waits for; None where it looks at all."""
+    """Return an expression with its parts visited, each with its conditions; None if it computes all."""
     match syntax:
         case Binary(operator="AND" | "OR"):
             return _junction(syntax, visit)
@@ -69,12 +70,12 @@ def visited(syntax: object, visit: Visit) -> Expression | None:
 
 
 def after(conditions: Sequence[Expression]) -> Iterator[Expression]:
-    """Return what is TRUE where AND looks at what comes after some conditions."""
+    """Return the condition under which AND computes the part after some conditions."""
     return (_unless(each, "FALSE") for each in conditions)
 
 
 def may_fail(syntax: Expression) -> bool:
-    """Return whether an expression may reject a row, as far as its text alone can tell."""
+    """Return whether an expression may reject a row, judged by its text alone."""
     sure = isinstance(syntax, (*_SURE, *_SURE_FORMS)) or (
         isinstance(syntax, Binary | Unary) and syntax.operator in _SURE_OPERATORS
     )

@@ -22,7 +22,7 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True, slots=True)
 class Parted(Generic[Read]):
-    """A join whose ON has no sub-queries, its sides, and what is still to be seen of joined rows."""
+    """A join whose ON has no sub-queries, its sides, and the remaining conditions on joined rows."""
 
     join: Join
     left: Read
@@ -57,7 +57,7 @@ def parted(
             continue
         for column in columns_in(each):
             both.resolve(column)
-        # The side whose rows the join keeps comes last: the other one's need not be kept.
+        # The side whose rows the join keeps comes last, because those of the other side need not be kept.
         for is_left in (True, False) if join.kind == "RIGHT" else (False, True):
             filters = join.kind in ("INNER", "RIGHT" if is_left else "LEFT")
             side = left if is_left else right
@@ -67,7 +67,7 @@ def parted(
                 behind = [one for one in rest if all(map(scope_of(side).resolves, columns_in(one)))]
                 condition, side = resolved(each, side, filters, behind)
             except StatementError:
-                # It names the other side; whatever else is wrong is said of the joined rows.
+                # It names the other side. Other errors are reported for the joined rows.
                 continue
             rest += [] if condition is None else [condition]
             left, right = (side, right) if is_left else (left, side)

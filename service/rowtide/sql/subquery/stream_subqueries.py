@@ -1,4 +1,4 @@
-"""Sub-queries over a stream with a window: for each row, aggregates of the rows that the window brings to it.
+"""Sub-queries over a stream with a window: for each row, aggregates of the rows in its window.
 
 ``EXISTS (SELECT * FROM t OVER (RANGE INTERVAL '1' MINUTE FOLLOWING) AS t WHERE t.id = s.id)``: the row is
 joined with the window's rows, kept without any, and the pairs are put together again by the number that the
@@ -41,14 +41,14 @@ EXACT = Period(PeriodEdge.EXACT)
 
 @dataclass(frozen=True, slots=True)
 class Windowed:
-    """A sub-query over one stream with a window; ``source`` is that, ``where`` its WHERE."""
+    """A sub-query over one stream with a window, ``source``; ``where`` is its WHERE."""
 
     select: Select
     source: RelationRef | DerivedTable
 
 
 def windowed(query: QuerySyntax) -> Windowed | None:
-    """Return a sub-query that reads one relation with a window, as such; None for any other."""
+    """Return a sub-query that reads one relation with a window; None for any other."""
     if not isinstance(query, Select) or query.group_by or query.having is not None or query.limit is not None:
         return None
     source = query.source
@@ -60,9 +60,9 @@ def windowed(query: QuerySyntax) -> Windowed | None:
 def looked_at_where(
     window: Windowed, calls: Sequence[FunctionCall], guards: Sequence[Expression], outer: NameScope
 ) -> Windowed:
-    """Return a window that has no rows where not all ``guards`` on the rows of ``outer`` hold.
+    """Return a window without rows unless all ``guards`` on the rows of ``outer`` hold.
 
-    It stays as it is where neither its WHERE nor the argument of an aggregate may fail.
+    It is unchanged if neither its WHERE nor the argument of an aggregate may fail.
     """
     where = list(conjuncts(window.select.where))
     if not guards or not any(map(may_fail, [*where, *(part for call in calls for part in parts_of(call))])):
@@ -88,12 +88,12 @@ def with_aggregates(
     binding_name: str,
     place: SourceSpan,
 ) -> PlannedFrom:
-    """Return each row with aggregates of the rows of the window that WHERE brings to it.
+    """Return each row with aggregates of the rows of its window that satisfy WHERE.
 
     They are the columns ``$A0``, ``$A1``, .. of a relation called ``binding_name``.
 
     Raises:
-      StatementError: the rows around are of a table, or an aggregate or WHERE cannot be planned.
+      StatementError: the outer query reads a table, or an aggregate or WHERE cannot be planned.
     """
     if read.changelog:
         raise StatementError(
@@ -142,7 +142,7 @@ def with_aggregates(
 
 
 def _numbered(relation: str, node: Node) -> WindowAggregate:
-    """Return the rows with a number each: two rows that are equal are two."""
+    """Return the rows with numbers, so that equal rows stay distinct."""
     name = unique_names([*node.row_type.names, "$ROW"])[-1]
     fields = (*node.row_type, Field(name, BIGINT, nullable=False))
     number = WindowCall("ROW_NUMBER", None, BIGINT)

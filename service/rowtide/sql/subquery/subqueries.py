@@ -79,21 +79,21 @@ from rowtide.sql.subquery.subquery_syntax import (
 )
 
 SINGLE = "$SINGLE"
-"""The function that rejects a row for which a query gives more than the one value that it stands for."""
+"""The function that rejects a row for which a scalar sub-query returns more than one value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """A WHERE without sub-queries, and what takes them out of the rest of such a SELECT."""
+    """A WHERE without sub-queries, and the object that removes them from the rest of the SELECT."""
 
     where: Expression | None
     rest: SubqueryPlanner
 
 
 class SubqueryPlanner:
-    """Takes the sub-queries out of one SELECT that reads ``read``.
+    """Removes the sub-queries from one SELECT that reads ``read``.
 
-    ``plan`` gives the shape of a query, ``read_from`` its FROM, both where the SELECT stands.
+    ``plan`` returns the shape of a query, ``read_from`` its FROM, both in the context of the SELECT.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class SubqueryPlanner:
         self._guarded = False
 
     def filtered(self, where: Expression | None, place: SourceSpan) -> Filtered:
-        """Take the sub-queries out of the WHERE of a SELECT that is at ``place``.
+        """Remove the sub-queries from the WHERE of a SELECT at ``place``.
 
         Raises:
           StatementError: one reads a stream, or names the outer query in another way; with its place.
@@ -129,14 +129,14 @@ class SubqueryPlanner:
         return Filtered(where, self)
 
     def listed(self, select: Select) -> tuple[Select, PlannedFrom]:
-        """Take the sub-queries out of what a SELECT gives, groups and sorts; give the rows that it reads.
+        """Remove the sub-queries from select list, GROUP BY and ORDER BY; return the input rows.
 
         Raises:
           StatementError: as ``filtered``.
         """
         if not holds_query((select.items, select.group_by, select.order_by)):
             return select, self._read
-        # The join with what a sub-query gives comes before WHERE is looked at.
+        # The join with the rows of a sub-query comes before WHERE.
         with _not_too_deep(select.place), self._where(conjuncts(select.where)):
             terms = (self._meant(select, term) for term in select.group_by)
             group_by = replaced(tuple(terms), self._replacement)
@@ -148,10 +148,10 @@ class SubqueryPlanner:
     def condition(
         self, syntax: Expression, *, filters: bool, behind: Sequence[Expression]
     ) -> tuple[Expression | None, PlannedFrom]:
-        """Return one condition without sub-queries, and the rows that it is over then.
+        """Return one condition without sub-queries, and its input rows.
 
-        With ``filters`` only rows for which it is TRUE have to be there; None: no others are. It is looked at
-        ``behind`` other conditions on the same rows.
+        With ``filters`` only rows for which it is TRUE are needed; None: there are no others. It comes after
+        the conditions ``behind``, on the same rows.
 
         Raises:
           StatementError: as ``filtered``.
@@ -162,18 +162,18 @@ class SubqueryPlanner:
             return replaced(syntax, self._replacement), self._read
 
     def __copy__(self) -> SubqueryPlanner:
-        """Return one that goes on from here by itself."""
+        """Return an independent copy of the current state."""
         given = SubqueryPlanner(self._relation, copy(self._from), self._read, self._plan, self._read_from)
         given._known = dict(self._known)
         return given
 
     def _meant(self, select: Select, term: Expression) -> Expression:
-        """Return the sub-query of the select list that a term of GROUP BY means, or the term as it is."""
+        """Return the sub-query of the select list that a term of GROUP BY means, or the term itself."""
         meant = meant_by_group_term(select, term, self._read.scope)
         return meant if holds_query(meant) else term
 
     def _in_aggregate(self, syntax: object) -> object | None:
-        """Return what stands for a part of a grouped query's list: sub-queries are inside of aggregates."""
+        """Return the replacement of a part of a grouped query's list: sub-queries are inside aggregates."""
         if isinstance(syntax, SubQuery):
             return self._known.get((syntax, ())) or self._known.get((syntax, self._guards))
         if is_aggregate(syntax):
@@ -186,7 +186,7 @@ class SubqueryPlanner:
         return self._visited(syntax, self._in_aggregate)
 
     def _replacement(self, syntax: object) -> Expression | None:
-        """Return what stands for a sub-query, over a row that is joined with what it gives."""
+        """Return the replacement of a sub-query, over a row joined with its result."""
         if not isinstance(syntax, SubQuery):
             return self._visited(syntax, self._replacement)
         known = next((at for at in ((syntax, ()), (syntax, self._guards)) if at in self._known), None)
@@ -211,7 +211,7 @@ class SubqueryPlanner:
 
     @contextmanager
     def _where(self, conditions: Iterable[Expression]) -> Iterator[None]:
-        """Know that rows are looked at only where, besides what is known already, ``conditions`` are TRUE."""
+        """Add the guards ``conditions``: rows are used only if these, and the earlier guards, are TRUE."""
         before = self._guards
         self._guards = (*before, *filter(is_of_row, conditions))
         try:
@@ -220,7 +220,7 @@ class SubqueryPlanner:
             self._guards = before
 
     def _visited(self, syntax: object, rule: Callable[[object], object | None]) -> Expression | None:
-        """Put what ``rule`` gives into an expression that does not look at all of its parts."""
+        """Apply ``rule`` to an expression that does not compute all of its parts."""
         if not holds_query(syntax):
             return None
 
@@ -233,7 +233,7 @@ class SubqueryPlanner:
         return visited(syntax, visit)
 
     def _looked_at(self, outer: Expression) -> Expression:
-        """Return what rows are joined by: NULL, which meets nothing, where no one looks at it."""
+        """Return the key of rows: NULL, which matches nothing, if the guards do not hold."""
         guard = connected(self._guards)
         if guard is None or not self._can_fail(outer):
             return outer
@@ -246,9 +246,9 @@ class SubqueryPlanner:
     # ---------------------------------------------------------------- EXISTS
 
     def _kept(self, condition: Expression, behind: Sequence[Expression]) -> bool:
-        """Keep only the rows with a match, where a condition says that and nothing else.
+        """Keep only the rows with a match, if a condition is exactly that.
 
-        It stands ``behind`` others, which guard it.
+        The conditions ``behind`` come before it and guard it.
         """
         if not isinstance(condition, Exists | InQuery) or windowed(condition.query) is not None:
             return False
@@ -268,7 +268,7 @@ class SubqueryPlanner:
             pairs = (*inner.pairs, *pairs)
             of_row = isinstance(condition, Exists) and condition.of_row
             if not of_row and holds_query(tuple(behind)) and any(self._can_fail(outer) for _, outer in pairs):
-                # What guards it is known only where its own sub-queries are joined with.
+                # Its guards are known only after the join with their own sub-queries.
                 return False
             if isinstance(condition, Exists):
                 values = self._matches(inner, place)
@@ -296,7 +296,7 @@ class SubqueryPlanner:
         return IsTest(found, "NULL", True, place)
 
     def _matches(self, inner: Inner, place: SourceSpan) -> QuerySyntax:
-        """Return the keys for which a sub-query gives rows, each once; without keys its number of rows."""
+        """Return the keys for which a sub-query has rows, each once; without keys its number of rows."""
         select = inner.select
         if inner.aggregated is not None:
             hint = "Compare the value: (SELECT COUNT(*) FROM ..) > 1."
@@ -306,13 +306,13 @@ class SubqueryPlanner:
         # The same for any number of rows: only the first one and the last one change it.
         any_row = FunctionCall("MIN", (NumberLiteral("1", place),), place)
         any_rows = grouped_by(inner.query, (), [(COUNT, any_row)], place)
-        # A group of all rows stays, with NULL, when they are gone.
+        # A group of all rows stays, with NULL, when all rows are deleted.
         return replace(any_rows, having=IsTest(any_row, "NULL", True, place))
 
     # -------------------------------------------------------------------- IN
 
     def _in(self, syntax: InQuery) -> Expression:
-        """Return IN with the three values of SQL: UNKNOWN where a NULL might have been the value."""
+        """Return IN with three-valued logic: UNKNOWN if a NULL might have been the value."""
         place = syntax.place
         operand = replaced(syntax.operand, self._replacement)
         window = self._window(unordered(syntax.query))
@@ -376,9 +376,9 @@ class SubqueryPlanner:
     # --------------------------------------------------------- ANY and ALL
 
     def _quantified(self, syntax: Quantified) -> Expression:
-        """Return a comparison with all rows of a query: the least or greatest value says what holds for each.
+        """Return a comparison with all rows of a query, decided by the least or greatest value.
 
-        It is UNKNOWN where a NULL might have changed it.
+        It is UNKNOWN if a NULL might have changed it.
         """
         place, operator, every = syntax.place, syntax.operator, syntax.every
         operand = replaced(syntax.operand, self._replacement)
@@ -431,7 +431,7 @@ class SubqueryPlanner:
     # ---------------------------------------------------------------- values
 
     def _value(self, syntax: ScalarQuery) -> Expression:
-        """Return the value that a query stands for: NULL where it gives no row."""
+        """Return the value of a scalar sub-query: NULL if it has no row."""
         place = syntax.place
         window = self._window(syntax.query)
         if window is not None:
@@ -452,7 +452,7 @@ class SubqueryPlanner:
         return Case(None, ((single, column_in(name, VALUE, place)),), None, place)
 
     def _aggregate(self, select: Select, pairs: tuple[Pair, ...], place: SourceSpan) -> Expression:
-        """Return an expression over aggregates of a table's rows: of no rows they are NULL, and COUNT is 0."""
+        """Return an expression over a table's aggregates: over no rows they are NULL, and COUNT is 0."""
         if select.having is not None:
             raise StatementError("a scalar sub-query cannot have HAVING", place=place)
         expression = only_column(select, place)
@@ -491,7 +491,7 @@ class SubqueryPlanner:
     def _of_window(
         self, window: Windowed, calls: Sequence[FunctionCall], place: SourceSpan
     ) -> list[ColumnRef]:
-        """Join the rows with aggregates of their windows; give their columns."""
+        """Join the rows with aggregates of their windows; return their columns."""
         looked_at = looked_at_where(window, calls, self._guards, self._read.scope)
         self._guarded |= looked_at is not window
         window = looked_at
@@ -518,7 +518,7 @@ class SubqueryPlanner:
     # ----------------------------------------------------------------- joins
 
     def _attach(self, query: QuerySyntax, pairs: Sequence[Pair], place: SourceSpan, kind: JoinKind) -> str:
-        """Join the rows with what a query gives, ``pairs`` being equal; give what its columns are called by.
+        """Join the rows with the rows of a query on equal ``pairs``; return the qualifier of its columns.
 
         Raises:
           StatementError: the query reads a stream.
@@ -544,10 +544,10 @@ class SubqueryPlanner:
         return name
 
     def _inner(self, query: QuerySyntax) -> Inner:
-        """Take the equalities out of a sub-query's WHERE that name the query around it.
+        """Remove the equalities with the outer query from a sub-query's WHERE.
 
         Raises:
-          StatementError: it names that query in any other way.
+          StatementError: it names the outer query in another way.
         """
         read = self._read_from(query.source) if isinstance(query, Select) else None
         if read is not None and not read.changelog:

@@ -1,4 +1,4 @@
-"""Sub-queries as syntax: asked for other columns, each row once, or grouped by what they say is equal."""
+"""Rewrites of sub-queries as syntax: with other columns, distinct rows, or grouped by their equalities."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from rowtide.sql.group.grouped_expressions import has_aggregate
 from rowtide.sql.select.scope import NameScope
 
 VALUE, COUNT, KNOWN = "$V", "$N", "$C"
-"""What columns of a sub-query are called that the text gives no name."""
+"""Names of columns of a sub-query without a name in the text."""
 
 Pair = tuple[Expression, Expression]
-"""What a sub-query says is equal: something of its own, and something of the query around it."""
+"""An equality of a sub-query: an own expression, and one of the outer query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """A sub-query without the equalities that name the query around it; ``pairs`` are those."""
+    """A sub-query without its equalities with the outer query, which are ``pairs``."""
 
     query: QuerySyntax
     pairs: tuple[Pair, ...]
 
     @property
     def select(self) -> Select | None:
-        """The query, if it is one SELECT that can be asked for other columns."""
+        """The query, if it is one SELECT whose columns can be replaced."""
         if isinstance(self.query, Select) and self.query.limit is None and not self.query.distinct:
             return self.query
         return None
@@ -89,7 +89,7 @@ def is_global(select: Select) -> bool:
 
 
 def unlimited(query: QuerySyntax) -> QuerySyntax:
-    """Return a query whose rows are only looked for without its ORDER BY, and the LIMIT that leaves some."""
+    """Return a query that is only tested for rows without its ORDER BY, and without a LIMIT above 0."""
     if not isinstance(query, Select):
         return query
     limit = query.limit
@@ -106,7 +106,7 @@ def unordered(query: QuerySyntax) -> QuerySyntax:
 
 
 def asked_for(select: Select, pairs: Sequence[Pair], further: Sequence[tuple[str, Expression]]) -> Select:
-    """Ask a SELECT for its own sides of the pairs, and for further columns; groups are cut by the former."""
+    """Select a SELECT's own sides of the pairs, and further columns; groups are split by the former."""
     columns = [(key_name(at), own) for at, (own, _) in enumerate(pairs)]
     items = tuple(SelectItem(each, Name(name, each.place), each.place) for name, each in (*columns, *further))
     group_by = (*select.group_by, *(own for own, _ in pairs)) if select.group_by else ()
@@ -125,7 +125,7 @@ def each_once(select: Select, place: SourceSpan) -> Select:
 def grouped_by(
     query: QuerySyntax, keys: Sequence[str], further: Sequence[tuple[str, Expression]], place: SourceSpan
 ) -> Select:
-    """Group a query by columns of it, and give these and aggregates."""
+    """Group a query by its columns, and select these and aggregates."""
     columns = [(key, own_column(key, place)) for key in keys]
     items = tuple(SelectItem(each, Name(name, place), place) for name, each in (*columns, *further))
     grouped = plain_select(items, DerivedTable(query, None, None, place), place)
@@ -138,12 +138,12 @@ def plain_select(items: tuple[SelectItem, ...], source: FromItem, place: SourceS
 
 
 def key_name(at: int) -> str:
-    """Return what the ``at``-th column that must be equal is called."""
+    """Return the name of the ``at``-th column that must be equal."""
     return f"$K{at}"
 
 
 def own_column(name: str, place: SourceSpan) -> ColumnRef:
-    """Return a column of the one relation that is there."""
+    """Return a column of the only relation."""
     return ColumnRef((Name(name, place),), place)
 
 

@@ -1,8 +1,8 @@
-"""QUALIFY: which rows of a query stay, by what its windows say of them.
+"""QUALIFY: filters the rows of a query by its windows.
 
-On a stream it is a filter behind the windows. Of a table, and of other changes, the rows have no numbers
-that stay, but the first ones of each partition do: ``QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x)
-<= 3`` keeps them, as ORDER BY with LIMIT does. The number itself may be selected: then a row whose number
+On a stream it is a filter after the windows. Rows of a table, and of other changes, have no numbers that
+stay, but the first ones of each partition do: ``QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) <=
+3`` keeps them, as ORDER BY with LIMIT does. The number itself may be selected: then a row whose number
 changes is reported again.
 
 ``SELECT .. FROM (SELECT .., ROW_NUMBER() OVER (..) AS n FROM table) WHERE n <= 3`` says the same.
@@ -43,17 +43,17 @@ from rowtide.sql.select.relations import QueryShape, can_be_null, substitute
 from rowtide.sql.select.scope import NameScope
 
 RANK = FieldRef(-1, BIGINT)
-"""No field: it stands for the number of a row of a table, until it is known where that stands."""
+"""A placeholder for the number of a row of a table, until its field is known."""
 MOST_NUMBERS = 16
-"""As many rows of each partition may be given with their numbers: a change may move all of them."""
+"""Maximum number of numbered rows of each partition, because a change may move all of them."""
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """What QUALIFY keeps of each partition of a table: the rows from ``first`` to ``last``, counted from 1.
+    """The rows of each partition of a table that QUALIFY keeps: from ``first`` to ``last``, counted from 1.
 
-    ``call`` is the ROW_NUMBER that counts, ``rest`` is what QUALIFY says besides.
+    ``call`` is the ROW_NUMBER, ``rest`` are the other conditions of QUALIFY.
     """
 
     call: FunctionCall
@@ -63,7 +63,7 @@ class Top:
 
 
 def holds_window(syntax: Expression) -> bool:
-    """Return whether a function over a window stands anywhere in an expression."""
+    """Return whether an expression contains a window function."""
     return any(call.over is not None for call in calls_in(syntax))
 
 
@@ -71,7 +71,7 @@ def top_of(qualify: Expression) -> Top:
     """Return the rows of a table that QUALIFY keeps.
 
     Raises:
-      StatementError: it says anything else of a window than how many rows of ROW_NUMBER stay.
+      StatementError: it has another condition on a window than a limit of ROW_NUMBER.
     """
     call: FunctionCall | None = None
     first, last = 1, None
@@ -92,7 +92,7 @@ def top_of(qualify: Expression) -> Top:
 
 
 def _numbers(condition: Expression) -> tuple[FunctionCall, int, int | None] | None:
-    """Return the ROW_NUMBER that a condition compares, and the least and greatest that it may be."""
+    """Return the ROW_NUMBER that a condition compares, and its least and greatest value."""
     if isinstance(condition, Between) and not condition.negated:
         call, low, high = condition.operand, _whole(condition.low), _whole(condition.high)
         if _is_row_number(call) and low is not None and high is not None:
@@ -146,9 +146,9 @@ def _not_kept(place: SourceSpan) -> StatementError:
 
 @dataclass(frozen=True, slots=True)
 class QualifiedRows:
-    """The rows of a table that stay: those that ``order`` lets through in each ``partition``.
+    """The rows of a table that stay: the first ones by ``order`` in each ``partition``.
 
-    Of them those for which ``conditions`` hold.
+    Of these, the rows for which ``conditions`` hold.
     """
 
     order: PeriodOrder
@@ -157,10 +157,10 @@ class QualifiedRows:
 
 
 class Qualify:
-    """QUALIFY of one query, planned by ``planner`` over the rows behind its windows.
+    """QUALIFY of one query, planned by ``planner`` over the rows after its windows.
 
-    ``follow`` is given where the query tells changes: it notes the ROW_NUMBER that is followed, and gives its
-    window. ``sort_keys`` gives what terms of ORDER BY sort by.
+    ``follow`` is set if the query returns changes: it notes the ROW_NUMBER that is followed, and returns its
+    window. ``sort_keys`` returns the sort keys of ORDER BY.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Qualify:
         if follow is None:
             if not holds_window(condition):
                 raise _without_window(condition.place)
-            # The windows in it are noted: where they are in the row is known once all are.
+            # The windows in it are noted. Their positions in the row are known after all windows.
             planner.condition(condition)
             return
         self._top = top_of(condition)
@@ -195,7 +195,7 @@ class Qualify:
         return Filter(relation, node, condition)
 
     def kept(self) -> QualifiedRows | None:
-        """Return which rows of a table stay; None for any other query."""
+        """Return the rows of a table that stay; None for any other query."""
         if self._top is None:
             return None
         spec, top = self._window, self._top
@@ -212,7 +212,7 @@ class Qualify:
 
 
 def over_changes(call: FunctionCall) -> StatementError:
-    """Return the error that a query on changes has windows that are of streams."""
+    """Return the error that a query on changes has windows that only streams support."""
     by_group = (
         "JOIN (SELECT k, SUM(x) AS total FROM t GROUP BY k) AS g ON g.k = t.k returns rows with their group."
     )
@@ -225,7 +225,7 @@ def over_changes(call: FunctionCall) -> StatementError:
 
 
 def with_names_of(select: Select, scope: NameScope) -> Expression | None:
-    """Return QUALIFY with what columns of the select list are in the place of their names."""
+    """Return QUALIFY with the columns of the select list instead of their names."""
     meant = {
         item.alias: item.expression
         for item in select.items
@@ -246,7 +246,7 @@ def kept_of_changes(
     """Return the rows of a table that stay, with their numbers if the query selects them.
 
     Raises:
-      StatementError: all rows would have to be kept forever, or too many have numbers.
+      StatementError: all rows would be kept forever, or too many have numbers.
     """
     order = rows.order
 
@@ -295,7 +295,7 @@ def _has_number(expr: Expr) -> bool:
 def with_qualify(query: Select, gives_changes: Callable[[Select], bool]) -> Select:
     """Return a query that keeps the first rows of one in FROM by their numbers with QUALIFY in that one.
 
-    ``gives_changes`` tells whether a query is of a table; of a stream the rows keep their numbers.
+    ``gives_changes`` returns whether a query is of a table. Rows of a stream keep their numbers.
     """
     source = query.source
     if not isinstance(source, DerivedTable) or source.columns or source.window is not None:

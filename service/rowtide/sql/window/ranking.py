@@ -1,8 +1,8 @@
 """Ranks by value within a period: RANK() OVER (PARTITION BY period, .. ORDER BY x DESC) and its like.
 
 The rows of a period are sorted when it closes, as by ORDER BY, and come in that order with the period's end
-as ROWTIME; what is ranked of them is then a matter of the rows before. The old ROWTIME is kept in a field for
-whatever else the query computes from it.
+as ROWTIME. Their ranks then depend only on earlier rows. The old ROWTIME is kept in a field for other
+expressions of the query.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ EXACT = Period(PeriodEdge.EXACT)
 SO_FAR = Frame(end=CURRENT_ROW)
 WHOLE = Frame(end=Edge(EdgeUnit.RANGE, 0))
 SHARES = spelled(Family.SHARE)
-"""Functions that want to know all rows of a partition."""
+"""Functions that need all rows of a partition."""
 
 
 class RankCall(NamedTuple):
-    """A function that ranks; ``tiles`` is how many of them NTILE makes."""
+    """A ranking function. ``tiles`` is the number of parts of NTILE."""
 
     function: str
     tiles: int = 0
@@ -36,7 +36,7 @@ class RankCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What rows are ranked by: in ``period`` and ``partition``, by ``keys``: True where one descends."""
+    """The order of a ranking: in ``period`` and ``partition``, by ``keys``, with True if a key descends."""
 
     period: Period
     partition: tuple[Expr, ...]
@@ -53,7 +53,7 @@ class Ranked:
 
 
 def ranked(relation: str, node: Node, ranking: Ranking, wanted: Sequence[RankCall]) -> Ranked:
-    """Return the rows of ``node`` with the ranks that are ``wanted``."""
+    """Return the rows of ``node`` with the ``wanted`` ranks."""
     functions = {each.function for each in wanted}
     old = len(node.row_type)
     keys = [key for key, _ in ranking.keys]
@@ -76,7 +76,7 @@ def ranked(relation: str, node: Node, ranking: Ranking, wanted: Sequence[RankCal
     node, number = numbered(node, partition, WindowCall("ROW_NUMBER", None, BIGINT), "$ROW_NUMBER")
     ranks, rank = {RankCall("ROW_NUMBER"): number}, number
     if {"RANK", "DENSE_RANK", "PERCENT_RANK"} & functions:
-        # The number of the first one of those that are equal is the rank of all of them.
+        # The number of the first of several equal rows is the rank of all of them.
         node, rank = numbered(node, peers, WindowCall("MIN", number, BIGINT), "$RANK")
         ranks[RankCall("RANK")] = rank
     if "DENSE_RANK" in functions:
@@ -86,7 +86,7 @@ def ranked(relation: str, node: Node, ranking: Ranking, wanted: Sequence[RankCal
         node, ranks[RankCall("DENSE_RANK")] = numbered(node, partition, counted, "$DENSE_RANK")
     shares = [each for each in wanted if each.function in SHARES]
     if shares:
-        # All rows of a period have its end as ROWTIME: so far reach those of the same time.
+        # All rows of a period have its end as ROWTIME, so they are the rows of the same time.
         node, count = numbered(node, partition, WindowCall("COUNT", None, BIGINT), "$COUNT", WHOLE)
         last = number
         if "CUME_DIST" in functions:
@@ -100,7 +100,7 @@ def ranked(relation: str, node: Node, ranking: Ranking, wanted: Sequence[RankCal
 
 
 def _share(share: RankCall, number: Expr, rank: Expr, last: Expr, count: Expr) -> Expr:
-    """Return where a row is in its partition: ``last`` is the number of the last row equal to it."""
+    """Return the position of a row in its partition: ``last`` is the number of the last row equal to it."""
     one = _whole(1)
     match share.function:
         case "CUME_DIST":
@@ -109,7 +109,7 @@ def _share(share: RankCall, number: Expr, rank: Expr, last: Expr, count: Expr) -
             before = _of("/", _double(_of("-", rank, one)), _double(_of("-", count, one)))
             return Call("CASE", (_of("=", count, one), Literal(0.0, DOUBLE), before), DOUBLE)
         case "NTILE":
-            # The first ones have one row more, if the rows are no multiple of the tiles.
+            # The first parts have one more row, unless the number of rows is a multiple of the parts.
             size, larger = (_of(each, count, _whole(share.tiles)) for each in ("/", "%"))
             length = _of("+", size, one)
             rows = _of("*", larger, length)
@@ -135,7 +135,7 @@ def _of(name: str, *args: Expr) -> Call:
 def _with(
     relation: str, node: Node, computed: Sequence[Expr], *, always: bool = False
 ) -> tuple[Node, tuple[int, ...]]:
-    """Return ``node`` with fields for what is computed, and where they are; ``always`` new ones."""
+    """Return ``node`` with fields for computed expressions, and their positions; ``always``: new fields."""
     row_type = node.row_type
     exprs: list[Expr] = [FieldRef(index, field.type) for index, field in enumerate(row_type)]
     fields = list(row_type)

@@ -1,8 +1,8 @@
 """Windows of a select list: OVER and WINDOW -> WindowAggregate nodes, one for each frame, stacked.
 
-Those of which several let rows wait are put side by side (WindowsAbreast), above the others.
-The input's fields stay where they are; after them a Project puts what windows
-compute from a row, and after that each node the results of its calls.
+Several windows with waiting rows are parallel (WindowsAbreast), above the others. The
+input's fields keep their positions; after them a Project adds the expressions of windows,
+and then each node adds the results of its calls.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ RANKS = spelled(Family.RANK)
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """A window with nothing left to look up: what one node is made for."""
+    """A resolved window, for one node."""
 
     partition: tuple[Expr, ...]
     order: Period
@@ -55,7 +55,7 @@ class _Window:
 
 @dataclass(frozen=True, slots=True)
 class _ByValue:
-    """What a select list ranks by value, and the ranks that it takes, as they are noted."""
+    """The rankings by value of a select list, and their ranks, in order of use."""
 
     ranking: Ranking
     wanted: tuple[RankCall, ...] = ()
@@ -64,9 +64,9 @@ class _ByValue:
 class Windows:
     """The windows that a select list uses, each with its calls, in the order in which they are noted.
 
-    ``planner`` plans what stands inside of them. ``named_by`` is, in a grouped query, the field of the
-    group's row that says the same as its ROWTIME: which period it is. Rows ``of_changes`` have no windows but
-    the one by which the first ones are kept.
+    ``planner`` plans their expressions. ``named_by`` is, in a grouped query, the field of the group's row
+    that names its period, like its ROWTIME. Rows ``of_changes`` have only the window that selects the first
+    rows.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Windows:
         for each in named:
             if each.name.text in self._named:
                 raise StatementError(f'window "{each.name.text}" appears twice', place=each.name.place)
-            # A window may go on from those before it.
+            # A window may extend an earlier one.
             self._named[each.name.text] = self._whole(each.window)
         self._calls: dict[_Window, list[WindowCall]] = {}
         self._first: int | None = None
@@ -95,7 +95,7 @@ class Windows:
         self._followed: WindowSpec | None = None
 
     def follow(self, syntax: FunctionCall) -> WindowSpec:
-        """Note the ROW_NUMBER by which rows of a table are kept, and give its window.
+        """Note the ROW_NUMBER by which rows of a table are kept, and return its window.
 
         Raises:
           StatementError: its window does not exist, or has a frame.
@@ -113,7 +113,7 @@ class Windows:
         return None if self._ranked is None else self._ranked.rowtime
 
     def check(self) -> None:
-        """Plan the named windows, also those that nothing uses.
+        """Plan the named windows, including unused ones.
 
         Raises:
           StatementError: one cannot be planned.
@@ -182,7 +182,7 @@ class Windows:
         self._first = len(node.row_type)
         if not self._calls:
             return node
-        # What lets rows wait comes last: nothing else waits for it, and several wait side by side.
+        # Windows with waiting rows come last, so that no other waits for them, and several are parallel.
         abreast = sum(window.frame.waits for window in self._calls) > 1
         by_wait = sorted(
             self._calls.items(),
@@ -250,7 +250,7 @@ class Windows:
         )
 
     def _computed(self) -> Iterator[Expr]:
-        """Yield everything that the windows read of a row."""
+        """Yield all expressions that the windows read from a row."""
         for window, calls in self._calls.items():
             yield from window.partition
             for call in calls:
@@ -270,7 +270,7 @@ class Windows:
         return self._named[name.text]
 
     def _whole(self, spec: WindowSpec) -> WindowSpec:
-        """Return a window with what it takes from the one that it goes on from."""
+        """Return a window with the parts of the window that it extends."""
         if spec.base is None:
             return spec
         base = self._find(spec.base)
@@ -306,17 +306,17 @@ class Windows:
         return _Window(partition, order, spec.frame or Frame())
 
     def _of_row(self, syntax: Expression) -> Expr:
-        """Return what PARTITION BY or ORDER BY names of a row; the period of a group is its ROWTIME."""
+        """Return the expression of PARTITION BY or ORDER BY. The period of a group is its ROWTIME."""
         typed = fold(self._planner.plan(syntax))
         return RowtimeRef() if self._named_by is not None and typed == self._named_by else typed
 
     # ---------------------------------------------------------------- ranks
 
     def _ranking(self, spec: WindowSpec) -> Ranking | None:
-        """Return what a window ranks by, if that is a value and not ROWTIME.
+        """Return the ranking of a window, if it is by value and not by ROWTIME.
 
         Raises:
-          StatementError: PARTITION BY names no period, or there is a frame.
+          StatementError: PARTITION BY names no period, or the window has a frame.
         """
         items = spec.sort
         if spec.order is not None:
@@ -369,7 +369,7 @@ class Windows:
     # ---------------------------------------------------------------- calls
 
     def _call(self, syntax: FunctionCall, frame: Frame) -> tuple[WindowCall, Frame]:
-        """Return a call, and the frame that it looks at."""
+        """Return a call and its frame."""
         name, place = syntax.name, syntax.place
         declared = SPELLED.get(name)
         if declared is None:
@@ -432,7 +432,7 @@ class Windows:
         return filtered_first(WindowCall(name, argument, of, distinct, condition, fraction=fraction))
 
     def _shift(self, syntax: FunctionCall, call: WindowCall) -> tuple[WindowCall, Frame]:
-        """Return LAG or LEAD: over the one row that it looks at, or over all rows before it."""
+        """Return LAG or LEAD: over the one row that it reads, or over all earlier rows."""
         name, args = syntax.name, syntax.args
         offset = 1 if len(args) < 2 else _count(args[1], name, least=0)
         if len(args) == 3:
@@ -451,9 +451,9 @@ class Windows:
         return replace(call, number=offset), Frame(end=Edge(EdgeUnit.ROWS, -1))
 
     def _with_default(self, call: WindowCall, syntax: Expression) -> WindowCall:
-        """Return a shift with what it gives where there is no row.
+        """Return a shift with its default.
 
-        The type stays that of the rows if it holds a constant as it is; else it is one that holds both.
+        The type is that of the rows if it holds a constant default unchanged; else one that holds both.
         """
         what = f"what {call.function} gives"
         default = self._planner.plan_as(syntax, UNTYPED_NULL.type)
@@ -497,10 +497,10 @@ def _label(call: WindowCall, row_type: RowType) -> str:
 
 
 def _count(syntax: Expression, function: str, *, least: int) -> int:
-    """Return a number of rows, which is in the text.
+    """Return a constant number of rows.
 
     Raises:
-      StatementError: it is no whole number, below ``least`` or more than a frame may have.
+      StatementError: it is not a whole number, below ``least``, or above the maximum of a frame.
     """
     if isinstance(syntax, NumberLiteral) and syntax.text.isdigit() and len(syntax.text) <= 10:
         number = int(syntax.text)
