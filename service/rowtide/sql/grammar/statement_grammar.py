@@ -42,7 +42,7 @@ from rowtide.sql.grammar.syntax import Expression, FunctionCall, Name, Qualified
 _CREATED = "SCHEMA, SERVER, STREAM, TABLE, VIEW, PUMP or MODEL"
 _LATER = ("FUNCTION", "UNIQUE INDEX", "USER", "ROLE", "TYPE", "PROCEDURE")
 _BY_INSERT = dict.fromkeys(
-    ("UPDATE", "MERGE"), "INSERT, or a pump, puts a row in the place of that of its PRIMARY KEY."
+    ("UPDATE", "MERGE"), "INSERT, or a pump, replaces the row with the same PRIMARY KEY."
 ) | {
     "DELETE": "A pump from a query over a table deletes rows from its target that the query no longer returns."
 }
@@ -115,7 +115,7 @@ class _Grammar(QueryGrammar):
     """Reads one statement."""
 
     def statement(self) -> Statement:
-        """Read the statement and see that nothing follows it."""
+        """Read the statement and check that nothing follows it."""
         statement = self._statement()
         if not self.cursor.at_end:
             raise self.cursor.unexpected(

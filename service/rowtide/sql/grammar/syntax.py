@@ -187,7 +187,7 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class ScalarQuery:
-    """``(query)`` in the place of a value."""
+    """``(query)`` as a value."""
 
     query: QuerySyntax
     place: SourceSpan = field(default=NOWHERE, compare=False)
@@ -291,7 +291,7 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """``([window] [PARTITION BY ..] [ORDER BY ..] [frame])``; ``base`` is the window that it goes on from.
+    """``([window] [PARTITION BY ..] [ORDER BY ..] [frame])``; ``base`` is the window that it extends.
 
     ``order`` is given where ORDER BY has one term that ascends; in any other case ``sort`` has its terms.
     """

@@ -304,7 +304,7 @@ class FromPlanner:
         return PlannedFrom(node, NameScope((*on_left, *rest), left.scope.merged), changelog=True)
 
     def _check_as_of(self, join: Join, scope: NameScope) -> None:
-        """Check that FOR SYSTEM_TIME AS OF, where it stands, says what the join does anyway."""
+        """Check that FOR SYSTEM_TIME AS OF, if written, names the time that the join uses anyway."""
         for item in (join.left, join.right):
             as_of = item.as_of if isinstance(item, RelationRef) else None
             if as_of is not None and not isinstance(
