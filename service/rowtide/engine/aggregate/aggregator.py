@@ -333,7 +333,7 @@ def _group_of(index: Index, handle: RowHandle) -> Group | None:
 
 
 class Aggregation:
-    """The aggregators of one table at work.
+    """The running aggregators of one table.
 
     Groups are visited from the top of the index tree down: first the aggregators of a group, in the order
     of its indexes, and then index by index the groups inside it, in the order of their first changed row.

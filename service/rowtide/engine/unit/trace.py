@@ -78,5 +78,5 @@ class TextTracer:
         )
 
     def clear(self) -> None:
-        """Forget the lines collected so far."""
+        """Drop the lines collected so far."""
         self.lines.clear()
