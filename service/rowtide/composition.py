@@ -64,7 +64,7 @@ class PipelineProcess:
 
 
 def context_of(pipeline: Pipeline, settings: Settings) -> PipelineContext:
-    """Return the context of a command that works on a pipeline once and does not go on."""
+    """Return the context of a command that processes a pipeline once and then ends."""
     return PipelineContext(
         name=pipeline.name,
         plan=pipeline.plan,
@@ -153,7 +153,7 @@ def _running(
     version: str,
     stopping: Callable[[], bool],
 ) -> PipelineContext:
-    """Return the context of a service that goes on."""
+    """Return the context of a running service."""
     return replace(
         context,
         clock=clock,

@@ -3,7 +3,7 @@
 | base class         | what the catcher does                                     |
 |--------------------|-----------------------------------------------------------|
 | StatementError     | shows it to the user, caret and all; nothing has changed  |
-| RejectedRowError   | sends this one row to the error stream and goes on        |
+| RejectedRowError   | sends this one row to the error stream and continues      |
 | TransientError     | backs off and repeats the step                            |
 | SupersededError    | stops at once, exit 3: another process took the pipeline  |
 | FaultError         | stops the pipeline: an invariant broke                    |
@@ -117,7 +117,7 @@ class Reason(StrEnum):
 
 
 class RejectedRowError(RowtideError):
-    """One row cannot be processed: it goes to the error stream and the pipeline goes on."""
+    """One row cannot be processed: it goes to the error stream and the pipeline continues."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)

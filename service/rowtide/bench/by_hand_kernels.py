@@ -30,7 +30,7 @@ NEVER = -1
 def code_keys(
     offsets: Int32s, data: Bytes, slots: Int32s, starts: Int64s, pool: Bytes, known: int, out: Int32s
 ) -> int:
-    """Write the code of each text; give how many there are by now. Text i begins at ``pool[starts[i]]``."""
+    """Write the code of each text; return the number of codes. Text i begins at ``pool[starts[i]]``."""
     for row in range(len(out)):
         begin, end = offsets[row], offsets[row + 1]
         value = OFFSET

@@ -1,4 +1,4 @@
-"""``rowtide apply``: a changed pipeline goes on where the one before it stands."""
+"""``rowtide apply``: a changed pipeline continues at the committed positions."""
 
 from __future__ import annotations
 

@@ -173,5 +173,5 @@ def _shown(report: BackfillReport) -> str:
     lines += [f"{count:>12,} rows into {table}" for table, count in sorted(report.rows.items())]
     for name, held in sorted(report.positions.items()):
         where = ", ".join(f"{partition}: {offset:,}" for partition, offset in sorted(held.items()))
-        lines.append(f"{name} goes on at {where}")
+        lines.append(f"{name} continues at {where}")
     return "\n".join(lines)

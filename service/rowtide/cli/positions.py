@@ -101,7 +101,7 @@ def skip(
                 raise StatementError(
                     "the standard input is not a terminal, so the skip cannot be confirmed", hint="Add --yes."
                 )
-            if not typer.confirm(f'Skip {where} of pipeline "{found.name}" for good?'):
+            if not typer.confirm(f'Skip {where} of pipeline "{found.name}" permanently?'):
                 raise typer.Exit(FAILED)
         holder = f"{socket.gethostname()} process {os.getpid()}, to skip a message"
         epoch = skipping.skip(found.name, found.ledger, found.sources, name, partition, offset, holder)

@@ -113,9 +113,9 @@ class EmbeddedEngine:
     Args:
       settings: options of servers, streams and tables.
       begin: where topics are read from.
-      until_end: a query ends where the topics ended when it began; else it goes on.
+      until_end: a query ends at the ends that the topics had at its start; else it continues.
       name: the pipeline whose committed errors SYS.ERRORS has.
-      stopping: tells whether to stop a query.
+      stopping: returns whether to stop a query.
     """
 
     def __init__(
@@ -284,9 +284,9 @@ class EmbeddedEngine:
 
 
 class ServiceEngine:
-    """A running service: it takes queries. One on streams goes on until it is stopped.
+    """A running service, which takes queries. A query on streams runs until it is stopped.
 
-    One on tables gives their contents; with ``follow`` it gives their changes, and goes on, too.
+    A query on tables returns their contents; with ``follow`` it runs on and returns their changes, too.
     """
 
     def __init__(self, service: RunningService | str, *, follow: bool = False) -> None:

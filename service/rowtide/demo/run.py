@@ -1,4 +1,4 @@
-"""The demo's course: fill the broker, run the service as a child, kill it half way, go on, compare.
+"""The demo's course: fill the broker, run the service as a child, kill it half way, restart it, compare.
 
 This process holds the broker. The service is a child that knows nothing of the
 demo: ``rowtide run`` on the demo's pipeline file. Its progress is read where

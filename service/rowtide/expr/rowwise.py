@@ -76,7 +76,7 @@ def _call(call: Call) -> RowEvaluator:
 
 
 def _once(evaluate: RowEvaluator) -> RowEvaluator:
-    """Evaluate what depends on no row once; what fails goes on failing for each row."""
+    """Evaluate a constant expression once. If it fails, it fails for each row."""
     nothing: Row = ()
     try:
         value = evaluate(nothing, 0)

@@ -28,7 +28,7 @@ MOST_EVENTS = 1_000_000
 
 
 class ModelSession:
-    """One model at work, fed with lines; see the top of this module.
+    """One running model, fed with lines; see the top of this module.
 
     Args:
       path: ``package.module:Class``, as in CREATE MODEL.

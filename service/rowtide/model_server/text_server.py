@@ -279,7 +279,7 @@ class TextServer:
         return replies
 
     def _obey(self, client: _Client, word: str) -> bool:
-        """Do what a command of the server's own says; False if it is none."""
+        """Run a command of the server itself; False if it is not one."""
         if word == QUIT:
             client.has_ended = True
             client.incoming.clear()
@@ -293,7 +293,7 @@ class TextServer:
         try:
             return self._answers.feed(text)
         except Exception as error:  # noqa: BLE001 - a command of the model may raise anything
-            # It is its client's line that is wrong; the others go on.
+            # Only this client's line is wrong. The others continue.
             told = error_lines(error)
         try:
             return self._answers.settle() + told

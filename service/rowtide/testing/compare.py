@@ -116,7 +116,7 @@ class RowComparison:
         return Matched(tuple(pairs), tuple(differing))
 
     def _to_next_match(self, wanted: Sequence[ExpectedRow], given: Sequence[ActualRow]) -> tuple[int, int]:
-        """Return how many rows to leave out on each side so that the two go on together: for display."""
+        """Return the number of rows to skip on each side so that both match again: for display."""
         for distance in range(1, LOOKAHEAD):
             for skip in range(max(0, distance - len(given) + 1), min(distance, len(wanted) - 1) + 1):
                 if self._same(wanted[skip], given[distance - skip]):

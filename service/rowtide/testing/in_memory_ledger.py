@@ -231,7 +231,7 @@ class InMemoryLedger:
         return sorted(rows, key=lambda each: (each.row.rowtime or 0, each.error_id))
 
     def drop(self) -> bool:
-        """Forget the pipeline; return whether it was known."""
+        """Drop the pipeline; return whether it existed."""
         with self._database.begin() as transaction:
             return transaction.contents.checkpoints.pop(self._pipeline, Checkpoint()).record is not None
 

@@ -251,7 +251,7 @@ class LiveRunner:
         return ScenarioEntrance(self._relations, self._log)
 
     def _changed(self, entry: Changed) -> None:
-        """Go on with another version of the pipeline."""
+        """Continue with another version of the pipeline."""
         version = self._versions[entry.version]
         flow = Flow(version.wanted, version.partitions)
         flow.succeed(self._flow, entry.at, version.streams_since(self._versions[self._version]))

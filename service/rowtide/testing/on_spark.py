@@ -6,7 +6,7 @@ come out again, or the run stops. Rows are split into parts, however few they
 are, and then rows of one ROWTIME and different keys may change places.
 
 A step that only a running service can take hands the state over to the live engine,
-which goes on from there, as the service does after a backfill: a restart, a
+which continues from there, as the service does after a backfill: a restart, a
 recovery after a refused bound, statements in between, a bound of a view (its
 place among the rows is where the pipeline is at that moment), and virtual
 wall time that moves on where partitions can be idle.
@@ -141,7 +141,7 @@ class SparkFlow(Flow):
             return []
         shutil.rmtree(self._staging, ignore_errors=True)
         try:
-            # A scenario has few rows, and they are split all the same: that is what is tested.
+            # A scenario has few rows. They are split nevertheless, to test the split.
             run = SparkRun(self._session, self._definition, self._staging, LoggedIntake(), few=0)
             run.read(self._frames())
             trays = {name: run.rows(name) for name in self._asked}
@@ -174,7 +174,7 @@ class SparkFlow(Flow):
             self._state().check()
 
     def restore(self, snapshot: Mapping[str, State]) -> None:
-        # The state is handed over, and the live engine goes on.
+        # The state is handed over, and the live engine continues.
         super().restore(snapshot)
         self.is_live = True
 
@@ -298,7 +298,7 @@ class SparkRunner(LiveRunner):
                 self._record(emitted)
 
     def _hand_over(self) -> None:
-        """Commit what Spark has processed, and let the live engine go on from there."""
+        """Commit what Spark has processed, and let the live engine continue from there."""
         if isinstance(self._flow, SparkFlow) and not self._flow.is_live:
             self.restart()
 

@@ -34,7 +34,7 @@ from rowtide.testing.scenario import (
 )
 
 WORD_COLUMNS = frozenset({"REASON"})
-"""REASON begins with a code and goes on in words: a scenario may give the code alone."""
+"""REASON begins with a code and continues in words. A scenario may have the code alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """YAML whose scalars stay the text that is in the file.
 
 ``yaml.safe_load`` would turn ``10:00:00`` into 36000 and ``0.10`` into a float;
-a scenario needs the characters, and of each where it stands. So a file is read
+a scenario needs the characters, and the place of each. So a file is read
 as PyYAML's node graph: nothing is resolved, and only a plain ``null`` (or
 ``~``, or nothing) is NULL.
 """

@@ -84,9 +84,9 @@ class PipelineStatus(Protocol):
 
     @property
     def beat(self) -> float:
-        """Return when the main loop last came round, in seconds of the process's monotonic clock.
+        """Return the time of the main loop's last turn, in seconds of the process's monotonic clock.
 
-        The loop comes round also while it waits, so an old beat means that it hangs.
+        The loop also turns while it waits, so an old beat means that it hangs.
         """
 
 

@@ -50,7 +50,7 @@ Operands = Callable[[Sequence[Type], Type], Sequence[Type]]
 class ScalarFunction:
     """A scalar function or operator.
 
-    ``has_kernel`` tells whether it works on whole columns of these types, or row by row.
+    ``has_kernel`` returns whether it works on whole columns of these types, or row by row.
     """
 
     name: str

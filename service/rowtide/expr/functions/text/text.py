@@ -153,7 +153,7 @@ def _one(char: str, changed: str) -> str:
 
 
 def _initcap(text: str) -> str:
-    """Begin every run of letters and digits with upper case and go on in lower case."""
+    """Convert the first letter of every run of letters and digits to upper case, the others to lower case."""
     return _WORD.sub(lambda word: _upper(word.group()[0]) + _lower(word.group()[1:]), text)
 
 
