@@ -96,7 +96,7 @@ class PartitionReader(Protocol):
         gives empty ``Messages`` with the new ``next_offset``.
 
         Raises:
-          UnavailableError: the broker is down; calling again later goes on without loss.
+          UnavailableError: the broker is down; calling again later continues without loss.
           GoneError: the position lies below what the log still holds, or the topic is gone.
         """
 
@@ -303,7 +303,7 @@ class StagingTable(Protocol):
         """Put keys aside whose rows are to be deleted."""
 
     def move(self, transaction: Transaction, parts: Sequence[str]) -> None:
-        """Apply what these parts have put aside, each key at most once, and drop the stage.
+        """Apply the staged rows of these parts, each key at most once, and drop the stage.
 
         Raises:
           RefusedStageError: the target does not take a row; the transaction is to be rolled back.

@@ -72,7 +72,7 @@ def read_options(
       declared: all options of the connector.
       applies_to: "server", "stream" or "table".
       given: names and values as the user wrote them; names are folded.
-      is_client_option: tells which other names the underlying client takes.
+      is_client_option: returns whether the underlying client takes another name.
 
     Raises:
       OptionError: an option is unknown, missing, or its value is not of the declared kind.

@@ -1,7 +1,7 @@
 """Which connectors are installed: entry points of the group ``rowtide.connectors``.
 
 A checkout that is run without being installed has no entry points; the
-connectors of this package are then found all the same.
+connectors of this package are then found nevertheless.
 """
 
 from __future__ import annotations

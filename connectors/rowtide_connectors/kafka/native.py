@@ -213,7 +213,7 @@ class NativeConsumer:
             self._lib.rd_kafka_topic_partition_list_destroy(listed)
 
     def _note_trouble(self, _client: int, code: int, reason: bytes | None, _opaque: int) -> None:
-        # Called from within the calls of this thread; librdkafka goes on trying by itself.
+        # Called from within the calls of this thread; librdkafka continues to retry by itself.
         self.trouble = f"{self._library.error_text(code)}: {(reason or b'').decode(errors='replace')}"
 
     def _consume(self, into: NDArray[np.uint64], timeout_s: float) -> int:

@@ -2,7 +2,7 @@
 
 Partitions are assigned at positions that the caller gives; no group is joined
 and nothing is committed to Kafka. librdkafka hands out only records of
-committed transactions; the end-of-partition notice tells how far the log goes
+committed transactions; the end-of-partition notice has the end of the log
 after the last of them, so positions also move over control records and over
 what compaction took away.
 """

@@ -40,13 +40,13 @@ class Consumer(Protocol):
     """Assigned partitions of one topic; owned by one thread."""
 
     trouble: str | None
-    """What the client has last reported of its connections, until ``is_up``; it goes on trying by itself."""
+    """The last report of the client about its connections, until ``is_up``. It retries by itself."""
 
     def take(self, max_messages: int, timeout_s: float) -> TakenMessages | None:
         """Take what is there, waiting up to ``timeout_s`` for the first; None: nothing came."""
 
     def is_up(self, timeout_s: float) -> bool:
-        """Ask the broker for the topic; tell whether it answered, whatever it said."""
+        """Request the topic from the broker; return whether it answered, with any answer."""
 
     def pause(self, partitions: Iterable[int]) -> None:
         """Stop fetching and drop what was fetched and not taken."""

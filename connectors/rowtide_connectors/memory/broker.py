@@ -51,7 +51,7 @@ class MemoryBroker:
         """Make a topic.
 
         Raises:
-          ValueError: it is there already.
+          ValueError: it already exists.
         """
         with self.changed:
             if name in self._topics:

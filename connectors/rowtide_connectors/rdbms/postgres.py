@@ -371,7 +371,7 @@ class Postgres:
 
 
 def _inserted(connection: sa.Connection, statement: str, parameters: dict[str, object]) -> bool:
-    """Insert; False, and nothing has changed, if one of the keys is there already."""
+    """Insert; False, and nothing has changed, if one of the keys already exists."""
     savepoint = connection.begin_nested()
     try:
         connection.exec_driver_sql(statement, parameters)
