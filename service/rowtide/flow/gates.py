@@ -46,7 +46,7 @@ class Gates:
                 self._close(program, program.entrances[place], target.relation)
 
     def through(self, at: int, port: Port, tray: Tray | None) -> Tray | None:
-        """Return the rows of step ``at`` that may go on to ``port``."""
+        """Return the rows of step ``at`` that may pass to ``port``."""
         return _without(self._edges.get((at, port)), tray)
 
     def given(self, output: str, trays: Iterable[Tray]) -> list[Tray]:

@@ -30,7 +30,7 @@ from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 MODELS = "models"
 STATE = "state"
 MOST_EVENTS = 1_000_000
-"""Events of one model at one rowtime: more than any has rows to tell of, few enough to see that it hangs."""
+"""Limit of events of one model at one rowtime: more than a model needs, few enough to detect a hang."""
 MOST_STATE_BYTES = 1 << 30
 """Size limit of a model, with all keys, in a snapshot. Several copies are in memory while it is written."""
 KEEP_AFTER_SPLIT = 256

@@ -156,7 +156,7 @@ class SortOperator:
         return kept
 
     def _enters_late(self, tray: Tray, own: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which late rows are let in all the same; ``own`` is what the partition itself accepts."""
+        """Return the late rows that are accepted; ``own`` is the least rowtime of the partition itself."""
         resubmitted = (tray.origin & ((1 << PARTITION_BITS) - 1)) >= RESUBMITTED
         if not self._revives:
             return resubmitted

@@ -1,4 +1,4 @@
-"""Rows of trays taken by their places, a column after the other: kernels instead of Arrow's ``take``."""
+"""Takes rows of trays by index, column by column: kernels instead of Arrow's ``take``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rowtide.rows.deferred import DeferredColumn
 from rowtide.rows.tray import Tray
 
 BITS = {width: np.dtype(f"i{width}") for width in (1, 2, 4, 8)}
-"""Whole numbers of each width: kernels take values as those."""
+"""Whole numbers of each width, as which kernels take values."""
 
 
 def take_rows(tray: Tray, places: Int64s, rowtime: Int64s) -> Tray:
@@ -33,7 +33,7 @@ def take_rows(tray: Tray, places: Int64s, rowtime: Int64s) -> Tray:
 
 
 def rows_where(tray: Tray, mask: Mask) -> Tray:
-    """Do what ``Tray.where`` does; a field that is not made yet is taken when something reads it."""
+    """Do the same as ``Tray.where``. A field that is not computed yet is taken on first read."""
     places = np.flatnonzero(mask)
     if len(places) == len(tray):
         return tray
@@ -52,7 +52,7 @@ def rows_where(tray: Tray, mask: Mask) -> Tray:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Rows of a tray that lie after one another."""
+    """Consecutive rows of a tray."""
 
     of: Tray
     start: int
@@ -64,7 +64,7 @@ class Stretch:
 
 
 def take_rows_later(stretches: Sequence[Stretch], places: Int64s, rowtime: Int64s) -> Tray:
-    """Do what ``take_rows`` does with rows end to end; a field is taken when something reads it."""
+    """Do the same as ``take_rows`` with concatenated rows. A field is taken on first read."""
     row_type = stretches[0].of.row_type
     fields = [
         DeferredColumn(field.type, len(places), _taken(stretches, index, places))
@@ -109,14 +109,14 @@ def take_values(values: NDArray[Any], places: Int64s) -> NDArray[Any]:
 
 
 def _take_mostly_equal(values: NDArray[Any], places: Int64s) -> NDArray[Any]:
-    """Do what ``take_values`` does for values that are mostly all the same."""
+    """Do the same as ``take_values`` for mostly equal values."""
     if not len(places) or (values == values[0]).all():
         return np.full(len(places), values[0], dtype=values.dtype)
     return take_values(values, places)
 
 
 def _take_laid(parts: Sequence[NDArray[Any]], places: Int64s) -> NDArray[Any]:
-    """Do what ``_take_mostly_equal`` does with values end to end."""
+    """Do the same as ``_take_mostly_equal`` with concatenated values."""
     first = parts[0][0]
     if all((part == first).all() for part in parts):
         return np.full(len(places), first, dtype=parts[0].dtype)

@@ -39,7 +39,7 @@ class Requests:
 
         Raises:
           StatementError: the pipeline has no such relation.
-          TransientError: the main loop did not come round in time.
+          TransientError: the main loop did not finish a turn in time.
         """
         context, board = self._io.context, self._io.board
         plan, shown = context.plan, board.status()
@@ -66,7 +66,7 @@ class Requests:
         """Commit now, with a snapshot.
 
         Raises:
-          TransientError: the pipeline does not run yet, or did not come round in time.
+          TransientError: the pipeline does not run yet, or did not finish a turn in time.
         """
         take = self._snapshot
         if take is None:
@@ -92,6 +92,6 @@ class Requests:
 
         Raises:
           StatementError: the table does not exist.
-          TransientError: the main loop did not come round in time.
+          TransientError: the main loop did not finish a turn in time.
         """
         return self.questions.ask(lambda work: table_contents(work.flow, relation, limit))

@@ -31,7 +31,7 @@ class Questions:
         """Return the answer. An exception of ``question`` is raised here.
 
         Raises:
-          TransientError: the main loop did not come round in time, or too many ask.
+          TransientError: the main loop did not finish a turn in time, or too many ask.
         """
         future: Future[Given] = Future()
         try:

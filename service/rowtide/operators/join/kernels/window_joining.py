@@ -257,7 +257,7 @@ def probe(
     A row with all of its pairs written is added to its own side's chain, except for the first ``over`` of
     them, which no later row can match. Rows before a window are before those of all later rows, too, and
     leave their chain. A row with a ``missing`` key matches nothing. ``other_end`` is the number of the
-    other side's next row. ``progress`` is the row and the place in the other chain where to go on
+    other side's next row. ``progress`` is the row and the place in the other chain to continue at
     (``FRESH``: at its beginning): a call ends when all rows are done or the room is full. Returns the
     number of pairs. A pair has the rowtime of the left row where ``whose_time`` is 0, of the right one
     where it is 1, and else of the later one. ``guesses`` is room for ``AHEAD`` numbers.

@@ -97,7 +97,7 @@ def sift(
     closed_waiting: Int64s,
     out: Int64s,
 ) -> int:
-    """Write the places before the frontier to ``out``, of what is found and of what waits; give how many.
+    """Write the found and waiting places before the frontier to ``out``; return their number.
 
     What is found and stays goes to the heap. ``opened`` is the first open row of each side;
     ``*_waiting`` counts the waiting places of each row, ``closed_waiting[0]`` the closed rows that have

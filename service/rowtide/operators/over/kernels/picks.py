@@ -84,7 +84,7 @@ def nths(
 
     A partition's ``places`` are how many values there are, the slots of the first and the last one, and that
     of the result. ``values`` and ``use`` are by step, ``held`` and ``held_use`` by slot; ``behind`` links
-    what counts. ``there`` tells where the frame has so many.
+    the values that count. ``there`` is True if the frame has that number of values.
     """
     at = 0
     for row in range(first_row, end_row):
@@ -135,7 +135,7 @@ def running_nths(
     known: Mask,
     there: Mask,
 ) -> None:
-    """Do what ``nths`` does where nothing leaves: partitions keep so many values as ``held`` is wide.
+    """Do the same as ``nths`` if nothing leaves: partitions keep as many values as ``held`` is wide.
 
     Those from the end are kept in turn.
     """

@@ -56,7 +56,7 @@ def count_copies(
     is_there: Mask,
     changes: Mask,
 ) -> int:
-    """Apply rowops to a table of equal rows (groups); tell which change it, and give by how many it grows.
+    """Apply rowops to a table of equal rows (groups); return which change it, and the growth of the table.
 
     The rowops' own rows are numbered from ``first``; equal ones that are there are chained from ``oldest``
     along ``following``, -1 at the end. ``came`` is the number of the row with which a group began.
