@@ -13,7 +13,14 @@ from house.machine import ROOT
 
 PACKAGES = ("service/rowtide", "connectors/rowtide_connectors")
 MODULES = sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *(ROOT / page for page in ("tests/README.md", "benchmarks/README.md", "helm/rowtide/README.md")),
+        *(ROOT / file for file in ("helm/rowtide/values.yaml", "docker/compose.yaml")),
+    ]
+)
 
 FORBIDDEN = {
     r"\banew\b": "again, restart, recreate",
@@ -30,6 +37,22 @@ FORBIDDEN = {
     r"\blets? it go on\b|\bto say (?:it|so) shortly before\b": "continue, apply",
     r"\bsay it again\b": "run the command again",
     r"\bprogram is told\b|\buntil told to\b": "stopped",
+    r"\bgo(es)? on\b(?! \w+ing)": "continue",
+    r"\bclock on the wall\b|\btime on the wall\b": "wall clock",
+    r"\btells? (what|how|whether|which|where|why)\b": "return, report",
+    r"\bmeets? nothing\b": "matches nothing",
+    r"\bgive how (many|much)\b": "return the number of",
+    r"\bin the place of (a|that|the)\b": "instead of, replaces",
+    r"\bput aside\b|\bkept aside\b": "staged",
+    r"\b(comes?|came) round\b": "turn of the loop",
+    r"\blooks? on while\b|\blets? (it|them|a query) look on\b": "subscriber",
+    r"\ba row a (key|group|period|session)\b": "one row for each",
+    r"\btakes? note\b": "note",
+    r"\bbegins? from nothing\b": "start from the beginning",
+    r"\btakes? over for good\b|\bfor good\b": "permanently",
+    r"\ball the same\b": "nevertheless",
+    r"\bare to be used\b|\bis to be used\b": "is used",
+    r"\bsays? what the compiled form means\b": "is the reference of the compiled form",
 }
 """Phrases that a reader has to decode, and what to write."""
 IN_MESSAGES = {
@@ -43,8 +66,8 @@ IN_MESSAGES = {
     r"\bexists? already\b|\bthere already\b": "already exists",
 }
 """Phrases that a message or hint of an error does not have, and what to write."""
-BEGINNINGS = re.compile(r"(Give|Tell)\b")
-"""First words of a docstring that Return, Yield, Report and Pass replace."""
+BEGINNINGS = re.compile(r"(Give|Tell|See that|Take note|Do what|Let go|Forget)\b")
+"""First words of a docstring that Return, Yield, Report, Check, Note and Drop replace."""
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
