@@ -13,8 +13,8 @@ from rowtide.clock import SystemClock
 from rowtide.metrics import Metrics
 from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.live.pace import Pace
-from rowtide.runtime.live.query_work import QueryLimits
 from rowtide.runtime.pipeline import open_pipeline
+from rowtide.runtime.query.query_work import QueryLimits
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.web import Handlers, WebServer, build_app

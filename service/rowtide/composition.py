@@ -18,8 +18,8 @@ from rowtide.runtime.inspect.requests import Requests
 from rowtide.runtime.inspect.why_answer import RowExplanation
 from rowtide.runtime.live.observing import MetricsObserver
 from rowtide.runtime.live.pace import Pace
-from rowtide.runtime.live.query_work import QueryLimits
 from rowtide.runtime.pipeline import Pipeline
+from rowtide.runtime.query.query_work import QueryLimits
 from rowtide.runtime.service import Service
 from rowtide.startup import leave_pandas_out
 from rowtide.web import Handlers, WebServer, build_app, build_monitoring_app

@@ -19,7 +19,7 @@ ALLOWED = {
     "service/rowtide/runners/spark/folding.py": "the work of a task, and its result, as Spark's closures are",
     "service/rowtide/runners/spark/faults.py": "faults between the tasks of one run",
     "service/rowtide/runtime/backfill/backfill_output.py": "error rows between the tasks of one run",
-    "service/rowtide/runtime/live/following.py": "rows between the service and the processes of its queries",
+    "service/rowtide/runtime/query/following.py": "rows between the service and the processes of its queries",
     "service/rowtide/runtime/recovery/replay_tables.py": "rows in a temporary file that the process itself wrote",
 }
 

@@ -15,9 +15,9 @@ from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
 from rowtide.cli.version import program_version
 from rowtide.composition import RunOptions, build_process, query_limits
 from rowtide.runtime.commit.retry import StoppedError
-from rowtide.runtime.live.following import Follower, QueryProcess
-from rowtide.runtime.live.query_work import QueryLimits, QueryText
 from rowtide.runtime.live.stopping import StopSignals
+from rowtide.runtime.query.following import Follower, QueryProcess
+from rowtide.runtime.query.query_work import QueryLimits, QueryText
 from rowtide.runtime.recovery.begin import parse_begin
 
 if TYPE_CHECKING:

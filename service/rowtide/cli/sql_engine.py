@@ -28,9 +28,9 @@ from rowtide.runtime.configured import configured
 from rowtide.runtime.ingest.channels import channel
 from rowtide.runtime.ingest.intake import POLL_MESSAGES, ExplicitBound
 from rowtide.runtime.inspect.state import plain
-from rowtide.runtime.live.following import CONTENTS
-from rowtide.runtime.live.listing import Contents
 from rowtide.runtime.pipeline import open_pipeline, open_source
+from rowtide.runtime.query.following import CONTENTS
+from rowtide.runtime.query.listing import Contents
 from rowtide.runtime.recovery.begin import Begin, first_offsets
 from rowtide.sql.catalog.objects import relation_name
 from rowtide.sql.catalog.system import ERRORS

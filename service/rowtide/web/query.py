@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from rowtide.errors import StatementError, TransientError
-from rowtide.runtime.live.following import Follower, QueryProcess
+from rowtide.runtime.query.following import Follower, QueryProcess
 
 QueryRunner = Callable[[str, bool], tuple[Follower, QueryProcess]]
 """Plans a query and lets it look on, or once if its rows are changes of a table."""

@@ -11,7 +11,7 @@ from contract.operators.model import Model, later
 from rowtide.expr.tree import Call, FieldRef, Literal
 from rowtide.operators.contract import OperatorSite
 from rowtide.plan.nodes import JoinKind, Source, TableJoin
-from rowtide.plan.nodes.table_join import tagged_type
+from rowtide.plan.nodes.join.table_join import tagged_type
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.types import BIGINT, BOOLEAN, VARCHAR, RowType
 from rowtide.rowtime.bound import NO_BOUND, Bound

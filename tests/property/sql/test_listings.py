@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rowtide.flow.flow import Flow
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
-from rowtide.runtime.live.listing import Contents
+from rowtide.runtime.query.listing import Contents
 from rowtide.sql.pipeline import SqlSession
 
 TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER, d DECIMAL(6, 2), k VARCHAR(3))"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 import pytest
 
@@ -13,7 +13,7 @@ from rowtide.operators.registry import OPERATORS
 from rowtide.plan import nodes
 from rowtide.plan.nodes.node import Node
 
-MODULES = [import_module(f"{nodes.__name__}.{each.name}") for each in iter_modules(nodes.__path__)]
+MODULES = [import_module(each.name) for each in walk_packages(nodes.__path__, f"{nodes.__name__}.")]
 ABSTRACT = {"Node", "OverOne", "SameFields", "RowWiseNode", "Dropping", "Entrance"}
 KINDS = [
     kind

@@ -11,7 +11,7 @@ from rowtide.operators.group.key_groups import KeyGroups, without_nulls
 from rowtide.operators.storage.growing import grown
 from rowtide.operators.storage.row_store import RowStore
 from rowtide.plan.nodes import TableJoin
-from rowtide.plan.nodes.table_join import LEFT, RIGHT
+from rowtide.plan.nodes.join.table_join import LEFT, RIGHT
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType

@@ -17,7 +17,7 @@ from rowtide.operators.contract import Account, Fault, OperatorSite, State
 from rowtide.operators.faults import rejected
 from rowtide.operators.table.refused import RefusedRows
 from rowtide.plan.nodes import TableJoin
-from rowtide.plan.nodes.table_join import LEFT, PREFIXES
+from rowtide.plan.nodes.join.table_join import LEFT, PREFIXES
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 

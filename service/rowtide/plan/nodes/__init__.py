@@ -1,9 +1,13 @@
 """The nodes of a relational plan, each with all that is known about it (``nodes.node``)."""
 
-from rowtide.plan.nodes.as_of_join import AsOfJoin, AsOfJoinOn
+from rowtide.plan.nodes.changes.group_changes import GroupChanges
+from rowtide.plan.nodes.changes.table import KeyedTable, PatchedTable, UniqueTable
+from rowtide.plan.nodes.changes.top_changes import NumberedChanges, TopChanges
 from rowtide.plan.nodes.group import GroupByHop, GroupByPeriod, GroupBySession, GroupNode
-from rowtide.plan.nodes.group_changes import GroupChanges
-from rowtide.plan.nodes.join_kind import JoinKind
+from rowtide.plan.nodes.join.as_of_join import AsOfJoin, AsOfJoinOn
+from rowtide.plan.nodes.join.join_kind import JoinKind
+from rowtide.plan.nodes.join.table_join import TableJoin
+from rowtide.plan.nodes.join.window_join import JoinTime, WindowJoin
 from rowtide.plan.nodes.merge import Merge, merged
 from rowtide.plan.nodes.model import Model, ModelPort
 from rowtide.plan.nodes.node import Form, Node, PartitionKey
@@ -11,12 +15,8 @@ from rowtide.plan.nodes.row_wise import BoundPolicy, Filter, Project, ProjectKey
 from rowtide.plan.nodes.sort import Sort
 from rowtide.plan.nodes.sort_in_period import SortInPeriod
 from rowtide.plan.nodes.sources import Source, TableSource
-from rowtide.plan.nodes.table import KeyedTable, PatchedTable, UniqueTable
-from rowtide.plan.nodes.table_join import TableJoin
-from rowtide.plan.nodes.top_changes import NumberedChanges, TopChanges
 from rowtide.plan.nodes.walk import below_same_rowtime, nodes_below, rewrite, with_inputs
 from rowtide.plan.nodes.window import WaitingWindow, WindowAggregate, WindowsAbreast
-from rowtide.plan.nodes.window_join import JoinTime, WindowJoin
 
 __all__ = [
     "AsOfJoin",

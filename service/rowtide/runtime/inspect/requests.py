@@ -9,11 +9,11 @@ from rowtide.runtime.ingest.backpressure import Backpressure
 from rowtide.runtime.inspect.facts import gathered
 from rowtide.runtime.inspect.state import SnapshotTaken, TableContents, table_contents
 from rowtide.runtime.inspect.why_not import SilenceExplanation, answer, not_running
-from rowtide.runtime.live.following import Follower, refuse_heavy
-from rowtide.runtime.live.query_work import Question
 from rowtide.runtime.live.questions import Questions
 from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
+from rowtide.runtime.query.following import Follower, refuse_heavy
+from rowtide.runtime.query.query_work import Question
 
 
 class Requests:

@@ -32,7 +32,7 @@ from rowtide.runtime.commit.deadletters import RecentMessages
 from rowtide.runtime.commit.output import TableOutput, Writes
 from rowtide.runtime.ingest.idle import IDLE
 from rowtide.runtime.ingest.intake import Delivery, ExplicitBound
-from rowtide.runtime.live.following import Followers
+from rowtide.runtime.query.following import Followers
 from rowtide_connectors.api import Transaction
 
 SOURCE_PART, OPERATORS_PART, TABLE_PART = "SOURCE", "OPERATORS", "TABLE"

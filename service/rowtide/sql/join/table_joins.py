@@ -10,7 +10,7 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Expr, Literal, fields_used
 from rowtide.plan.nodes import Filter, JoinKind, Merge, Node, TableJoin
-from rowtide.plan.nodes.table_join import LEFT, RIGHT, tagged, tagged_type
+from rowtide.plan.nodes.join.table_join import LEFT, RIGHT, tagged, tagged_type
 from rowtide.rows.types import BOOLEAN, RowType
 from rowtide.sql.catalog.objects import Retention
 from rowtide.sql.select.relations import conjunction, project, shifted, unique_names

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rowtide.flow.flow import Flow
 from rowtide.operators.registry import BY_ROW, OF_CHANGES, OPERATORS, WITHOUT_KEY
-from rowtide.runtime.live import query_work
+from rowtide.runtime.query import query_work
 from rowtide.sql.pipeline import SqlSession
 
 __all__ = ["query_work"]

@@ -24,7 +24,7 @@ from rowtide.flow.flow import Flow
 from rowtide.plan.nodes import KeyedTable, Node, Source, TableSource, nodes_below
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
-from rowtide.runtime.live.query_work import (
+from rowtide.runtime.query.query_work import (
     CAUGHT_UP,
     CONTENTS,
     LAST,
@@ -58,7 +58,7 @@ LARGEST_PLAN = 4 * 1024 * 1024
 NOT_TAKEN = "its rows were not taken in time"
 HEAVIEST_PLAN = 200_000
 """Of ``_weight``: the pipeline's loop waits for about half a second while a query of that plan begins."""
-PRELOADED = ["rowtide.runtime.live.query_preload"]
+PRELOADED = ["rowtide.runtime.query.query_preload"]
 """What the parent of all queries' processes imports once."""
 
 

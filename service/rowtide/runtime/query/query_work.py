@@ -31,7 +31,7 @@ from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import Bound
 from rowtide.runtime.inspect.state import plain
-from rowtide.runtime.live.listing import Contents
+from rowtide.runtime.query.listing import Contents
 
 RESULT = "RESULT"
 """The one output of a query's flow."""

@@ -11,7 +11,7 @@ from typing import Self
 from rowtide.expr.tree import Expr
 from rowtide.plan.calls import are_objects
 from rowtide.plan.limits import FOR_EVER_MS
-from rowtide.plan.nodes.join_kind import JoinKind
+from rowtide.plan.nodes.join.join_kind import JoinKind
 from rowtide.plan.nodes.lineage import Matches, SourceRows, is_there
 from rowtide.plan.nodes.node import Agreed, Form, Node, PartitionKey
 from rowtide.plan.show import show, show_interval

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from rowtide.expr.tree import Expr
-from rowtide.plan.nodes.join_kind import JoinKind
+from rowtide.plan.nodes.join.join_kind import JoinKind
 from rowtide.plan.nodes.lineage import SourceRows, is_there, picked, same_row
 from rowtide.plan.nodes.node import Agreed, Node, PartitionKey, require, types_of
 from rowtide.plan.nodes.sources import TableSource

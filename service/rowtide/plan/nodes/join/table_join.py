@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal
 from rowtide.plan.calls import are_objects
-from rowtide.plan.nodes.join_kind import JoinKind
+from rowtide.plan.nodes.join.join_kind import JoinKind
 from rowtide.plan.nodes.lineage import Matches, SourceRows, is_there, last_insert, same_row
 from rowtide.plan.nodes.node import Agreed, Form, OrderMattersError, PartitionKey
 from rowtide.plan.nodes.over_one import OverOne

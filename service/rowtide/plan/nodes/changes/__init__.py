@@ -1,0 +1,1 @@
+"""Nodes of tables and of their changes."""
