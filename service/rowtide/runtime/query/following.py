@@ -51,6 +51,8 @@ WAITING_MESSAGES = 1_000
 """Trays and bounds that may wait for a query's process: it has seconds to take them."""
 QUERIES_AT_MOST = 8
 """Maximum number of queries. Each is a process with its own memory."""
+FEEDING_ENDS_S = 1.0
+"""The thread that feeds a process ends at its next write to one that is gone."""
 HEARTBEAT_S = 1.0
 """How long nothing may be said: so that a client that has gone is noticed."""
 LARGEST_PLAN = 4 * 1024 * 1024
@@ -192,7 +194,6 @@ class Follower:
         node = question.node
         _refuse_unread(node, flow)
         self.is_open = True
-        self.once = question.once
         own = Flow({RESULT: node}, partitions)
         self._reads = frozenset(relation for relation in partitions if own.reads(relation))
         own.accompany(flow)
@@ -250,13 +251,14 @@ class Follower:
 
     def _answer(self, process: QueryProcess) -> Generator[bytes, None, None]:
         pipe = process.pipe
+        feeding = threading.Thread(target=self._feed, args=(pipe,), name="rowtide-query", daemon=True)
         try:
             if self._is_slow:
                 process.kill(NOT_TAKEN, None)
             pipe.send(self._begin)
             # The state of a large table is not needed twice.
             self._begin = None
-            threading.Thread(target=self._feed, args=(pipe,), name="rowtide-query", daemon=True).start()
+            feeding.start()
             while True:
                 if not pipe.poll(HEARTBEAT_S):
                     yield b"\n"
@@ -272,9 +274,12 @@ class Follower:
             yield process.why_gone().encode()
         finally:
             self.is_open = False
+            process.kill("the query has ended", None)
             # The thread that feeds it wakes up; where the queue is full, it is not waiting for more.
             with suppress(queue.Full):
                 self._come.put_nowait(None)
+            if feeding.is_alive():
+                feeding.join(FEEDING_ENDS_S)
             process.close()
 
     def _feed(self, pipe: Connection) -> None:
@@ -343,7 +348,9 @@ class Followers:
         for relation, partition in sorted(places):
             partitions.setdefault(relation, []).append(partition)
         follower = Follower(question, flow, partitions)
-        self._held.append(follower)
+        # What sees once what is there is fed no more.
+        if not question.once:
+            self._held.append(follower)
         return follower
 
     def insert(self, place: PartitionId, tray: Tray) -> None:
@@ -372,5 +379,4 @@ class Followers:
             each.end(why)
 
     def _open(self) -> list[Follower]:
-        """Return the queries that go on; one that sees what is there needs no more."""
-        return [each for each in self._held if each.is_open and not each.once] if self._held else []
+        return [each for each in self._held if each.is_open] if self._held else []
