@@ -19,13 +19,14 @@ import pytest
 from typer.testing import CliRunner
 
 from rowtide.cli.main import app
+from rowtide.errors import StatementError
 from rowtide.flow.flow import Emitted, Flow
 from rowtide.plan.outputs import table_nodes
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
-from rowtide.runtime.query.following import PRELOADED, QUERIES_AT_MOST
-from rowtide.runtime.query.query_work import RESULT, QueryLimits
+from rowtide.runtime.query.following import PRELOADED, QUERIES_AT_MOST, QueryProcess
+from rowtide.runtime.query.query_work import RESULT, QueryLimits, QueryText
 from rowtide.sql.pipeline import SqlSession
 from rowtide_connectors.memory import MemoryBroker, memory_broker
 from served_kit import served
@@ -192,6 +193,19 @@ def test_a_constant_that_takes_too_much_is_computed_where_the_pipeline_does_not_
             assert service.takes_rows()
         (answer,) = answers
         assert said in answer["error"]
+
+
+def test_a_query_whose_service_is_gone_ends_by_itself() -> None:
+    process = QueryProcess(QueryLimits(seconds=1))
+    try:
+        # As if nothing watched its time.
+        process.caught_up()
+        with pytest.raises(StatementError):
+            process.plan(
+                QueryText(SQL.format(file="no.db"), "readings.sql", f"SELECT {SLOW} AS a FROM t", True)
+            )
+    finally:
+        process.close()
 
 
 def doubled(levels: int) -> str:

@@ -15,6 +15,7 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import ceil
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,8 @@ def run_query(pipe: Connection, limits: QueryLimits) -> None:
     # Ctrl-C in a terminal reaches all its processes; the service ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICE)
+    # Where the service is gone, nothing else ends a query that computes.
+    _limit_processor(ceil(limits.seconds) + 1)
     with suppress(OSError):
         # Where the memory of all ends, the system ends a query first.
         Path("/proc/self/oom_score_adj").write_text("1000")
@@ -221,6 +224,7 @@ class _Answer:
             self.end(CONTENTS)
             return
         self._flush()
+        _limit_processor(resource.RLIM_INFINITY)
         self._pipe.send_bytes(CAUGHT_UP)
         self._follow(flow)
 
@@ -294,6 +298,11 @@ class _Answer:
 def failed_line(message: str, hint: str | None) -> str:
     """Return the last line of an answer that is not complete."""
     return f"{json.dumps({'error': message, 'hint': hint, 'failed': True})}\n"
+
+
+def _limit_processor(seconds: int) -> None:
+    """Let the system end this process when it has computed for so long."""
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
 
 
 def _limit_memory(more_bytes: int) -> None:
