@@ -17,7 +17,10 @@ import fastavro
 
 
 class FakeRegistry:
-    """Answers as Confluent's registry does to what is asked of it; ``failing`` makes it answer 500."""
+    """Answers as Confluent's registry does to what is asked of it.
+
+    It answers 500 while it is ``failing``, and as often as ``failures_left`` says.
+    """
 
     def __init__(
         self, *, user: str | None = None, password: str = "", tls: ssl.SSLContext | None = None
@@ -26,6 +29,7 @@ class FakeRegistry:
         self.subjects: dict[str, list[int]] = {}
         self.asked: list[str] = []
         self.failing = False
+        self.failures_left = 0
         self._authorized = None
         if user is not None:
             self._authorized = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
@@ -83,7 +87,8 @@ class FakeRegistry:
         return number
 
     def answer(self, path: str, authorization: str | None) -> tuple[int, dict[str, Any]]:
-        if self.failing:
+        if self.failing or self.failures_left:
+            self.failures_left = max(0, self.failures_left - 1)
             return 500, {"error_code": 50001, "message": "fails as told"}
         if self._authorized is not None and authorization != self._authorized:
             return 401, {"error_code": 401, "message": "Unauthorized"}
