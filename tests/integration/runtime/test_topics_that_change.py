@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.cimpl import NewPartitions
+from confluent_kafka.admin import NewPartitions
 
 from real.kafka import Broker
 from rowtide_connectors.registry import find_source
