@@ -13,10 +13,11 @@ from rowtide.clock import SystemClock
 from rowtide.config import load_settings
 from rowtide.errors import StatementError
 from rowtide.runtime.configured import configured
-from rowtide.runtime.inspect.inferring import proposal, quoted
+from rowtide.runtime.inspect.inferring import proposal, proposal_of_schema, quoted
 from rowtide.runtime.inspect.sampling import take_sample
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.registry import find_connector, find_source
+from rowtide_connectors.schema_registry import SchemaRegistry
 
 if TYPE_CHECKING:
     from rowtide.plan.plan import Server
@@ -92,8 +93,6 @@ def infer(
 
 def _from_registry(registry: str, topic: str, server: str) -> str:
     from rowtide.codec.avro import parsed
-    from rowtide.runtime.inspect.inferring import proposal_of_schema
-    from rowtide_connectors.schema_registry import SchemaRegistry
 
     schema = parsed(SchemaRegistry([registry]).newest(f"{topic}-value"))
     return proposal_of_schema(schema, topic, server, {"topic": topic, "registry_url": registry})

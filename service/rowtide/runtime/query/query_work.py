@@ -33,6 +33,7 @@ from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import Bound
 from rowtide.runtime.inspect.state import plain
 from rowtide.runtime.query.listing import Contents
+from rowtide.sql.pipeline import SqlSession
 
 RESULT = "RESULT"
 """The one output of a query's flow."""
@@ -175,8 +176,6 @@ def out_of_time(limits: QueryLimits) -> str:
 
 def _plan(pipe: Connection, asked: QueryText, limits: QueryLimits) -> bool:
     """Send the plan of a query, and return True; or why it is refused."""
-    from rowtide.sql.pipeline import SqlSession
-
     session = SqlSession()
     session.feed(asked.pipeline, file=asked.file)
     _limit_memory(limits.memory_bytes)
