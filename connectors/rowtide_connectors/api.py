@@ -246,8 +246,8 @@ class Database(Protocol):
     def sift(self) -> AbstractContextManager[Transaction]:
         """Open a transaction that finds the rows that the database refuses; it is never committed.
 
-        A write that meets such rows raises ``RefusedRowsError`` with all of them. It has written the others,
-        and the transaction goes on. The cost is in proportion to the refused rows.
+        A write with such rows raises ``RefusedRowsError``, which names all of them. It has written the others,
+        and the transaction stays open. The cost is in proportion to the number of refused rows.
 
         Raises:
           UnavailableError: as ``begin``.

@@ -93,8 +93,8 @@ def build_process(
 ) -> PipelineProcess:
     """Build what ``rowtide run`` runs.
 
-    ``stopping`` tells whether to stop. ``why`` explains a row; it opens the pipeline by itself. ``query_of``
-    returns what plans queries of the pages and lets them look on.
+    ``stopping`` returns true once the process must stop. ``why`` explains a row; it opens the pipeline by itself.
+    ``query_of`` returns the function that plans and starts a query of the API.
 
     Raises:
       StatementError: others can reach the API and there are no tokens, or the token file, the certificate

@@ -190,8 +190,8 @@ class LimitsSettings:
     query_s: float = field(
         default=30.0,
         metadata=_means(
-            "seconds in which a query of the API must have processed what is there; one that goes on takes as "
-            "long as it wants after that",
+            "seconds in which a query of the API must have processed the rows that exist when it starts; a query "
+            "that follows the pipeline has no limit of time after that",
             at_least=0.1,
         ),
     )
@@ -205,7 +205,7 @@ class LimitsSettings:
     )
     query_rows: int = field(
         default=1_000_000,
-        metadata=_means("rows that a query of the API may have, if it does not go on", at_least=1),
+        metadata=_means("maximum rows of a query of the API that does not follow the pipeline", at_least=1),
     )
 
 

@@ -196,7 +196,7 @@ class SqlDatabase:
         What the database takes may depend on the rows before: halves are written from left to right.
 
         Raises:
-          RefusedRowsError: names the rows that were left out; the transaction goes on.
+          RefusedRowsError: names the rows that were left out; the transaction stays open.
         """
         refused: dict[int, str] = {}
         for start in range(0, row_count(columns), CHUNK_ROWS):

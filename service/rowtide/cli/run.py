@@ -106,7 +106,7 @@ def run(
 
 
 def query_of(file: Path, requests: Requests, limits: QueryLimits | None = None) -> QueryRunner:
-    """Return what plans a query over the pipeline's relations, as they are now, and lets it look on."""
+    """Return the function that plans a query over the pipeline's relations and starts it."""
     statements = read_text(file)
 
     def query(text: str, once: bool) -> tuple[Follower, QueryProcess]:

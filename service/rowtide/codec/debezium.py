@@ -49,10 +49,10 @@ def not_applied(op: object) -> str | None:
 
 
 def check_table(declared: Declared, format_name: str) -> None:
-    """See that what is declared is a table that was planned for changes that leave columns as they are.
+    """Check that the relation is a table whose plan accepts changes that leave columns unchanged.
 
     Raises:
-      StatementError: it is not.
+      StatementError: it is another relation.
     """
     if not declared.key:
         raise StatementError(

@@ -256,10 +256,10 @@ class JsonDecoder:
 
 
 def _structs(way: _Way, values: Sequence[bytes | None]) -> tuple[list[Any], list[int]]:
-    """Decode each message into a struct; None where that did not go, and where that was."""
+    """Decode each message into a struct, None where that fails; also return the positions of failures."""
     messages: list[Any] = []
     failed: list[int] = []
-    # The iterator goes on behind the message that raised, and what extend() has taken stays.
+    # After an error the iterator continues with the next message; extend() keeps the messages before it.
     decoded: Iterator[Any] = map(way.decode, values)
     while True:
         try:

@@ -2,8 +2,8 @@
 
 The first line is ``{"columns": [..], "types": [..], "changes": bool}``; then ``{"op": "+", "rowtime": ms,
 "row": [..]}``, ``{"error": ".."}`` for a row that the query rejects, and ``{"ended": ".."}`` when the
-service ends it. ``{"error": "..", "hint": "..", "failed": true}`` is the last line of a query that needed more
-than its limits: the rows before it are not all. A blank line now and then says that nothing came. With
+service ends it. ``{"error": "..", "hint": "..", "failed": true}`` is the last line of a query that exceeded its
+limits: rows are missing before it. A blank line from time to time means that no row has come. With
 ``&once=true`` a query on tables gives the changes that make up their present contents, and ends; one with
 ORDER BY the contents, in this order.
 """
@@ -20,7 +20,7 @@ from rowtide.errors import StatementError, TransientError
 from rowtide.runtime.query.following import Follower, QueryProcess
 
 QueryRunner = Callable[[str, bool], tuple[Follower, QueryProcess]]
-"""Plans a query and lets it look on, or once if its rows are changes of a table."""
+"""Plans a query and starts it; the flag asks for the present contents of tables once."""
 
 
 def query_handler(query: QueryRunner) -> Callable[[Request], Response]:

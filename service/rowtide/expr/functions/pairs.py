@@ -1,7 +1,7 @@
 """Two values in one, as aggregates of two arguments take them: $BY(x, y), $NUMBERS(y, x) and $VALUE(pair).
 
-A pair is a binary string. That of $BY begins with a form of ``y`` that is ordered as ``y`` is, and NaN comes
-before all; it goes on with ``x``, which may be NULL. The planner writes these calls, SQL has no name for them.
+A pair is a binary string. The pair of $BY begins with a form of ``y`` that has the order of ``y``, NaN before all
+others; then follows ``x``, which may be NULL. The planner writes these calls, SQL has no name for them.
 """
 
 from __future__ import annotations

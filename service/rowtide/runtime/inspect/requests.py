@@ -78,11 +78,11 @@ class Requests:
         return self.questions.ask(lambda _work: take())
 
     def follow(self, question: Question) -> Follower:
-        """Start a query that follows the running pipeline, or reads once what is there.
+        """Start a query that follows the running pipeline, or reads its present contents once.
 
         Raises:
-          StatementError: the query has too many steps, or it cannot begin here.
-          TransientError: the pipeline does not run, or did not come round in time.
+          StatementError: the query has too many steps, or it cannot start at the present state.
+          TransientError: the pipeline does not run, or the main loop did not finish a turn in time.
         """
         refuse_heavy(question)
         return self.questions.ask(lambda work: work.followers.add(question, work.flow, list(work.positions)))

@@ -51,9 +51,9 @@ class BetweenTurns:
     """What the loop does between two turns.
 
     Args:
-      stopping: tells whether to stop.
-      admit: lets partitions in that have appeared.
-      questions: what other threads ask of the pipeline.
+      stopping: returns true once the loop must stop.
+      admit: adds partitions that have appeared.
+      questions: requests of other threads.
     """
 
     stopping: Callable[[], bool]

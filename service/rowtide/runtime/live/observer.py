@@ -1,4 +1,4 @@
-"""What listens to a running pipeline."""
+"""Observers of a running pipeline."""
 
 from __future__ import annotations
 
@@ -13,63 +13,63 @@ from rowtide.runtime.live.work import CommitBatch, PipelineState
 
 
 class Observer(Protocol):
-    """What is notified of the loop's progress: metrics, status pages, tests. It may not raise."""
+    """Receives the events of the main loop: metrics, status pages, tests. Its methods may not raise."""
 
     def recovered(self, work: PipelineState, seconds: float) -> None:
-        """Take note that the flow is at the committed positions; that took ``seconds``."""
+        """Note that recovery has brought the flow to the committed positions in ``seconds``."""
 
     def entered_phase(self, phase: Phase) -> None:
-        """Take note of what the pipeline does now; called by any thread."""
+        """Note the phase that begins; called by any thread."""
 
     def claimed(self, pipeline: str, record: Record) -> None:
-        """Take note of the epoch that this process has taken."""
+        """Note the epoch that this process has taken."""
 
     def retried(self, dependency: str) -> None:
-        """Take note of a step that failed because a dependency is down; called by any thread."""
+        """Note a step that failed because a dependency is down; called by any thread."""
 
     def stored_snapshot(self, size_bytes: int, seconds: float) -> None:
-        """Take note of a snapshot that was committed."""
+        """Note a committed snapshot."""
 
     def entered(self, delivery: Delivery) -> None:
-        """Take note that a delivery was let into the flow."""
+        """Note a delivery that has entered the flow."""
 
     def committed(
         self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
     ) -> None:
-        """Take note of a commit that took ``seconds``, and of its error rows."""
+        """Note a commit that took ``seconds``, and its error rows."""
 
     def looked_up(self, topics: Mapping[str, str], ends: Mapping[PartitionId, int]) -> None:
-        """Take note of the ends of partitions; called by reading threads."""
+        """Note the end offsets of partitions; called by reading threads."""
 
 
 class Unobserved:
-    """No one looks."""
+    """Null observer: ignores every event."""
 
     def recovered(self, work: PipelineState, seconds: float) -> None:
-        """Go on."""
+        """Ignore the event."""
 
     def entered_phase(self, phase: Phase) -> None:
-        """Go on."""
+        """Ignore the event."""
 
     def claimed(self, pipeline: str, record: Record) -> None:
-        """Go on."""
+        """Ignore the event."""
 
     def retried(self, dependency: str) -> None:
-        """Go on."""
+        """Ignore the event."""
 
     def stored_snapshot(self, size_bytes: int, seconds: float) -> None:
-        """Go on."""
+        """Ignore the event."""
 
     def entered(self, delivery: Delivery) -> None:
-        """Go on."""
+        """Ignore the event."""
 
     def committed(
         self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
     ) -> None:
-        """Go on."""
+        """Ignore the event."""
 
     def looked_up(self, topics: Mapping[str, str], ends: Mapping[PartitionId, int]) -> None:
-        """Go on."""
+        """Ignore the event."""
 
 
 class Watching:

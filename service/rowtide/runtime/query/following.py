@@ -1,9 +1,9 @@
-"""Queries that look on while a pipeline runs, each in a process of its own.
+"""Queries that follow a running pipeline, each in a process of its own.
 
-A query's flow goes on from where the pipeline's stands, and takes in what the pipeline takes in. The pipeline
-only copies the state that the query needs and hands its process what comes: how long a query takes, how much it
-keeps and what it finds wrong is no matter of the pipeline's, and nothing of it is committed. A query that needs
-more than its limits, a reader that does not keep up, or a change of the pipeline's partitions ends it.
+A query's flow starts from a copy of the pipeline's state and processes the same input from then on. The pipeline
+copies the state that the query needs and passes the input to the query's process. Time, memory and errors of a
+query do not affect the pipeline, and nothing of a query is committed. A query ends if it exceeds its limits, if
+its reader does not keep up, or if the pipeline's partitions change.
 """
 
 from __future__ import annotations
@@ -338,17 +338,17 @@ class Followers:
         self._held: list[Follower] = []
 
     def add(self, question: Question, flow: Flow, places: Sequence[PartitionId]) -> Follower:
-        """Let a query look on from here; everything must have been drained.
+        """Start a query at the present state of the flow; everything must have been drained.
 
         Raises:
-          StatementError: it cannot begin here.
+          StatementError: the query cannot start at this state.
         """
         self._held = [each for each in self._held if each.is_open]
         partitions: dict[str, list[int]] = {}
         for relation, partition in sorted(places):
             partitions.setdefault(relation, []).append(partition)
         follower = Follower(question, flow, partitions)
-        # What sees once what is there is fed no more.
+        # A query that reads once gets no further input.
         if not question.once:
             self._held.append(follower)
         return follower

@@ -281,10 +281,10 @@ def _create_relation(catalog: Catalog, statement: CreateRelation, origin: Origin
 
 
 def _check_filled(statement: CreateRelation) -> None:
-    """See that a topic can fill a table.
+    """Check that a topic can fill a table.
 
     Raises:
-      StatementError: it has no PRIMARY KEY, or what only INSERT and pumps can keep to.
+      StatementError: it has no PRIMARY KEY, or it has constraints that only INSERT and pumps can meet.
     """
     if not statement.key:
         raise StatementError(

@@ -254,9 +254,9 @@ COLUMNS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("WINDOW_END", "WINDOWEND"), "ROWTIME of a group is the end of its window. " + _WINDOW),
     "ROWNUM": "ROW_NUMBER() OVER (..) numbers rows.",
-    "ROWID": "KAFKA_PARTITION and KAFKA_OFFSET tell rows of a foreign stream apart.",
+    "ROWID": "KAFKA_PARTITION and KAFKA_OFFSET identify a row of a foreign stream.",
     **dict.fromkeys(
-        ("ROWOFFSET", "ROWPARTITION"), "KAFKA_PARTITION and KAFKA_OFFSET tell where a message stood."
+        ("ROWOFFSET", "ROWPARTITION"), "KAFKA_PARTITION and KAFKA_OFFSET are the position of a message."
     ),
     **dict.fromkeys(("_TIME", "EVENT_TIME"), "ROWTIME is the time of the row."),
 }
