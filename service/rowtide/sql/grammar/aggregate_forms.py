@@ -1,13 +1,29 @@
-"""Aggregates that are another one under a name of their own: COUNT_IF, REGR_COUNT, LATEST_BY_OFFSET."""
+"""Forms of aggregates: the order of their values, and names that stand for another aggregate.
+
+``LISTAGG(x ORDER BY y)`` and ``PERCENTILE_CONT(..) WITHIN GROUP (ORDER BY y)`` order their values. COUNT_IF,
+REGR_COUNT and LATEST_BY_OFFSET are other names of COUNT and LAST_VALUE.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from rowtide.errors import StatementError
-from rowtide.sql.grammar.syntax import Case, Expression, FunctionCall, IsTest, NumberLiteral
+from rowtide.expr.aggregates import SPELLED
+from rowtide.sql.grammar.cursor import Cursor
+from rowtide.sql.grammar.syntax import Case, Expression, FunctionCall, IsTest, NumberLiteral, StringLiteral
 from rowtide.sql.grammar.syntax_walk import connected
+
+
+class Grammar(Protocol):
+    """The parts of an aggregate."""
+
+    cursor: Cursor
+
+    def expression(self) -> Expression:
+        """Read one expression."""
 
 
 def _count_where(call: FunctionCall, conditions: Sequence[Expression]) -> FunctionCall:
@@ -55,3 +71,27 @@ def aggregate_written_out(call: FunctionCall) -> FunctionCall:
     if call.star or call.distinct or len(call.args) != count:
         raise StatementError(f"{call.name} is written {call.name}({usage})", place=call.place)
     return write(call)
+
+
+def value_order(
+    grammar: Grammar, name: str, args: Sequence[Expression]
+) -> tuple[tuple[Expression, ...], bool]:
+    """Read ORDER BY of the values of an aggregate, as further arguments, and whether it descends.
+
+    LISTAGG has its separator before it, '' where none is written.
+    """
+    cursor = grammar.cursor
+    aggregate = SPELLED.get(name)
+    lists = aggregate is not None and aggregate.name == "LISTAGG"
+    has_fraction = aggregate is not None and aggregate.takes_fraction
+    if not lists and not has_fraction and not (name == "MODE" and not args):
+        raise cursor.unsupported(f"ORDER BY inside of {name} is")
+    separator = (StringLiteral("", cursor.place_of(cursor.current)),) if lists and len(args) == 1 else ()
+    cursor.expect("ORDER", "BY")
+    order = grammar.expression()
+    if cursor.is_word("DESC") and not has_fraction:
+        raise cursor.unsupported(f"DESC in {name} is")
+    descending = cursor.accept("DESC")
+    if not descending:
+        cursor.accept("ASC")
+    return (*separator, order), descending

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rowtide.errors import SourceSpan
-from rowtide.expr.aggregates import SPELLED
 from rowtide.rowtime.period import CalendarUnit
-from rowtide.sql.grammar.aggregate_forms import aggregate_written_out
+from rowtide.sql.grammar.aggregate_forms import aggregate_written_out, value_order
 from rowtide.sql.grammar.dialect import Token, TokenKind
 from rowtide.sql.grammar.syntax import (
     LENGTH_UNITS,
@@ -505,13 +504,13 @@ class ExpressionGrammar(TypeGrammar):
         args = () if star or cursor.is_symbol(")") else cursor.comma_list(self.expression)
         descending = False
         if cursor.is_word("ORDER"):
-            order, descending = self._value_order(name.text, args)
+            order, descending = value_order(self, name.text, args)
             args = (*args, *order)
         inside = cursor.accept("IGNORE", "NULLS")
         cursor.expect_symbol(")")
         if cursor.accept("WITHIN", "GROUP"):
             cursor.expect_symbol("(")
-            order, descending = self._value_order(name.text, args)
+            order, descending = value_order(self, name.text, args)
             args = (*args, *order)
             cursor.expect_symbol(")")
         condition = None
@@ -530,27 +529,6 @@ class ExpressionGrammar(TypeGrammar):
             name.text, args, place, star, distinct, condition, window, ignore_nulls, descending
         )
         return aggregate_written_out(call) if token.kind is TokenKind.WORD else call
-
-    def _value_order(self, name: str, args: tuple[Expression, ...]) -> tuple[tuple[Expression, ...], bool]:
-        """Read ORDER BY of the values of an aggregate, as further arguments, and whether it descends.
-
-        LISTAGG has its separator before it, '' where none is written.
-        """
-        cursor = self.cursor
-        aggregate = SPELLED.get(name)
-        lists = aggregate is not None and aggregate.name == "LISTAGG"
-        has_fraction = aggregate is not None and aggregate.takes_fraction
-        if not lists and not has_fraction and not (name == "MODE" and not args):
-            raise cursor.unsupported(f"ORDER BY inside of {name} is")
-        separator = (StringLiteral("", cursor.place_of(cursor.current)),) if lists and len(args) == 1 else ()
-        cursor.expect("ORDER", "BY")
-        order = self.expression()
-        if cursor.is_word("DESC") and not has_fraction:
-            raise cursor.unsupported(f"DESC in {name} is")
-        descending = cursor.accept("DESC")
-        if not descending:
-            cursor.accept("ASC")
-        return (*separator, order), descending
 
     def _floor(self, token: Token, function: str) -> Expression:
         cursor = self.cursor
