@@ -17,7 +17,7 @@ from rowtide.sql.grammar.syntax import Case, Expression, FunctionCall, IsTest, N
 from rowtide.sql.grammar.syntax_walk import connected
 
 
-class Grammar(Protocol):
+class AggregateGrammar(Protocol):
     """The parts of an aggregate."""
 
     cursor: Cursor
@@ -74,7 +74,7 @@ def aggregate_written_out(call: FunctionCall) -> FunctionCall:
 
 
 def value_order(
-    grammar: Grammar, name: str, args: Sequence[Expression]
+    grammar: AggregateGrammar, name: str, args: Sequence[Expression]
 ) -> tuple[tuple[Expression, ...], bool]:
     """Read ORDER BY of the values of an aggregate, as further arguments, and whether it descends.
 
