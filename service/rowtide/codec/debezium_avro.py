@@ -1,4 +1,4 @@
-"""Debezium's envelopes in Avro; as ``codec.debezium``, with records in the place of objects."""
+"""Debezium's envelopes in Avro; as ``codec.debezium``, with records instead of objects."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ EXTREMES = (
     *(
         Aggregate(
             name,
-            "the type of `x`: `x` of the row with the greatest, the least `y`, of several the first",
+            "the type of `x`: `x` of the first row with the greatest or the least `y`",
             _pair,
             written=(f"{name}(x, y)", f"{spelling}(x, y)"),
             spellings=(name, spelling),

@@ -71,9 +71,9 @@ def _determination(sums: _Spread) -> Fraction | None:
 
 
 _FORMULAS: dict[str, tuple[str, Callable[[_Spread], Fraction | None]]] = {
-    "COVAR_POP": ("the covariance, of all of them or of a sample", lambda sums: sums.xy / sums.count),
+    "COVAR_POP": ("the covariance of the population or of a sample", lambda sums: sums.xy / sums.count),
     "COVAR_SAMP": (
-        "the covariance, of all of them or of a sample",
+        "the covariance of the population or of a sample",
         lambda sums: sums.xy / (sums.count - 1) if sums.count > 1 else None,
     ),
     "CORR": ("the correlation", _correlation),
