@@ -15,7 +15,7 @@ from real.kafka import Broker
 from registry_kit import FakeRegistry, written
 from rowtide.clock import SystemClock
 from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.live import Pace
+from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
