@@ -1,11 +1,20 @@
 """Messages and rows that cannot be processed become error rows with raw bytes; the pipeline goes on."""
 
 import random
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from structlog.testing import capture_logs
 
 from rowtide.checkpoint.ledger import ErrorRow
+from rowtide.operators.contract import Account
+from rowtide.rows.rowop import Opcode, TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.runtime.commit.deadletters import RecentMessages
+from rowtide.runtime.commit.output import Writes, target_table
 from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.live.work import CommitBatch
+from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from runtime_kit import World
@@ -160,3 +169,38 @@ def test_any_number_of_refused_rows_costs_two_transactions_more() -> None:
     assert steps.count("sift") == 1
     said = [each for each in logged if each["event"] == "rows_refused"]
     assert [(each["table"], each["rows"]) for each in said] == [("LOG", 250)]
+
+
+def test_writes_are_read_again_for_every_attempt_and_never_kept() -> None:
+    """Those of a backfill are read from files, and may be more than fits in memory."""
+    seen: list[object] = []
+
+    class Chunks:
+        def __init__(self, writes: Sequence[Writes]) -> None:
+            self.writes = writes
+
+        def __iter__(self) -> Iterator[Writes]:
+            for each in self.writes:
+                seen.append("read")
+                yield each
+
+    def refuses(_: str, row: tuple[object, ...]) -> bool:
+        seen.append(row[1])
+        return row[1] in (4, 5, 20)
+
+    world = World(InMemoryTopic("readings", 1))
+    table = next(each for each in world.plan.foreign_tables if each.name == "LOG")
+    rows = [TimedRow(number, 0, number, Opcode.INSERT, ("a", number)) for number in range(30)]
+    trays = [Tray.from_rows(table.row_type, rows[start : start + 3]) for start in range(0, 30, 3)]
+    chunks = Chunks([Writes("LOG", target_table(table), each, Account()) for each in trays])
+    world.database.refuses = refuses
+    context = world.context()
+    committer = PipelineIO(context).committer(context.ledger.claim("digest", "here"), lambda _: None)
+    committer.commit(CommitBatch(chunks, (), (), None, 0), RecentMessages())
+    written = [row[1] for row in world.database.contents.appended["LOG"]]
+    assert written == [number for number in range(30) if number not in (4, 5, 20)]
+    # An attempt that ends at the second chunk, one that finds the refused rows, and one that writes the others.
+    assert seen.count("read") == 2 + 10 + 10
+    # Each is written before the next one is read.
+    assert all((one, other) != ("read", "read") for one, other in pairwise(seen))
+    assert sum(each.account.rejected for each in chunks.writes) == 3

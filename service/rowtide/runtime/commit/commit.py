@@ -12,7 +12,7 @@ never committed, however far its log reaches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,7 +27,7 @@ from rowtide.checkpoint.ledger import (
     is_resubmission,
 )
 from rowtide.errors import FaultError, SupersededError
-from rowtide.operators.contract import RESUBMITTED, Fault
+from rowtide.operators.contract import RESUBMITTED, Account, Fault
 from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
 from rowtide.runtime.commit.output import Writes
 from rowtide.runtime.commit.retry import Retry
@@ -38,6 +38,30 @@ from rowtide_connectors.api import Fetched
 from rowtide_connectors.errors import RefusedRowsError, UnavailableError
 
 _log = structlog.get_logger("rowtide")
+
+
+class _Refusals:
+    """The rows of a commit that the database refuses; the others are written without them.
+
+    The writes of a backfill are read again for every attempt, so they are not kept here.
+    """
+
+    def __init__(self) -> None:
+        # By the number of the writes: places of rows among those that were left each time.
+        self._rows: dict[int, list[Sequence[int]]] = {}
+
+    def add(self, found: Mapping[int, Collection[int]]) -> None:
+        """Add rows by the number of their writes, at their places in ``without``."""
+        for at, rows in found.items():
+            self._rows.setdefault(at, []).append(sorted(rows))
+
+    def without(self, writes: Iterable[Writes]) -> Iterator[Writes]:
+        """Yield the writes without the refused rows."""
+        for at, given in enumerate(writes):
+            left = given
+            for rows in self._rows.get(at, ()):
+                left = left.without(rows)
+            yield left
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +125,7 @@ class Committer:
           StoppedError: the service was asked to stop while the database or a broker was down.
           StatementError: a topic is another one than it was; nothing of the cut was committed.
         """
-        faults, writes = list(cut.faults), list(cut.writes)
+        faults, refusals = list(cut.faults), _Refusals()
         errors = self._error_rows(faults, recent)
         uncertain = False
 
@@ -110,7 +134,7 @@ class Committer:
             if uncertain and self._has_happened():
                 return
             try:
-                self._write(cut, writes, errors)
+                self._write(cut, refusals.without(cut.writes), errors)
             except UnavailableError:
                 uncertain = True
                 raise
@@ -122,34 +146,35 @@ class Committer:
                 break
             except RefusedRowsError as refused:
                 # The database decides last about a row. The others are committed without those that it refuses.
-                faults += self._retry.call(partial(self._sift, writes, refused))
+                faults += self._retry.call(partial(self._sift, cut, refusals, refused))
                 errors = self._error_rows(faults, recent)
         self._commits += 1
         self._crash_points.reach("commit.after_settled")
         return errors
 
-    def _sift(self, writes: list[Writes], met: RefusedRowsError) -> list[Fault]:
-        """Take the rows that the database refuses out of ``writes``, and return their faults.
+    def _sift(self, cut: CommitBatch, refusals: _Refusals, met: RefusedRowsError) -> list[Fault]:
+        """Find the rows that the database refuses, note them in ``refusals``, and return their faults.
 
         Raises:
           UnavailableError: it refuses none now.
         """
-        refused: dict[int, dict[int, str]] = {}
+        faults: list[Fault] = []
+        found: dict[int, Mapping[int, str]] = {}
+        accounts: dict[int, tuple[str, Account]] = {}
         with self._database.sift() as transaction:
-            for at, each in enumerate(writes):
+            for at, each in enumerate(refusals.without(cut.writes)):
                 rows = each.refused(transaction)
                 if rows:
-                    refused[at] = rows
-        if not refused:
+                    found[at], accounts[at] = rows, (each.name, each.account)
+                    faults += [each.fault(index, why) for index, why in sorted(rows.items())]
+        if not found:
             raise UnavailableError(f"the database refused rows that it takes now: {met.message}")
-        faults: list[Fault] = []
-        for at, rows in refused.items():
-            each = writes[at]
-            faults += [each.fault(index, why) for index, why in sorted(rows.items())]
-            writes[at] = each.without(rows)
-            each.account.done -= len(rows)
-            each.account.rejected += len(rows)
-            _log.warning("rows_refused", table=each.name, rows=len(rows), reason=next(iter(rows.values())))
+        for at, (name, account) in accounts.items():
+            count = len(found[at])
+            account.done -= count
+            account.rejected += count
+            _log.warning("rows_refused", table=name, rows=count, reason=next(iter(found[at].values())))
+        refusals.add(found)
         return faults
 
     def _check_topics(self, cut: CommitBatch) -> None:
@@ -184,7 +209,7 @@ class Committer:
         """
         self.commit(CommitBatch((), (), tuple(standings), None, 0), RecentMessages())
 
-    def _write(self, cut: CommitBatch, writes: Sequence[Writes], errors: Sequence[ErrorRow]) -> None:
+    def _write(self, cut: CommitBatch, writes: Iterable[Writes], errors: Sequence[ErrorRow]) -> None:
         reach = self._crash_points.reach
         reach("commit.before_begin")
         with self._database.begin() as transaction:
