@@ -75,7 +75,7 @@ def rowtide(root: Path, *args: str) -> str:
     return ran.stdout
 
 
-@pytest.mark.parametrize("page", ["function.md", "aggregate.md", "format.md"])
+@pytest.mark.parametrize("page", ["function.md", "aggregate.md", "operator.md", "format.md"])
 def test_a_page_with_a_scenario_is_followed(page: str, tmp_path: Path) -> None:
     scenario = followed(page, tmp_path)
     assert scenario is not None
