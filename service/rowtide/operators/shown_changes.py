@@ -6,10 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.expr.columnar import compile_columns
+from rowtide.expr.tree import Expr, FieldRef
 from rowtide.plan.nodes import GroupChanges
 from rowtide.rows.arrays import Mask
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
+from rowtide.rows.types import Type
 
 Pairs = NDArray[np.int64]
 
@@ -18,7 +20,12 @@ class ShownChanges:
     """Leaves out changes that do not change a node's ``shown`` expressions."""
 
     def __init__(self, node: GroupChanges) -> None:
-        self._expressions = None if node.shown is None else [compile_columns(each) for each in node.shown]
+        self._expressions = None
+        if node.shown is not None:
+            compared = [each for each in node.shown if not _is_of_the_key(each, node)]
+            # Numbers first: rows that they tell apart need no comparison of texts.
+            compared.sort(key=lambda each: _is_slow(each.type))
+            self._expressions = [compile_columns(each) for each in compared]
 
     def of(self, tray: Tray | None, paired: Mask) -> Tray | None:
         """Return the visible changes, or None.
@@ -27,25 +34,35 @@ class ShownChanges:
         """
         if tray is None or self._expressions is None or not paired.any():
             return tray
-        first = np.flatnonzero(paired)
-        same = np.ones(len(first), dtype=np.bool_)
+        same = np.flatnonzero(paired)
         for expression in self._expressions:
             found = expression(tray)
-            same &= _alike(found.column, first)
+            alike = _alike(found.column, same)
             if found.errors is not None:
                 failed = found.errors.mask(len(tray))
-                same &= ~failed[first] & ~failed[first + 1]
-        if not same.any():
-            return tray
+                alike &= ~failed[same] & ~failed[same + 1]
+            same = same[alike]
+            if not len(same):
+                return tray
         keep = np.ones(len(tray), dtype=np.bool_)
-        keep[first[same]] = keep[first[same] + 1] = False
+        keep[same] = keep[same + 1] = False
         return tray.where(keep) if keep.any() else None
+
+
+def _is_of_the_key(expression: Expr, node: GroupChanges) -> bool:
+    """Return whether an expression is the same in all rows of a group: a key that has one form of each value."""
+    keys = node.key_fields() or ()
+    return isinstance(expression, FieldRef) and expression.index in keys and not expression.type.is_float
+
+
+def _is_slow(kind: Type) -> bool:
+    return kind.is_variable_width or kind.dtype == object
 
 
 def _alike(column: Column, first: Pairs) -> Mask:
     """Return the rows whose next row has exactly the same value: zeros have signs."""
     before, after = column.take(first), column.take(first + 1)
-    if column.type.is_variable_width or column.type.dtype == object:
+    if _is_slow(column.type):
         pairs = zip(before.to_list(), after.to_list(), strict=True)
         return np.array([one == other for one, other in pairs], dtype=np.bool_)
     was, is_now = before.valid_mask(), after.valid_mask()
