@@ -1,4 +1,4 @@
-"""How the input of a scenario is cut into trays: no way of cutting may change a result (law 1)."""
+"""How the input of a scenario is cut into trays: the cut must not change a result (law 1)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 LONGEST_RANDOM_TRAY = 8
-"""Short trays put a boundary between most pairs of rows in some run, long ones in few."""
+"""Trays are short so that over several seeds most pairs of adjacent rows have a boundary between them."""
 
 
 class Batching(Protocol):
@@ -23,7 +23,7 @@ class WholeSteps:
     """All rows of a step are one tray."""
 
     def cut(self, count: int) -> Iterator[slice]:
-        """Yield one slice, or none for no rows."""
+        """Yield one slice, or none if there are no rows."""
         if count:
             yield slice(0, count)
 
@@ -41,7 +41,7 @@ class TraysOf:
 
 @dataclass(frozen=True, slots=True)
 class RandomTrays:
-    """Trays of random length; the same seed cuts the same scenario the same way."""
+    """Trays of random length; the cut depends only on the seed and the scenario."""
 
     seed: int
     _random: random.Random = field(init=False, repr=False, compare=False)

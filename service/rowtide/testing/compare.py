@@ -1,8 +1,8 @@
-"""Comparing what came out with what a scenario expects.
+"""Comparing output rows with the rows that a scenario expects.
 
-An expected row is converted by the types of the relation's columns, once; a
-cell that is no value of its column's type equals nothing, so it shows up as a
-difference. What a named row does not name is not compared.
+Each expected row is converted once, by the types of the relation's columns. A
+cell that is not a value of its column's type equals nothing, so it is a
+difference. Columns that a named row leaves out are not compared.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ class _Any(Enum):
 
 
 ANY: Final = _Any.ANY
-"""What is not compared."""
+"""Marks a part that is not compared."""
 
 
 LOOKAHEAD = 40
-"""How many rows may be missing or too many before the rest is shown as different: quadratic in this."""
+"""How many missing or surplus rows the display can skip; the time grows with the square of this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """An expected cell that is no value of its column's type: equal to nothing that can come out."""
+    """An expected cell that is not a value of its column's type: it equals no output value."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ActualRow:
-    """One row that came out. ``rowtime`` is None for rows of a table and for errors without one (ms)."""
+    """One output row. ``rowtime`` (ms) is None for rows of a table and for errors without one."""
 
     rowtime: int | None
     row: Row
@@ -56,16 +56,16 @@ class ExpectedRow:
 
     @property
     def compares(self) -> tuple[bool, ...]:
-        """Which parts are compared: two wanted rows with equal answers can be counted together."""
+        """The parts that are compared: expected rows that compare the same parts can be counted together."""
         return (self.opcode is not ANY, self.rowtime is not ANY, *(value is not ANY for value in self.values))
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """How expected and given rows pair up, in the order in which they are shown.
+    """Pairs of an expected and an output row, in the order in which they are shown.
 
-    A pair with None on one side is a row too few or too many; ``differing`` are the positions of
-    pairs that are no match.
+    A pair with None on one side is a missing or a surplus row. ``differing`` has the positions of the
+    pairs that do not match.
     """
 
     pairs: tuple[tuple[ExpectedRow | None, ActualRow | None], ...]
@@ -82,8 +82,8 @@ class RowComparison:
 
     Args:
       row_type: the relation's.
-      tolerance: how far floats may lie apart, relative to the larger of the two; None: not at all.
-      prefixes: columns where an expected value may be what comes before the colon (REASON).
+      tolerance: the allowed difference of two floats, relative to the larger one; None: they must be equal.
+      prefixes: columns where an expected value may be only the part before the colon (REASON).
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class RowComparison:
         return len(wanted), len(given)
 
     def as_multiset(self, wanted: Sequence[ExpectedRow], given: Sequence[ActualRow]) -> Matched:
-        """Match rows one to one in any order, as many of them as can be."""
+        """Match as many rows as possible one to one, in any order."""
         found = self._counted(wanted, given) if self._is_countable(wanted) else self._assigned(wanted, given)
         taken = set(found.values())
         pairs: list[tuple[ExpectedRow | None, ActualRow | None]] = [
@@ -135,7 +135,7 @@ class RowComparison:
         return Matched(tuple(pairs), tuple(differing))
 
     def in_time(self, wanted: Sequence[ExpectedRow], given: Sequence[ActualRow]) -> Matched:
-        """Match rows one to one in the order of their ROWTIMEs: rows of one ROWTIME in any order."""
+        """Match rows one to one in the order of their ROWTIMEs; rows with equal ROWTIME match in any order."""
         matched = self.as_multiset(wanted, given)
         if not matched.is_equal:
             return self.in_order(wanted, given)
@@ -171,7 +171,7 @@ class RowComparison:
         return tuple(part for part, compared in zip(parts, compares, strict=True) if compared)
 
     def _assigned(self, wanted: Sequence[ExpectedRow], given: Sequence[ActualRow]) -> dict[int, int]:
-        """Find a largest matching: rows that compare different columns may match several others."""
+        """Find a maximum matching: an expected row that leaves out columns may match several output rows."""
         fits = [[at for at, got in enumerate(given) if self._same(want, got)] for want in wanted]
         holder: dict[int, int] = {}
         for index in range(len(wanted)):
@@ -205,7 +205,7 @@ class RowComparison:
 
 
 def _plain(value: object, kind: Type) -> object:
-    """Return a value that equals another one exactly where the two are the same in SQL."""
+    """Return a key of a value: two keys are equal if and only if the values are the same in SQL."""
     if kind.kind is Kind.CHAR and isinstance(value, str):
         return value.rstrip(" ")
     if isinstance(value, float) and math.isnan(value):
@@ -214,7 +214,7 @@ def _plain(value: object, kind: Type) -> object:
 
 
 def _augment(start: int, fits: Sequence[Sequence[int]], holder: dict[int, int]) -> None:
-    """Find a place for row ``start``, moving others to places that fit them too, if that can be done."""
+    """Match row ``start`` if possible; rows that are matched already can move to other matches."""
     came_from: dict[int, int] = {}
     queue = [start]
     for index in queue:

@@ -1,4 +1,4 @@
-"""A difference as a person reads it: expected and got side by side, with rowtimes."""
+"""A difference for people: expected and actual rows side by side, with rowtimes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _SIGNS = {Opcode.INSERT: "+", Opcode.DELETE: "-"}
 
 
 def render_difference(matched: Matched, shape: RelationShape, day: ScenarioDay) -> str:
-    """Return the lines of a difference: expected left, got right.
+    """Return the lines of a difference: expected rows on the left, actual rows on the right.
 
-    Between them stands ``|`` where the two differ, ``<`` where a row is missing, ``>`` where one is
-    too many, and nothing where they are equal.
+    The mark between them is ``|`` if the two differ, ``<`` if a row is missing, ``>`` if a row is
+    surplus, and empty if they are equal.
     """
     texts = _Texts(matched, shape, day)
     left = [texts.wanted(want) for want, _ in matched.pairs]
@@ -32,7 +32,7 @@ def render_difference(matched: Matched, shape: RelationShape, day: ScenarioDay) 
             lines.append("  ...")
             continue
         want, got = matched.pairs[shown]
-        # Of rows that agree only what is compared is of interest, of others everything.
+        # For rows that match, show only the compared parts; for other rows, show everything.
         columns = None if want is None or shown in differing else want.values
         sign = " " if shown not in differing else "<" if got is None else ">" if want is None else "|"
         lines.append(f"  {left[shown]:<{width}}  {sign}  {texts.given(got, columns)}".rstrip())
@@ -52,7 +52,7 @@ def _shown(count: int, differing: set[int]) -> Iterator[int | None]:
 
 
 class _Texts:
-    """Writes rows the way the scenario wrote what it expects: in order, or by name."""
+    """Writes rows in the form of the scenario's expected rows: values in order, or by name."""
 
     def __init__(self, matched: Matched, shape: RelationShape, day: ScenarioDay) -> None:
         self._shape = shape

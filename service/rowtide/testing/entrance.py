@@ -1,8 +1,8 @@
-"""Where rows and messages of a scenario enter: what a source of the service would have made of them.
+"""Where rows and messages of a scenario enter: converts them as a source of the service does.
 
-Rows become a tray of their partition with offsets as counters. What the
-entrance itself rejects (a message that does not decode, a NULL in a NOT NULL
-column) becomes a fault and is in no tray.
+Rows become a tray of their partition, with offsets as counters. A message that
+does not decode and a row with a NULL in a NOT NULL column are rejected here:
+they become faults and are not in a tray.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rowtide.testing.rows import InputRow
 from rowtide.testing.source_log import LogRows, SourceLog
 
 UNSIGNED = 0
-"""The origin of rows and faults in the log: what feeds them to a flow signs them."""
+"""The origin of rows and faults in the log; the runner replaces it when it feeds them to a flow."""
 
 
 class ScenarioEntrance:
@@ -65,7 +65,7 @@ class ScenarioEntrance:
         """Make the entry of messages with timestamp ``at`` (ms).
 
         Raises:
-          StatementError: if the relation is no foreign stream, or its format is unknown.
+          StatementError: if the relation is not a foreign stream, or its format is unknown.
         """
         source = self._source(relation)
         decoder = self._decoder(relation)
@@ -98,7 +98,7 @@ class ScenarioEntrance:
         return stream is not None and bool(stream.key)
 
     def _pseudo(self, relation: str, partition: int, offset: int, rowtime: int) -> Row:
-        """Return the pseudo-columns of a row of a foreign stream, as if it had come without a key."""
+        """Return the pseudo-columns of a row of a foreign stream, as of a message without a key."""
         stream = self._relations.foreign_stream(relation)
         if stream is None or not stream.pseudo:
             return ()
@@ -128,7 +128,7 @@ class ScenarioEntrance:
         return self._decoders[relation]
 
     def _missing(self, source: Source | TableSource, row: InputRow) -> int | None:
-        """Return the first NOT NULL column that is NULL; keys of tables are judged by the table."""
+        """Return the first NOT NULL column that is NULL; the table itself checks its key columns."""
         if row.opcode is Opcode.DELETE:
             return None
         key = self._relations.key(source.relation)

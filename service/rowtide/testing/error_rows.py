@@ -28,10 +28,10 @@ ERROR_ROW = RowType(
 
 
 def settled(faults: Iterable[Fault]) -> list[Fault]:
-    """Put the faults of one step in an order that does not depend on how the step was cut into trays.
+    """Return the faults of one step in an order that does not depend on the cut into trays.
 
-    An operator reports in the order of its rows, but two operators take turns by trays. Rows of one
-    source partition keep the order of their offsets; for one row the pipeline's order is kept.
+    Each operator reports faults in the order of its rows, but operators alternate by tray. Rows of one
+    source partition keep the order of their offsets; faults of one row keep the pipeline's order.
     """
     return sorted(faults, key=_place)
 

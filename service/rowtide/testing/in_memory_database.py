@@ -1,4 +1,4 @@
-"""A database in memory that fails when told to; nothing in it is lost or done twice unless a test says so."""
+"""A database in memory with failures on request: without them it loses nothing and repeats nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class EncodedSnapshot:
 
 @dataclass
 class Checkpoint:
-    """What is kept of one pipeline."""
+    """The stored state of one pipeline."""
 
     record: Record | None = None
     claimed_at_ms: int = 0
@@ -43,7 +43,7 @@ class Checkpoint:
         return [each.row for each in self.stored_errors]
 
     def copied(self) -> Checkpoint:
-        """Return a copy that can change by itself; what its lists hold never changes."""
+        """Return an independent copy; the items of its lists are immutable."""
         return replace(
             self,
             stored_errors=list(self.stored_errors),
@@ -55,14 +55,14 @@ class Checkpoint:
 
 @dataclass
 class DatabaseContents:
-    """What a database holds: committed, or as a transaction sees it. ``checkpoints`` are by pipeline."""
+    """The contents of a database: committed, or as a transaction sees them. ``checkpoints`` are by pipeline."""
 
     tables: dict[str, dict[object, tuple[object, ...]]] = field(default_factory=dict)
     appended: dict[str, list[tuple[object, ...]]] = field(default_factory=dict)
     checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
 
     def copied(self) -> DatabaseContents:
-        """Return a copy that can change by itself."""
+        """Return an independent copy."""
         return DatabaseContents(
             {name: dict(rows) for name, rows in self.tables.items()},
             {name: list(rows) for name, rows in self.appended.items()},
@@ -71,7 +71,7 @@ class DatabaseContents:
 
 
 class InMemoryTransaction:
-    """What a ``Transaction`` does, on a copy of the contents."""
+    """The operations of a ``Transaction``, on a copy of the contents."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class InMemoryTransaction:
         rows = list(zip(*columns.values(), strict=True))
         refused = {index: "it is refused" for index, row in enumerate(rows) if self._refuses(table.name, row)}
         if refused:
-            # Rows do not depend on one another here, so it need not write those that it takes.
+            # Rows are independent of one another here, so accepted rows need not be written for the check.
             raise RefusedRowsError("it is refused", table=table.name, rows=refused if self._sifts else None)
         return rows
 
@@ -107,11 +107,11 @@ class InMemoryTransaction:
             rows.pop(key, None)
 
     def judges_rows(self, table: TargetTable) -> bool:
-        """Return whether more than its values decides about a row: ``refuses`` sees them only."""
+        """Return whether a row can be refused for more than its values: False, ``refuses`` sees only values."""
         return False
 
     def check(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
-        """Raise where a row would be refused."""
+        """Raise if a row would be refused."""
         self._rows(table, columns)
 
     def append(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
@@ -125,10 +125,10 @@ class InMemoryTransaction:
 
 
 class InMemoryDatabase:
-    """A ``Database``: a transaction works on a copy, which takes the place of the contents at its commit.
+    """A ``Database``: a transaction works on a copy, which replaces the contents at the commit.
 
-    ``before`` is called before the steps begin, commit and committed; a test makes it raise.
-    ``refuses`` says which rows of a table violate a constraint.
+    ``before`` is called before the steps begin, commit and committed; a test can make it raise.
+    ``refuses`` returns whether a row of a table violates a constraint.
     """
 
     def __init__(self) -> None:
@@ -151,14 +151,14 @@ class InMemoryDatabase:
 
     @contextmanager
     def sift(self) -> Iterator[InMemoryTransaction]:
-        """Open a transaction on a copy, which finds refused rows and is dropped."""
+        """Open a transaction on a copy that is dropped: it only finds refused rows."""
         self.before("sift")
         with self._lock:
             yield InMemoryTransaction(self.contents.copied(), self.refuses, sifts=True)
 
     @contextmanager
     def begin_read_only(self) -> Iterator[InMemoryTransaction]:
-        """Open a transaction on a copy, which is dropped."""
+        """Open a transaction on a copy that is dropped."""
         with self._lock:
             staged = self.contents.copied()
         yield InMemoryTransaction(staged, self.refuses)
@@ -168,9 +168,9 @@ class InMemoryDatabase:
         return [table.name for table in tables if table.name not in self.prepared]
 
     def prepare(self, tables: Sequence[TargetTable]) -> None:
-        """Note that the tables are there."""
+        """Record that the tables exist."""
         self.before("prepare")
         self.prepared = [table.name for table in tables]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""

@@ -1,4 +1,4 @@
-"""The checkpoint in a database in memory: the ledger that the others are compared with."""
+"""The checkpoint in a database in memory: the reference that other ledgers are tested against."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class InMemoryLedger:
     # ------------------------------------------------------------- the record
 
     def read(self) -> Record | None:
-        """Return what is recorded."""
+        """Return the committed record."""
         self._database.before("read")
         return self._committed().record
 
     def read_within(self, transaction: Transaction) -> Record | None:
-        """Return what is recorded as an open transaction sees it."""
+        """Return the record as an open transaction sees it."""
         return self._within(transaction).record
 
     def claim(self, digest: str, holder: str) -> Record:
@@ -62,7 +62,7 @@ class InMemoryLedger:
         return record
 
     def decide(self, holder: str, decide: Callable[[Record], Sequence[Decision]]) -> Record:
-        """Take the next epoch and append decisions, or do neither."""
+        """Take the next epoch and append decisions, atomically."""
         with self._database.begin() as transaction:
             record = self._claimed(transaction, "", holder)
             self.write_decisions(transaction, record.epoch, decide(record))
@@ -73,7 +73,7 @@ class InMemoryLedger:
 
         Raises:
           SupersededError: another epoch holds the pipeline.
-          FaultError: the number of commits is another one, or the pipeline is gone.
+          FaultError: the number of commits differs, or the pipeline does not exist.
         """
         checkpoint = self._within(transaction)
         record = checkpoint.record
@@ -96,10 +96,10 @@ class InMemoryLedger:
     def write_standings(
         self, transaction: Transaction, epoch: int, standings: Sequence[PartitionPosition]
     ) -> None:
-        """Record where partitions stand.
+        """Record the positions of partitions.
 
         Raises:
-          FaultError: a position would go back.
+          FaultError: a position would move backwards.
         """
         record = self._record(transaction)
         held = {each.place: each for each in record.standings}
@@ -125,14 +125,14 @@ class InMemoryLedger:
             )
 
     def write_decisions(self, transaction: Transaction, epoch: int, decisions: Sequence[Decision]) -> None:
-        """Append decisions to the log; each takes the place of an earlier one that it repeats."""
+        """Append decisions to the log; a decision replaces the earlier one that it repeats."""
         checkpoint = self._within(transaction)
         new = {_point(each) for each in decisions}
         checkpoint.decisions = [each for each in checkpoint.decisions if _point(each) not in new]
         checkpoint.decisions += decisions
 
     def replace_plan(self, transaction: Transaction, digest: str, gone: Sequence[str]) -> None:
-        """Record that the commit under way is the first of another plan."""
+        """Record that the current commit is the first one of another plan."""
         checkpoint, record = self._within(transaction), self._record(transaction)
         standings = tuple(each for each in record.standings if each.relation not in gone)
         checkpoint.record = replace(record, digest=digest, changed_at=record.commits, standings=standings)
@@ -140,11 +140,11 @@ class InMemoryLedger:
         checkpoint.snapshots = []
 
     def write_accounts(self, transaction: Transaction, accounts: Sequence[KeptAccount]) -> None:
-        """Record accounts; those not given stay."""
+        """Record accounts; accounts that are not passed stay unchanged."""
         self._within(transaction).accounts.update({(each.part, each.relation): each for each in accounts})
 
     def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> int:
-        """Keep a snapshot, and return its size in bytes; older ones but the last few are dropped."""
+        """Store a snapshot and return its size in bytes; only the last few snapshots are kept."""
         checkpoint = self._within(transaction)
         checkpoint.last_snapshot += 1
         manifest, chunks = manifest_of(snapshot), tuple(chunks_of(snapshot))
@@ -170,11 +170,11 @@ class InMemoryLedger:
         return [accounts[key] for key in sorted(accounts)]
 
     def snapshots(self) -> Sequence[SnapshotEntry]:
-        """Return what snapshots are stored, the newest first."""
+        """Return the stored snapshots, the newest first."""
         return [each.entry for each in reversed(self._committed().snapshots)]
 
     def newest_snapshot(self) -> KeptSnapshot | None:
-        """Return the newest snapshot that this version can read; memory damages none."""
+        """Return the newest snapshot that this version can read; snapshots in memory are never damaged."""
         for each in reversed(self._committed().snapshots):
             if why_unreadable(each.manifest) is None:
                 return snapshot_from(each.manifest, each.chunks, each.checksum)
@@ -186,16 +186,16 @@ class InMemoryLedger:
         return list(islice(found, limit))
 
     def refused_within(self, transaction: Transaction, table: str) -> Sequence[tuple[int | None, str | None]]:
-        """Return rowtime and JSON of the rows that a foreign table was found not to take."""
+        """Return rowtime and JSON of the rows that a foreign table refused."""
         wanted = ErrorFilter(relation=table, reason="CONSTRAINT")
         stored = self._within(transaction).stored_errors
         return [(each.row.rowtime, each.row.row) for each in stored if _is_wanted(each, wanted)]
 
     def resubmit(self, rows: Sequence[StoredError]) -> int:
-        """Mark error rows as resubmitted; return the number of resubmissions that they make.
+        """Mark error rows as resubmitted, and return the number of resubmissions.
 
         Raises:
-          StatementError: one of them was resubmitted meanwhile; nothing has changed.
+          StatementError: one of them was resubmitted in the meantime; nothing has changed.
         """
         with self._database.begin() as transaction:
             checkpoint = self._within(transaction)
@@ -215,7 +215,7 @@ class InMemoryLedger:
         return number - last
 
     def resubmissions(self) -> Sequence[Resubmission]:
-        """Return what was resubmitted, in order."""
+        """Return the resubmissions, in order."""
         found = {
             each.resubmitted: Resubmission(
                 each.resubmitted, each.row.stream, each.row.relation, entered=each.row.row is not None

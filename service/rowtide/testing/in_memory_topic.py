@@ -1,4 +1,4 @@
-"""A topic of the memory connector that fails when told to, and gives its messages in an order drawn by lot."""
+"""A topic of the memory connector that fails on request and delivers its messages in random order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rowtide_connectors.memory.source import MemoryReader, MemorySource
 
 
 class InMemoryTopic(MemorySource):
-    """The only topic of a broker. ``rng`` decides how much a poll gives, and in which order of partitions."""
+    """The only topic of a broker. ``rng`` chooses how much a poll returns, and the order of partitions."""
 
     def __init__(self, name: str, partitions: int, rng: random.Random | None = None) -> None:
         self.broker = MemoryBroker()
@@ -31,22 +31,22 @@ class InMemoryTopic(MemorySource):
         return self.broker.topic(self.topic)
 
     def add(self, partition: int, timestamp: int, value: bytes | None, **headers: bytes) -> int:
-        """Append a message, and return its offset; ``a_b=..`` is the header ``a.b``."""
+        """Append a message and return its offset; ``a_b=..`` is the header ``a.b``."""
         named = [(name.replace("_", "."), value) for name, value in headers.items()] or None
         self.broker.produce(self.topic, [value], timestamps=[timestamp], partition=partition, headers=[named])
         return self.partitions[partition].end - 1
 
     def truncate(self, partition: int, before: int) -> None:
-        """Let the messages below offset ``before`` age out."""
+        """Remove the messages below offset ``before``, as retention does."""
         self.broker.truncate(self.topic, before, partition=partition)
 
     def ranges(self) -> Mapping[int, OffsetRange]:
-        """Return the offsets that there are, by partition."""
+        """Return the range of stored offsets, by partition."""
         self.before("ranges")
         return super().ranges()
 
     def identity(self) -> str | None:
-        """Return what tells the topic from a later one of its name."""
+        """Return the identity of the topic, which distinguishes it from a later topic of the same name."""
         self.before("identity")
         return self.made
 
@@ -63,17 +63,17 @@ class InMemoryTopic(MemorySource):
         return TopicReader(self, readers)
 
     def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
-        """Return single messages, those that are still there."""
+        """Return the requested messages that are still stored."""
         self.before("fetch")
         self.fetched.append((partition, tuple(offsets)))
         return super().fetch(partition, offsets)
 
     def close(self) -> None:
-        """Do nothing: there is no connection."""
+        """Do nothing: no connection is open."""
 
 
 class TopicReader:
-    """Reads some partitions of a topic, each with a reader of its own; never waits."""
+    """Reads some partitions of a topic, each with its own reader; never waits."""
 
     def __init__(self, topic: InMemoryTopic, readers: Mapping[int, PartitionReader]) -> None:
         self._topic = topic
@@ -81,7 +81,7 @@ class TopicReader:
         self._paused: set[int] = set()
 
     def poll(self, max_messages: int, timeout_s: float) -> Sequence[Messages]:
-        """Return what is there."""
+        """Return the available messages."""
         self._topic.before("poll")
         rng = self._topic.rng
         partitions = [partition for partition in self._readers if partition not in self._paused]
@@ -97,14 +97,14 @@ class TopicReader:
         return found
 
     def pause(self, partitions: Iterable[int]) -> None:
-        """Read these partitions no more for now."""
+        """Pause these partitions."""
         self._paused.update(partitions)
 
     def resume(self, partitions: Iterable[int]) -> None:
-        """Read these partitions again."""
+        """Resume these partitions."""
         self._paused.difference_update(partitions)
 
     def close(self) -> None:
-        """Read nothing more."""
+        """Close the reader."""
         for reader in self._readers.values():
             reader.close()

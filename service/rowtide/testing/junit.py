@@ -1,4 +1,4 @@
-"""Outcomes as JUnit XML, the form that continuous integration reads."""
+"""Outcomes as JUnit XML, the format that continuous integration reads."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ def _count(outcomes: Sequence[ScenarioOutcome], verdict: Verdict) -> int:
 
 
 def _allowed(text: str) -> str:
-    """Leave out control characters: XML cannot hold them."""
+    """Remove control characters: XML does not allow them."""
     return "".join(char if char in "\n\t" or char >= " " else "\N{REPLACEMENT CHARACTER}" for char in text)

@@ -1,6 +1,6 @@
-"""A Kafka broker of one's own: Apache Kafka from its jars, one node in KRaft mode.
+"""A local Kafka broker: Apache Kafka from its jars, one node in KRaft mode.
 
-The jars are fetched once, as those of Spark are; a Java runtime must be there.
+The jars are downloaded once, like those of Spark. A Java runtime must be installed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ SCALA_VERSION = "2.13"
 STOP_S = 30
 
 EVENT_TIME_CONFIG: Mapping[str, str] = {
-    # Kafka deletes by the record's own timestamp, and event times of tests lie years back ...
+    # Kafka deletes by the record's timestamp, and event times of tests are years old ...
     "retention.ms": "-1",
-    # ... and refuses those that are an hour ahead.
+    # ... and Kafka refuses timestamps more than an hour ahead.
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
-"""What a topic needs to take and keep records of any age."""
+"""The options with which a topic accepts and keeps records of any age."""
 
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -48,11 +48,11 @@ auto.create.topics.enable=false
 
 
 class KafkaServer:
-    """One broker with its log in ``directory``; it may be stopped, killed and started again.
+    """One broker with its log in ``directory``; it can be stopped, killed and restarted.
 
     Raises:
       StatementError: Java or PySpark, whose Ivy fetches the jars, is missing.
-      TransientError: the jars cannot be fetched.
+      TransientError: the jars cannot be downloaded.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -75,7 +75,7 @@ class KafkaServer:
         )
 
     def start(self) -> None:
-        """Start the broker on its own log; it serves some seconds later."""
+        """Start the broker on its log; it answers some seconds later."""
         jvm = (self._java, "-Xmx512m", "-cp", self._classpath)
         with (self._directory / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -83,7 +83,7 @@ class KafkaServer:
             )
 
     def stop(self, *, kill: bool = False) -> None:
-        """Stop the broker, or kill it; what it had acknowledged is there after ``start``."""
+        """Stop or kill the broker; acknowledged records are still stored after the next ``start``."""
         if self._process is None:
             return
         if kill:

@@ -1,9 +1,10 @@
 """Scenarios on the engine itself, in memory, with virtual time.
 
-A commit is a snapshot of the flow, the place in the source log, and how much
-of every output had been given. A crash goes back to it with a fresh flow, and
-the log delivers the rest again. ``Recovery.REPLAY`` keeps no snapshot: it runs
-the whole log again and drops what was given before. Both must come to the same.
+A commit stores a snapshot of the flow, the place in the source log, and the
+number of rows of every output. After a crash, a new flow restores the commit
+and the log delivers the rest again. ``Recovery.REPLAY`` keeps no snapshot: it
+runs the whole log again and drops the rows that came out before. Both ways must
+have the same result.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from rowtide.testing.versions import start_session, version_of
 
 
 class Recovery(Enum):
-    """How a stopped pipeline comes back to its last commit."""
+    """How a stopped pipeline returns to its last commit."""
 
     SNAPSHOT = "snapshot"
     REPLAY = "replay"
@@ -46,9 +47,9 @@ class Recovery(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What the last commit holds: a place in the log, the state there, and how much had come out.
+    """The last commit: a place in the log, the state there, and the number of output rows.
 
-    Without ``snapshot`` the state is that of a run of the whole log, from the first version on.
+    Without ``snapshot`` the state comes from a run of the whole log, from the first version on.
     """
 
     entries: int
@@ -108,7 +109,7 @@ class LiveRunner:
         try:
             self._record(*self._fed(entry))
         except BoundRegressionError:
-            # Of several partitions some may have taken it: back to the last commit, and on to here.
+            # Some partitions may have accepted the bound: return to the last commit, and replay up to here.
             self._recover()
             raise
         self._log.entries.append(entry)
@@ -189,7 +190,7 @@ class LiveRunner:
         return [f"{cause.cause}: {cause.why} {cause.released}" for cause in found.causes]
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """Do nothing: no resource is open."""
 
     @property
     def _relations(self) -> Relations:
@@ -211,7 +212,7 @@ class LiveRunner:
         self._hear(entry.relation, (entry.partition,))
 
     def _take_arrived(self) -> None:
-        """Take in what INSERT statements of the last text put into streams."""
+        """Feed the rows that INSERT statements of the last text put into streams."""
         for each in self._session.arrived:
             rows = [InputRow(rowtime, row) for rowtime, row in each.at(self._wall)]
             self._take_rows(self._entrance().rows(each.relation, 0, rows, self._wall))
@@ -223,7 +224,7 @@ class LiveRunner:
         self._follow()
 
     def _follow(self) -> None:
-        """Let idle partitions take the bounds that they take now: decisions of the log from here on."""
+        """Set the bounds that idle partitions take now, as decisions in the log."""
         while taken := self._bounds_taken():
             for (relation, partition), bound in sorted(taken.items()):
                 entry = Bounds(relation, (partition,), Bound(bound), taken=True)
@@ -260,14 +261,14 @@ class LiveRunner:
         self._outputs.look_at(version.looked_at())
 
     def _moved(self, fault: Fault, flow: Flow) -> Fault:
-        """Return a fault that is not committed yet the origin that its row has in ``flow``."""
+        """Return an uncommitted fault with the origin that its row has in ``flow``."""
         source = self._flow.source_of(fault.origin)
         if source is None or not flow.reads(source[0]):
             return fault
         return replace(fault, origin=flow.origin(*source))
 
     def _fed(self, entry: LogEntry) -> list[Emitted]:
-        """Feed one entry of the log, cut into trays, and give what came out of each."""
+        """Feed one entry of the log, cut into trays, and yield the output of each tray."""
         if isinstance(entry, Changed):
             self._changed(entry)
             return [self._flow.drain()]
@@ -289,7 +290,7 @@ class LiveRunner:
         return emitted
 
     def _record(self, *emitted: Emitted) -> None:
-        """Keep what one step gave; what a foreign table cannot take becomes a fault."""
+        """Store the output of one step; a row that a foreign table refuses becomes a fault."""
         faults: list[Fault] = []
         for each in emitted:
             for relation, trays in each.outputs.items():
@@ -305,7 +306,7 @@ class LiveRunner:
         self._faults += settled(faults)
 
     def _recover(self) -> None:
-        """Go back to the last commit with a fresh flow, and process again what came since."""
+        """Restore the last commit into a new flow, and process the later entries of the log again."""
         committed = self._committed
         self._faults = []
         self._version = committed.version if committed and committed.snapshot is not None else 0

@@ -1,15 +1,15 @@
-"""Scenarios against a real broker: what goes in is written to topics and read back from them.
+"""Scenarios against a real broker: the input is written to topics and read back from them.
 
-Each source relation has a topic of its own, with as many partitions as the file
-mentions. Raw messages go through as they are, with their timestamp; a bound is
-a bound record, as producers write them; a row of ``insert: .. rows`` is an Arrow
-message, since a stream that is no foreign one has no format. Raw bytes of error
-rows are fetched from the broker. What the rows then do is what the live engine
-does: virtual time, and commits in memory.
+Each source relation has its own topic, with the partitions that the file
+mentions. Raw messages are written unchanged, with their timestamp. A bound is
+written as a bound record, as producers write it. A row of ``insert: .. rows`` is
+an Arrow message, because only foreign streams have a format. Raw bytes of error
+rows are fetched from the broker. The live engine processes the rows: with virtual
+time, and with commits in memory.
 
-A file with ``restart`` is not played (scenario-format): the service's own tests
-kill and restart it on a real broker. Kafka has no timestamps before 1970 and
-its client none at its very beginning: there the file's own time is taken.
+A scenario with ``restart`` is skipped: the service's own tests kill and restart
+it on a real broker. Kafka has no timestamps before 1970, and its client has none
+at 1970-01-01 00:00:00; for these times the runner uses the time in the file.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from rowtide_connectors.api import Messages, PartitionReader, TopicSource
 from rowtide_connectors.registry import find_source
 
 STARTED_S = 90.0
-"""A loaded machine takes a minute to start a broker where an idle one takes 6 s."""
+"""A broker starts in 6 s on an idle machine, and in a minute on a loaded one."""
 ANSWER_S = 30.0
-"""How long a broker may take to answer, and to give back what was written."""
+"""Time limit for the broker to answer, and to return the written messages."""
 POLL_MESSAGES = 10_000
 
 KafkaHeader = tuple[str, bytes]
@@ -63,7 +63,7 @@ class _Sent:
 
 @dataclass(slots=True)
 class _Topic:
-    """The topic of one source relation, and who reads it."""
+    """The topic of one source relation, and its reader."""
 
     source: TopicSource
     reader: PartitionReader
@@ -71,7 +71,7 @@ class _Topic:
 
 
 class Topics:
-    """The topics of one scenario, each made when its relation is first written to."""
+    """The topics of one scenario; each is created at the first write to its relation."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._server = {"bootstrap_servers": bootstrap_servers}
@@ -83,11 +83,11 @@ class Topics:
     def through(
         self, relation: str, partition: int, sent: Sequence[_Sent], partitions: Sequence[int]
     ) -> Messages:
-        """Write messages to a partition and give what comes back.
+        """Write messages to a partition and return them as read back.
 
         Raises:
-          TransientError: the broker does not take them, or does not give them back in time.
-          FaultError: others came back than were written.
+          TransientError: the broker does not accept them, or does not return them in time.
+          FaultError: the messages read differ from those written.
         """
         topic = self._topics.get(relation) or self._make(relation, max(partitions) + 1)
         refused: list[str] = []
@@ -116,7 +116,7 @@ class Topics:
         return came
 
     def fetch(self, relation: str, partition: int, offset: int) -> bytes | None:
-        """Return the value at an offset, asked of the broker."""
+        """Fetch the value at an offset from the broker."""
         return self._topics[relation].source.fetch(partition, [offset])[offset].value
 
     def close(self) -> None:
@@ -160,22 +160,22 @@ class Topics:
 
 
 class KafkaLog(SourceLog):
-    """The source log, whose raw bytes are where they were read: in the broker."""
+    """The source log; it fetches raw bytes from the broker."""
 
     def __init__(self, topics: Topics) -> None:
         super().__init__()
         self._topics = topics
         self._places: dict[tuple[str, int, int], int] = {}
         self.read: Sequence[int] = ()
-        """The offsets, in the topic, of the messages that are let in next."""
+        """The offsets, in the topic, of the messages that enter next."""
 
     def keep_raw(self, relation: str, partition: int, first: int, messages: Sequence[bytes | None]) -> None:
-        """Remember where the messages are."""
+        """Record the offsets of the messages."""
         for number, offset in enumerate(self.read):
             self._places[relation, partition, first + number] = offset
 
     def raw(self, relation: str, partition: int, offset: int) -> bytes | None:
-        """Fetch a message; None where there was none, or the row was not decoded."""
+        """Fetch a message; None if the row came from no message or was not decoded."""
         place = self._places.get((relation, partition, offset))
         return None if place is None else self._topics.fetch(relation, partition, place)
 
@@ -208,7 +208,7 @@ class KafkaRunner(LiveRunner):
         super().insert_raw(relation, partition, messages, stamp)
 
     def bound(self, relation: str, partition: int | None, rowtime: int) -> None:
-        # A bound record of a source; a bound of a view is set as it is.
+        # A bound of a source is written as a bound record; a bound of a view is set directly.
         name = self._relations.resolve(relation)
         if self._relations.entrance(name) is not None:
             known = self._versions[self._version].partitions[name]
@@ -225,7 +225,7 @@ class KafkaRunner(LiveRunner):
         return KafkaLog(self._topics)
 
     def _take_rows(self, entry: LogRows) -> None:
-        """Send rows through a topic: each is a message of its own."""
+        """Send rows through a topic, one message for each row."""
         if len(entry.tray):
             sent = [_Sent(_packed(entry.tray.slice(at, at + 1)), self._wall) for at in range(len(entry.tray))]
             came = self._through(entry.relation, entry.partition, sent)
@@ -241,7 +241,7 @@ class KafkaRunner(LiveRunner):
 class KafkaRunners:
     """Makes the runners that ``--runner kafka`` names, all on one broker; see ``RunnerFactory``.
 
-    Without an address it starts a broker of its own, and stops it at the end.
+    Without an address it starts its own broker, and stops it at the end.
 
     Raises:
       StatementError: Java or PySpark is not installed.
@@ -276,7 +276,7 @@ class KafkaRunners:
 
 
 class _BoundsOnly:
-    """Decodes nothing: a topic of rows has no other messages that a decoder would see."""
+    """Decodes nothing: a topic of rows has only messages that need no decoder."""
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         return Decoded((), np.empty(0, dtype=np.int64), ())

@@ -1,15 +1,15 @@
 """Scenarios on Spark: the steps up to each ``expect`` are a bounded input, processed as a backfill does.
 
-The log of what the steps let in is run as a whole each time that output is
-asked for; what comes out beyond the time before is new. What had come out must
-come out again, or the run stops. Rows are split into parts, however few they
-are, and then rows of one ROWTIME and different keys may change places.
+Each request for output runs the whole log of input on Spark; output rows that the
+previous run did not have are new. If a row of the previous run is missing, the run
+stops. Even a few rows are split into parts, so rows with equal ROWTIME and
+different keys may change places.
 
-A step that only a running service can take hands the state over to the live engine,
-which continues from there, as the service does after a backfill: a restart, a
-recovery after a refused bound, statements in between, a bound of a view (its
-place among the rows is where the pipeline is at that moment), and virtual
-wall time that moves on where partitions can be idle.
+Some steps need a running service. They hand the state over to the live engine,
+which continues from there, as the service does after a backfill. These steps are a
+restart, a recovery after a refused bound, statements in between, a bound of a view
+(its place among the rows is the current position of the pipeline), and an advance
+of the virtual wall time if partitions can be idle.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 
 MASTER = "local[2]"
 PARTS = 3
-"""Rows are split into more parts than there are cores, and a number that divides little."""
+"""More parts than cores, and a prime number."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Logged:
-    """What came to one partition of a source, at a place of the log."""
+    """One entry of the log: the input of one partition of a source."""
 
     relation: str
     partition: int
@@ -62,7 +62,7 @@ class _Logged:
 
 
 class LoggedIntake:
-    """Makes rows of pickled log entries inside a task."""
+    """Converts pickled log entries to rows, inside a task."""
 
     def __call__(
         self, relation: str, batch: pa.RecordBatch, origins: Mapping[int, int]
@@ -75,21 +75,21 @@ class LoggedIntake:
 
 @dataclass(slots=True)
 class _Given:
-    """What Spark has given so far: the rows of each output as text (NaN equals itself), and the faults."""
+    """Spark's output so far: the rows of each output as text (so that NaN equals itself), and the faults."""
 
     rows: dict[str, list[str]] = field(default_factory=dict)
     faults: set[Fault] = field(default_factory=set)
 
 
 class SparkFlow(Flow):
-    """A flow whose rows are processed by Spark until a snapshot is restored: from then on by itself.
+    """A flow that runs on Spark until a snapshot is restored; from then on the live engine runs it.
 
     Args:
       outputs: see ``Flow``.
       partitions: see ``Flow``.
       session: the Spark session.
-      staging: a folder for what Spark's stages give.
-      asked: the outputs whose rows are wanted.
+      staging: a folder for the output of Spark's stages.
+      asked: the requested outputs.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class SparkFlow(Flow):
         self.is_live = False
 
     def insert(self, relation: str, partition: int, tray: Tray) -> None:
-        """On Spark it is processed when output is asked for."""
+        """Append to the log; Spark processes it when output is requested."""
         super().insert(relation, partition, tray)
         self._log.append(_Logged(relation, partition, tray))
 
@@ -128,20 +128,20 @@ class SparkFlow(Flow):
         self._log.append(_Logged(relation, partition, bound))
 
     def drain(self) -> Emitted:
-        # Gives nothing while Spark works the rows off.
+        # Spark's output comes from ``work_off``.
         return super().drain() if self.is_live else Emitted({})
 
     def work_off(self) -> list[Emitted]:
-        """Run the log on Spark, and give what is new: the faults of each step on their own.
+        """Run the log on Spark, and return the new output, with the faults of each step separate.
 
         Raises:
-          FaultError: what had been given does not come out again.
+          FaultError: a row or fault of the previous run is missing.
         """
         if self.is_live or self._worked == len(self._log):
             return []
         shutil.rmtree(self._staging, ignore_errors=True)
         try:
-            # A scenario has few rows. They are split nevertheless, to test the split.
+            # few=0: split even the few rows of a scenario, to test the split.
             run = SparkRun(self._session, self._definition, self._staging, LoggedIntake(), few=0)
             run.read(self._frames())
             trays = {name: run.rows(name) for name in self._asked}
@@ -149,7 +149,7 @@ class SparkFlow(Flow):
             raise
         except Exception as error:
             raise FaultError(f"Spark stopped: {error}") from error
-        # Not its counter: a task numbers the rows that it makes alone.
+        # Without the counter: each task numbers its own rows.
         rows = {
             name: [repr((each.rowtime, each.opcode, each.row)) for each in tray.rows()]
             for name, tray in trays.items()
@@ -164,7 +164,7 @@ class SparkFlow(Flow):
         return [Emitted(new), *self._in_turn(new_faults)]
 
     def snapshot(self) -> dict[str, State]:
-        """While Spark works, what the last run hands over."""
+        """Return the state; before the handover, the state after Spark's last run."""
         return super().snapshot() if self.is_live else self._state().snapshot()
 
     def check(self) -> None:
@@ -174,7 +174,7 @@ class SparkFlow(Flow):
             self._state().check()
 
     def restore(self, snapshot: Mapping[str, State]) -> None:
-        # The state is handed over, and the live engine continues.
+        # This is the handover: from here on the live engine processes the rows.
         super().restore(snapshot)
         self.is_live = True
 
@@ -184,7 +184,7 @@ class SparkFlow(Flow):
         return self._handed
 
     def _in_turn(self, faults: Sequence[Fault]) -> list[Emitted]:
-        """Return faults in the order in which their rows came; those of no source's row come last."""
+        """Return faults in the order of their input rows; faults without an input row come last."""
         turn = {
             (int(origin), int(counter)): number
             for number, each in enumerate(self._log)
@@ -197,7 +197,7 @@ class SparkFlow(Flow):
         return [Emitted({}, grouped[number]) for number in sorted(grouped)]
 
     def _frames(self) -> dict[str, DataFrame]:
-        """Return the log as messages by relation; a table that no step fills has its INSERT statements."""
+        """Return the log as messages by relation; tables start with the rows of their INSERT statements."""
         frames = {}
         for (relation, _), step in self._entrances_of.items():
             held = [(number, each) for number, each in enumerate(self._log) if each.relation == relation]
@@ -206,7 +206,7 @@ class SparkFlow(Flow):
                     continue
                 _, tray, bound = initial(step.node, step)
                 if bound != NO_BOUND:
-                    # Only INSERT statements fill it: explicit bounds say nothing that it has not promised.
+                    # Only INSERT statements fill this table: it has promised its last bound already.
                     continue
                 held = [(-1, _Logged(relation, 0, tray)), *held] if tray is not None else held
             if relation not in frames:
@@ -226,10 +226,10 @@ class SparkFlow(Flow):
 
 
 def _fresh(name: str, before: Sequence[str], rows: Sequence[str]) -> NDArray[np.int64]:
-    """Return the places of the rows that are not among those of before; rows of one ROWTIME may move.
+    """Return the indexes of the rows that are not in ``before``, in whatever order they come.
 
     Raises:
-      FaultError: one of those before is missing.
+      FaultError: a row of ``before`` is missing.
     """
     given = Counter(before)
     places = []
@@ -255,7 +255,7 @@ class SparkRunner(LiveRunner):
     def __init__(self, scenario: Scenario, batching: Batching, session: SparkSession, staging: Path) -> None:
         self._spark = session
         self._staging = staging
-        # Tasks that know some keys each number their rows alone; what reads them does not mind.
+        # Several tasks, each with some of the keys, do not keep the order of rows with equal ROWTIME.
         self.orders_ties = session.conf.get("spark.sql.shuffle.partitions") == "1"
         super().__init__(scenario, batching)
 
@@ -265,7 +265,7 @@ class SparkRunner(LiveRunner):
         super().bound(relation, partition, rowtime)
 
     def sql(self, text: str) -> None:
-        # What is refused is refused before anything is handed over.
+        # Check first: a refused step must not hand the state over.
         version_of(self._scenario, copy(self._session).feed(text))
         self._hand_over()
         super().sql(text)
@@ -284,11 +284,11 @@ class SparkRunner(LiveRunner):
         return super().contents(relation)
 
     def close(self) -> None:
-        # Removes what Spark has written.
+        # Removes Spark's files.
         shutil.rmtree(self._staging, ignore_errors=True)
 
     def _follow(self) -> None:
-        """No partition is idle before wall time moves on, and then Spark is done."""
+        """Do nothing: partitions become idle only when the wall time advances, after the handover."""
         if not isinstance(self._flow, SparkFlow) or self._flow.is_live:
             super()._follow()
 
@@ -304,7 +304,7 @@ class SparkRunner(LiveRunner):
 
     def _fresh_flow(self) -> SparkFlow:
         version = self._versions[self._version]
-        # A foreign table is always asked for: what it cannot take becomes an error row.
+        # Foreign tables are always requested: a row that one refuses becomes an error row.
         asked = {*resolved(self._relations, self._scenario.observed()).values()}
         return SparkFlow(
             version.wanted,
@@ -342,7 +342,7 @@ class SparkRunners:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop the session, if it was opened here, and remove what Spark has written."""
+        """Stop the session, if it was opened here, and remove Spark's files."""
         self._staging.cleanup()
         if self._owns:
             self._session.stop()

@@ -1,4 +1,4 @@
-"""What has come out of each relation of a scenario, and how much of it is committed and taken."""
+"""The output rows of each relation of a scenario, and which of them an ``expect`` has taken."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from rowtide.testing.compare import ActualRow
 
 @dataclass(slots=True)
 class History:
-    """Everything that came out of one relation; an ``expect`` takes from ``taken`` on."""
+    """All output rows of one relation; the next ``expect`` takes them from index ``taken`` on."""
 
     given: list[ActualRow] = field(default_factory=list)
     taken: int = 0
 
 
 class Outputs:
-    """The histories of all relations that a scenario looks at."""
+    """The histories of all relations that a scenario observes."""
 
     def __init__(self, relations: Iterable[str]) -> None:
         self._histories: dict[str, History] = {}
         self.look_at(relations)
 
     def look_at(self, relations: Iterable[str]) -> None:
-        """Look at these relations too from now on."""
+        """Observe these relations, too, from now on."""
         for relation in relations:
             self._histories.setdefault(relation, History())
 
@@ -37,7 +37,7 @@ class Outputs:
         return 0 if history is None else len(history.given) - history.taken
 
     def add(self, relation: str, trays: Iterable[Tray]) -> None:
-        """Add what came out of a relation."""
+        """Add output rows of a relation."""
         self.append(
             relation,
             (
@@ -48,27 +48,27 @@ class Outputs:
         )
 
     def append(self, relation: str, given: Iterable[ActualRow]) -> None:
-        """Add rows that no flow gave."""
+        """Add rows that do not come from a flow."""
         self._histories[relation].given += given
 
     def counts(self) -> dict[str, int]:
-        """Return how many rows each relation has given: what a commit keeps."""
+        """Return the number of output rows of each relation, for a commit."""
         return {relation: len(history.given) for relation, history in self._histories.items()}
 
     def cut(self, counts: Mapping[str, int]) -> None:
-        """Go back to what a commit kept."""
+        """Drop the rows after a commit."""
         for relation, history in self._histories.items():
             del history.given[counts.get(relation, 0) :]
 
     def take(self, relation: str) -> list[ActualRow]:
-        """Return what came out since the last call."""
+        """Return the output rows since the last call."""
         history = self._histories[relation]
         given = history.given[history.taken :]
         history.taken = len(history.given)
         return given
 
     def contents(self, relation: str, key: Sequence[int]) -> list[Row]:
-        """Return what all changes so far leave: rows by ``key``, or as a multiset without one."""
+        """Return the contents after all changes so far: rows by ``key``, or a multiset if there is no key."""
         if key:
             held: dict[Row, Row] = {}
             for given in self._histories[relation].given:

@@ -1,4 +1,4 @@
-"""The pipeline of a scenario as SQL text, wherever the scenario has it from."""
+"""The pipeline of a scenario as SQL text, from a file, the scenario itself or a Python function."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rowtide.testing.scenario import PythonPipeline, Scenario, SqlText
 
 
 def pipeline_text(scenario: Scenario) -> SqlText:
-    """Return the pipeline's SQL; of ``python: module:function`` what the function returns.
+    """Return the pipeline's SQL; for ``python: module:function`` the text that the function returns.
 
-    The function is called without arguments. Its module may stand beside the scenario file, as may those
-    of models.
+    The function is called without arguments. Its module and the modules of models can be in the folder
+    of the scenario file.
 
     Raises:
-      StatementError: if the function cannot be found or called, or gives no text.
+      StatementError: if the function cannot be found or called, or does not return text.
     """
     folder = str(scenario.path.parent.resolve())
     if isinstance(scenario.pipeline, SqlText):

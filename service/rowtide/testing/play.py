@@ -1,7 +1,7 @@
 """Playing a scenario on a runner: step by step, until the first difference.
 
-``play`` stops at the first difference. ``play_on`` does not: it notes what each
-``expect`` got, for ``--rewrite``.
+``play`` stops at the first difference. ``play_on`` continues, and records the
+actual rows of each ``expect`` for ``--rewrite``.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from rowtide.testing.scenario import (
 )
 
 WORD_COLUMNS = frozenset({"REASON"})
-"""REASON begins with a code and continues in words. A scenario may have the code alone."""
+"""REASON is a code followed by words. A scenario may have only the code."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioDifference:
-    """Why a scenario failed: in which line of the file, and what to show."""
+    """Why a scenario failed: the line of the file, and the text to show."""
 
     line: int | None
     message: str
@@ -48,10 +48,10 @@ class ScenarioDifference:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What an ``expect`` got where it expected something else.
+    """The actual rows of an ``expect`` that expected others.
 
-    ``named``: the columns that its rows name, as written and as the catalog has them; None where
-    the rows give all columns in order.
+    ``named``: the columns that its rows name, as written and as the catalog has them; None if the rows
+    have all columns in order.
     """
 
     step: Expect | ExpectTable
@@ -62,7 +62,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """What came out of a relation and no ``expect`` took."""
+    """Output rows of a relation that no ``expect`` took."""
 
     relation: str
     shape: RelationShape
@@ -71,14 +71,14 @@ class Leftover:
 
 @dataclass(slots=True)
 class ScenarioRecord:
-    """What a scenario gave when it was played to its end."""
+    """The differences of a scenario that was played to its end."""
 
     observed: list[Observed] = field(default_factory=list)
     leftovers: list[Leftover] = field(default_factory=list)
 
 
 def play(scenario: Scenario, runner: ScenarioRunner) -> ScenarioDifference | None:
-    """Play a scenario; give the first difference, or None if there is none.
+    """Play a scenario; return the first difference, or None if there is none.
 
     A step that the pipeline refuses without an ``expect_error`` is a difference too.
     """
@@ -86,9 +86,9 @@ def play(scenario: Scenario, runner: ScenarioRunner) -> ScenarioDifference | Non
 
 
 def play_on(scenario: Scenario, runner: ScenarioRunner) -> tuple[ScenarioRecord, ScenarioDifference | None]:
-    """Play a scenario to its end whatever comes out.
+    """Play a scenario to its end, even if rows differ.
 
-    Gives what differed, and the first difference that no other rows in an ``expect`` would mend.
+    Returns the rows that differ, and the first difference that other rows in an ``expect`` cannot fix.
     """
     record = ScenarioRecord()
     difference = next(_Play(scenario, runner, record).differences(), None)
@@ -96,7 +96,7 @@ def play_on(scenario: Scenario, runner: ScenarioRunner) -> tuple[ScenarioRecord,
 
 
 class _Play:
-    """One run; with a record, rows that differ are noted there and are no difference."""
+    """One run; with a record, rows that differ are recorded there and do not stop the run."""
 
     def __init__(self, scenario: Scenario, runner: ScenarioRunner, record: ScenarioRecord | None) -> None:
         self._scenario = scenario
@@ -182,7 +182,7 @@ class _Play:
         return replace(difference, detail="\n".join([difference.detail, *self._why_not(step.relation)]))
 
     def _why_not(self, relation: str) -> Sequence[str]:
-        """Return why no more rows came out, where the runner can."""
+        """Return why no more rows came out, if the runner can explain it."""
         runner = self._runner
         causes = runner.why_not(relation) if isinstance(runner, SaysWhyNot) else ()
         return [f"  why no more rows: {cause}" for cause in causes]
@@ -231,7 +231,7 @@ class _Play:
         return tuple((text, self._runner.fold(text)) for text in texts)
 
     def _leftovers(self) -> Iterator[ScenarioDifference]:
-        """Look for output that no ``expect`` took, of the relations that one mentions."""
+        """Check that an ``expect`` took all output of each relation that an ``expect`` mentions."""
         names = {self._name(step.relation): step.relation for step in self._expects()}
         ignored = {self._name(relation) for relation in self._scenario.ignore}
         for name, relation in names.items():
@@ -255,7 +255,7 @@ class _Play:
         return (step for step in self._scenario.steps if isinstance(step, Expect))
 
     def _name(self, relation: str) -> str | None:
-        """Return the catalog name; None for a relation that never came to be."""
+        """Return the catalog name; None for a relation that does not exist."""
         try:
             return self._runner.shape(relation).name
         except StatementError:

@@ -1,4 +1,4 @@
-"""Servers that the kit starts beside itself: where they listen, and that they do not outlive it."""
+"""Child processes that are servers: their ports, and their end when the parent process ends."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import socket
 LOCAL = "127.0.0.1"
 
 ENDS_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM", "--") if shutil.which("setpriv") else ()
-"""Before a command: it ends when this process is gone, however that ended (Linux only)."""
+"""Prefix of a command that ends the child when this process ends for any reason (Linux only)."""
 
 
 def free_port(wanted: int = 0) -> int:
-    """Return a TCP port that no one listens on now: ``wanted``, if it is free."""
+    """Return a free TCP port: ``wanted``, if it is free."""
     with socket.socket() as probe:
         try:
             probe.bind((LOCAL, wanted))

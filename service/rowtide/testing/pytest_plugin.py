@@ -1,8 +1,8 @@
 """Scenario files as pytest tests.
 
-``*.scenario.yaml`` files are collected wherever pytest looks; every YAML file
-below the folders of the ini option ``rowtide_scenarios`` is one too. With
-``rowtide_batches`` each is run once for each way of cutting its input.
+pytest collects ``*.scenario.yaml`` files in all of its folders, and every YAML
+file below the folders of the ini option ``rowtide_scenarios``. With
+``rowtide_batches``, each file runs once for each way of cutting its input.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ScenarioFile(pytest.File):
 
 
 class ScenarioFailure(Exception):
-    """A scenario failed; the outcome says how."""
+    """A scenario failed; the outcome has the difference."""
 
     def __init__(self, outcome: ScenarioOutcome) -> None:
         super().__init__(outcome.headline())
@@ -91,5 +91,5 @@ class ScenarioItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return where the test stands."""
+        """Return the location of the test."""
         return self.path, None, f"{self.path.name}::{self.name}"

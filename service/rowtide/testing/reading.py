@@ -1,8 +1,8 @@
 """Scenario files: YAML text to a ``Scenario``.
 
-Everything that can be checked without the pipeline is checked here, so that a
-file with a slip in it cannot be mistaken for a test that passes: unknown keys,
-options that contradict one another, times that are none.
+Everything that can be checked without the pipeline is checked here (unknown
+keys, contradictory options, invalid times), so that a file with a typing error
+is not mistaken for a test that passes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ STEP_KEYS: dict[str, tuple[str, ...]] = {
     "restart": (),
     "commit": (),
 }
-"""What each kind of step may hold beside the key that names it."""
+"""The further keys of each kind of step, beside the key that names it."""
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -71,7 +71,7 @@ def read_scenario(path: Path) -> Scenario:
 
 
 class _Reader:
-    """Reads one file; the day is known before the first time is read."""
+    """Reads one file; it reads the day before the first time."""
 
     def __init__(self, source: YamlText) -> None:
         self._source = source
@@ -266,7 +266,7 @@ class _Reader:
 
 
 def _end_of(node: yaml.Node) -> int:
-    """Return where a node's text ends, without what follows it: a block's own end mark is at the next token."""
+    """Return the end of a node's text; the end mark of a block node itself is at the next token."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _end_of(last[1] if isinstance(last, tuple) else last)
@@ -282,7 +282,7 @@ def _from_base64(text: str) -> bytes:
 
 
 def find_scenarios(paths: Iterable[Path]) -> list[Path]:
-    """Return the scenario files that paths name: files as they are, of a folder every YAML file below it.
+    """Return the scenario files that paths name: each file, and every YAML file below each folder.
 
     Raises:
       StatementError: if a path does not exist, or a folder has no YAML file below it.

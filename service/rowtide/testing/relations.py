@@ -1,4 +1,4 @@
-"""What a plan says about relations that a scenario names."""
+"""Lookups in a plan for the relations that a scenario names."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Relations:
         self._streams = plan.streams
 
     def resolve(self, name: str) -> str:
-        """Return the catalog name; the schema may be left out where only one has a relation of that name.
+        """Return the catalog name; the schema may be left out if only one schema has a relation of that name.
 
         Raises:
-          StatementError: if there is no such relation.
+          StatementError: if the relation does not exist.
         """
         found = relation_name(name)
         if found == ERRORS or found in self._nodes or found in self._foreign_tables:
@@ -39,10 +39,10 @@ class Relations:
         raise StatementError(f'relation "{found}" does not exist', hint=f"There are {known or 'none'}.")
 
     def shape(self, name: str) -> RelationShape:
-        """Return what the rows of a relation look like.
+        """Return the shape of a relation's rows.
 
         Raises:
-          StatementError: if there is no such relation.
+          StatementError: if the relation does not exist.
         """
         found = self.resolve(name)
         if found == ERRORS:
@@ -57,14 +57,14 @@ class Relations:
         return self._nodes.get(relation)
 
     def entrance(self, relation: str) -> Source | TableSource | None:
-        """Return the source at which rows of this relation enter; None where none can be inserted."""
+        """Return the source at which rows of this relation enter; None if rows cannot be inserted."""
         node = self._nodes.get(relation)
         if node is None:
             return None
         return next((each for each in sources_of(node) if each.relation == relation), None)
 
     def key(self, relation: str) -> tuple[int, ...]:
-        """Return the PRIMARY KEY of an engine table or foreign table; empty where there is none."""
+        """Return the PRIMARY KEY of an engine table or foreign table; empty if it has none."""
         if relation in self._foreign_tables:
             return self._foreign_tables[relation].key
         node = self._nodes[relation]
@@ -75,11 +75,11 @@ class Relations:
         return self._foreign_streams.get(relation)
 
     def foreign_streams(self) -> list[ForeignStream]:
-        """Return all foreign streams, in the order in which they were made."""
+        """Return all foreign streams, in the order of their definitions."""
         return list(self._foreign_streams.values())
 
     def streams(self) -> dict[str, Node]:
-        """Return the streams of CREATE STREAM, whose producers may come and go."""
+        """Return the streams of CREATE STREAM, whose producers can change between versions."""
         return {name: self._nodes[name] for name in self._streams if name in self._nodes}
 
     def foreign_table(self, relation: str) -> ForeignTable | None:
@@ -87,11 +87,11 @@ class Relations:
         return self._foreign_tables.get(relation)
 
     def wanted(self, named: Sequence[str], *, with_unread: bool) -> dict[str, Node]:
-        """Return what a flow must compute, by output name: ``named`` relations and what runs anyway.
+        """Return the nodes that a flow must compute, by output name.
 
-        That is every stream and table (they judge and apply their rows even if nothing reads them), and
-        every foreign table that a pump writes to. ``with_unread`` adds the views that nothing else
-        reads, so that what they reject is seen.
+        These are the ``named`` relations, every stream and table (they check and apply their rows even if
+        no query reads them), and every foreign table that a pump writes to. ``with_unread`` adds the views
+        that no query reads, so that their rejected rows are reported.
         """
         wanted = {name: self._nodes[name] for name in named if name in self._nodes}
         for name, node in self._nodes.items():
@@ -101,7 +101,7 @@ class Relations:
         wanted |= self._table_nodes
         if with_unread:
             read = {each for node in wanted.values() for each in below(node)}
-            # A view is made after what it reads: from the last one back, each one read is seen in time.
+            # A view is defined after the relations that it reads: in reverse order, readers come first.
             for name in reversed(self._nodes):
                 if self._nodes[name] not in read and name not in self._foreign_streams:
                     wanted[name] = self._nodes[name]
@@ -109,7 +109,7 @@ class Relations:
         return wanted
 
     def topics(self) -> dict[str, str]:
-        """Return the topic of each foreign stream; one without the option is named after itself."""
+        """Return the topic of each foreign stream; without the option it is the stream's name."""
         return {
             name: dict(stream.options).get("topic", name) for name, stream in self._foreign_streams.items()
         }
@@ -119,10 +119,10 @@ class Relations:
         return [*self._nodes, *self._foreign_tables]
 
     def bounded_partitions(self, relation: str, partitions: Mapping[str, Sequence[int]]) -> tuple[int, ...]:
-        """Return the partitions of which an explicit bound of ``relation`` speaks.
+        """Return the partitions that an explicit bound of ``relation`` sets.
 
         Raises:
-          StatementError: if the relation has no clock of its own.
+          StatementError: if the relation has no own clock.
         """
         if self.entrance(relation) is not None:
             return tuple(partitions[relation])
@@ -136,15 +136,15 @@ class Relations:
         return tuple(sorted(numbers))
 
     def has_no_clock(self, relation: str) -> bool:
-        """Return whether rows of a catalog name can neither be inserted nor take bounds."""
+        """Return whether the relation of a catalog name accepts neither rows nor bounds."""
         node = self._nodes.get(relation)
         return node is not None and self.entrance(relation) is None and not takes_bounds(node, relation)
 
     def partitions(self, mentioned: Mapping[str, set[int]]) -> dict[str, tuple[int, ...]]:
-        """Return the partitions of each source, from those that the steps mention by relation name.
+        """Return the partitions of each source, from the partitions that the steps mention.
 
-        A partition mentioned for a view counts for the one stream below it. A stream without any
-        has partition 0.
+        A partition of a view counts for the one stream that the view reads. A stream without mentioned
+        partitions has partition 0.
         """
         found = {name: {0} for name in self._nodes if self.entrance(name) is not None}
         for name, numbers in mentioned.items():
@@ -158,7 +158,7 @@ class Relations:
 
 
 def below(node: Node) -> list[Node]:
-    """Return a node and everything that it reads, each once."""
+    """Return a node and all nodes that it reads, each once."""
     found: dict[Node, None] = {}
     waiting = [node]
     while waiting:
@@ -176,5 +176,5 @@ def sources_of(node: Node) -> list[Source | TableSource]:
 
 
 def takes_bounds(node: Node, relation: str) -> bool:
-    """Return whether a relation has a clock of its own: its own text promotes or t-sorts."""
+    """Return whether a relation has its own clock: its definition promotes or t-sorts."""
     return any(isinstance(each, Promote | Sort) and each.relation == relation for each in nodes_below(node))

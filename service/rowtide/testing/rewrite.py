@@ -1,7 +1,7 @@
-"""Filling what came out into a scenario file, for a person to review.
+"""Writing the actual rows into a scenario file, for a person to review.
 
-Only the ``rows`` of the steps that differed are replaced, in the text as it
-stands: everything around them, comments too, stays as it was.
+Only the ``rows`` of the steps that differ are replaced. The rest of the text,
+including comments, does not change.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from rowtide.testing.scenario import ExpectTable, Scenario
 
 _SIGNS = {opcode: sign for sign, opcode in OPCODES.items()}
 _Change = tuple[int, int, str]
-"""Replace from (inclusive), to (exclusive), by this."""
+"""Start (inclusive) and end (exclusive) of the replaced text, and the new text."""
 
 
 def rewritten(text: str, scenario: Scenario, record: ScenarioRecord) -> str:
-    """Return the scenario file's text with what came out in place of what differed."""
+    """Return the scenario file's text with the actual rows in place of those that differ."""
     writer = _Writer(text, scenario)
     changes = [writer.change(each) for each in record.observed]
     end = len(text[: scenario.steps_end].rstrip())
@@ -37,13 +37,13 @@ def _start(change: _Change) -> int:
 
 
 class _Writer:
-    """Writes rows and steps in the indentation that the file has."""
+    """Writes rows and steps with the indentation of the file."""
 
     def __init__(self, text: str, scenario: Scenario) -> None:
         self._text = text
         self._lines = text.splitlines()
         self._day: ScenarioDay = scenario.day
-        # The line of the first step is that of its dash.
+        # The line of a step is the line of its dash.
         self._margin = self._leading(scenario.steps[0].line) if scenario.steps else "  "
 
     def _leading(self, line: int) -> str:
@@ -51,7 +51,7 @@ class _Writer:
         return text[: len(text) - len(text.lstrip(" "))]
 
     def change(self, observed: Observed) -> _Change:
-        """Return the change of a step whose rows differed, or that had none."""
+        """Return the change of a step whose rows differ or are left out."""
         rows = [self._row(observed, given) for given in observed.given]
         listed = _listed(rows, f"{self._margin}    ")
         span = observed.step.span
@@ -60,11 +60,11 @@ class _Writer:
         before = self._text[: span.start].rstrip()
         if before.endswith(":"):
             return len(before), span.end, listed
-        # A comment is between "rows:" and its value: the value keeps to lines of its own.
+        # A comment is between "rows:" and its value: the new value starts on its own line.
         return len(before), span.end, listed if rows else f"\n{self._margin}    []"
 
     def step(self, leftover: Leftover) -> str:
-        """Return the text of a new step that expects what no step has taken."""
+        """Return the text of a new step that expects the rows that no step has taken."""
         rows = [self._listed_row(leftover.shape, given) for given in leftover.given]
         name = _scalar(leftover.relation)
         return f"\n{self._margin}- expect: {name}\n{self._margin}  rows:" + _listed(

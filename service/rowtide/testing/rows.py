@@ -1,4 +1,4 @@
-"""Rows of scenario files as rows of a relation: what goes in and what is wanted."""
+"""Rows of scenario files as rows of a relation: input rows and expected rows."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ ROWTIME, OP = "ROWTIME", "OP"
 
 @dataclass(frozen=True, slots=True)
 class RelationShape:
-    """What the rows of one relation look like in a scenario.
+    """The shape of a relation's rows in a scenario.
 
-    ``name`` is the catalog name; ``is_changes`` says that rows begin with an opcode: those of a
-    table or a changelog.
+    ``name`` is the catalog name. With ``is_changes``, rows begin with an opcode: rows of a table or a
+    changelog.
     """
 
     name: str
@@ -32,7 +32,7 @@ class RelationShape:
 
 @dataclass(frozen=True, slots=True)
 class InputRow:
-    """One row to insert; without ``rowtime`` (ms) it takes the time of arrival."""
+    """One row to insert; without ``rowtime`` (ms) it gets the time of arrival."""
 
     rowtime: int | None
     row: Row
@@ -44,8 +44,8 @@ class RowReader:
 
     Args:
       shape: the relation's.
-      day: the day that times of day mean.
-      fold: gives a column's catalog name from its text, as SQL folds it.
+      day: the date of values that have only a time of day.
+      fold: returns the catalog name of a column, as SQL folds it.
     """
 
     def __init__(self, shape: RelationShape, day: ScenarioDay, fold: Callable[[str], str]) -> None:
@@ -57,7 +57,7 @@ class RowReader:
         """Convert rows to insert.
 
         Raises:
-          StatementError: if one does not fit the relation; the line is in the message.
+          StatementError: if a row does not fit the relation; the message has the line.
         """
         return [self._input(row) for row in rows]
 
@@ -93,7 +93,7 @@ class RowReader:
         else:
             given, rowtime, cells = self._positional(row)
             missing = len(self._shape.row_type) - len(cells)
-            # A delete needs the key only, and keys mostly stand first.
+            # A delete needs only the key, and key columns mostly come first.
             if given is Opcode.DELETE and missing > 0:
                 cells += [None] * missing
             self._counted(row, cells)
@@ -135,7 +135,7 @@ class RowReader:
             )
 
     def _split(self, row: NamedRow) -> tuple[str | None, Cell, dict[str, Cell]]:
-        """Return opcode, ROWTIME and the columns by catalog name; what is not named is left out."""
+        """Return opcode, ROWTIME and the named columns by catalog name."""
         opcode: str | None = None
         rowtime: Cell = None
         named: dict[str, Cell] = {}
@@ -211,7 +211,7 @@ class RowReader:
             return None
         kind = column.type
         try:
-            # What is expected need not fit the declared width: then it is a difference, not a slip.
+            # An expected value may exceed the declared width: that is a difference, not an error in the file.
             if kind.is_text:
                 return cell
             if kind.is_exact:

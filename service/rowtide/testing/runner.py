@@ -1,12 +1,11 @@
-"""What a scenario is played on: the live engine, Spark, or a pipeline against a real broker.
+"""Runners of scenarios: the live engine, Spark, or a pipeline against a real broker.
 
-Relations are named as in SQL. A method that raises ``StatementError`` has
-refused the step and changed nothing.
+Relations are named as in SQL. A method that raises ``StatementError`` refuses
+the step and changes nothing.
 
-``testing.live`` is the runner in memory. Another one can take from the kit what
-is the same everywhere: ``versions`` (what to compute), ``entrance`` and
-``source_log`` (what a source would have delivered), ``outputs`` and
-``error_rows`` (what came out).
+``testing.live`` is the runner in memory. Other runners can use the shared parts of
+the kit: ``versions`` (the nodes to compute), ``entrance`` and ``source_log`` (the
+input as a source delivers it), ``outputs`` and ``error_rows`` (the output).
 """
 
 from __future__ import annotations
@@ -22,32 +21,32 @@ from rowtide.testing.scenario import Scenario
 
 
 class NotPlayedError(Exception):
-    """A runner does not play this scenario; the message says why, as the end of a sentence."""
+    """The runner does not support this scenario; the message is the reason, as the end of a sentence."""
 
 
 class ScenarioRunner(Protocol):
     """One running pipeline with virtual time, for one scenario."""
 
     orders_ties: bool
-    """Whether rows of one ROWTIME come in the order of the live engine; else in any order."""
+    """Whether rows with equal ROWTIME come in the order of the live engine; if not, in any order."""
 
     def fold(self, name: str) -> str:
         """Return the catalog name of one part of a name (a column)."""
 
     def shape(self, relation: str) -> RelationShape:
-        """Return what the rows of a relation look like.
+        """Return the shape of a relation's rows.
 
         Raises:
-          StatementError: if there is no such relation.
+          StatementError: if the relation does not exist.
         """
 
     def insert(self, relation: str, partition: int, rows: Sequence[InputRow]) -> None:
-        """Let rows in and work them off completely."""
+        """Insert rows and process them completely."""
 
     def insert_raw(
         self, relation: str, partition: int, messages: Sequence[bytes | None], at: int | None
     ) -> None:
-        """Let messages of a foreign stream in, ``at`` being their timestamp (ms; None: wall time)."""
+        """Insert messages of a foreign stream with timestamp ``at`` (ms; None: wall time)."""
 
     def bound(self, relation: str, partition: int | None, rowtime: int) -> None:
         """Set an explicit rowtime bound of one partition, or of all."""
@@ -56,19 +55,19 @@ class ScenarioRunner(Protocol):
         """Run further statements."""
 
     def advance_wallclock(self, millis: int) -> None:
-        """Move virtual wall time on."""
+        """Advance the virtual wall time."""
 
     def commit(self) -> None:
         """Commit."""
 
     def crash(self) -> None:
-        """Lose everything not committed, recover, and let the sources deliver that again."""
+        """Lose everything that is not committed, and recover; the sources deliver it again."""
 
     def restart(self) -> None:
         """Commit, stop, and recover."""
 
     def output(self, relation: str) -> list[ActualRow]:
-        """Commit, and give everything that came out of a relation since the last call for it.
+        """Commit, and return the output rows of a relation since the last call for it.
 
         ``SYS.ERRORS`` is a relation too.
         """
@@ -77,15 +76,15 @@ class ScenarioRunner(Protocol):
         """Return the present content of a table or view, in any order."""
 
     def close(self) -> None:
-        """Release what the runner holds; it is not used again."""
+        """Release the runner's resources; it is not used again."""
 
 
 @runtime_checkable
 class SaysWhyNot(Protocol):
-    """A runner that can say why no more rows come out of a relation."""
+    """A runner that can explain why no more rows come out of a relation."""
 
     def why_not(self, relation: str) -> Sequence[str]:
-        """Return the causes in words, the weightiest first; what was inserted has been processed."""
+        """Return the causes in words, the most important first; all inserted rows are processed."""
 
 
 class RunnerFactory(Protocol):
@@ -96,5 +95,5 @@ class RunnerFactory(Protocol):
 
         Raises:
           StatementError: if the pipeline is refused.
-          NotPlayedError: scenarios of this kind are not for this runner.
+          NotPlayedError: the runner does not support scenarios of this kind.
         """

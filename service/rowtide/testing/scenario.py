@@ -1,8 +1,8 @@
-"""A scenario: a pipeline, input rows and bounds in a fixed order, and what must come out.
+"""A scenario: a pipeline, input rows and bounds in a fixed order, and the expected output.
 
-The values of a scenario file as frozen dataclasses. Relation names and cells
-stand here as the text of the file: only a runner knows the catalog that folds
-the one and the column types that convert the other.
+The values of a scenario file as frozen dataclasses. Relation names and cells are
+the text of the file: only a runner has the catalog that folds names, and the
+column types that convert cells.
 
 ``line`` is the 1-based line of the file where a step or row begins.
 """
@@ -21,7 +21,7 @@ Cell = str | None
 
 @dataclass(frozen=True, slots=True)
 class ListRow:
-    """A row whose cells are in the order of the columns, behind opcode and ROWTIME where it has them."""
+    """A row whose cells are in the order of the columns, after opcode and ROWTIME if it has them."""
 
     cells: tuple[Cell, ...]
     line: int
@@ -29,7 +29,7 @@ class ListRow:
 
 @dataclass(frozen=True, slots=True)
 class NamedRow:
-    """A row that names its columns: what it leaves out goes in as NULL, and is not compared coming out."""
+    """A row that names its columns. Other columns are NULL in input rows, and are not compared in expected rows."""
 
     cells: tuple[tuple[str, Cell], ...]
     line: int
@@ -40,7 +40,7 @@ ScenarioRow = ListRow | NamedRow
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """Rows that reach one partition of a stream, or changes that reach a table."""
+    """Input rows of one partition of a stream, or changes of a table."""
 
     relation: str
     partition: int
@@ -64,7 +64,7 @@ class InsertRaw:
 
 @dataclass(frozen=True, slots=True)
 class SetBound:
-    """An explicit rowtime bound: the least rowtime (ms) that may still come. ``partition`` None: all."""
+    """An explicit rowtime bound: the least rowtime (ms) of later rows. ``partition`` None: all partitions."""
 
     relation: str
     partition: int | None
@@ -74,7 +74,7 @@ class SetBound:
 
 @dataclass(frozen=True, slots=True)
 class TextSpan:
-    """Where something is in the file's text: ``start`` inclusive, ``end`` exclusive, in characters."""
+    """A range of the file's text: ``start`` inclusive, ``end`` exclusive, in characters."""
 
     start: int
     end: int
@@ -84,8 +84,8 @@ class TextSpan:
 class Expect:
     """Exactly these rows came out of a relation since its previous ``expect``.
 
-    ``rows`` is None where the file leaves them out for ``--rewrite`` to fill in; ``span`` is where
-    they stand, or where they belong.
+    ``rows`` is None if the file leaves them out for ``--rewrite`` to fill in; ``span`` is the text of
+    the rows, or the place for them.
     """
 
     relation: str
@@ -125,7 +125,7 @@ class RunSql:
 
 @dataclass(frozen=True, slots=True)
 class AdvanceWallclock:
-    """Virtual wall time moves on by ``millis``."""
+    """Virtual wall time advances by ``millis``."""
 
     millis: int
     line: int
@@ -180,7 +180,7 @@ class SqlText:
 
 @dataclass(frozen=True, slots=True)
 class PythonPipeline:
-    """A pipeline that ``module:function`` gives; modules beside the scenario file are found."""
+    """A pipeline that ``module:function`` returns; the module can be in the folder of the scenario file."""
 
     module: str
     function: str
@@ -198,7 +198,7 @@ class Scenario:
     ignore: tuple[str, ...] = ()
     about: str | None = None
     steps_end: int = 0
-    """Where the text of the last step ends, in characters: ``--rewrite`` adds steps there."""
+    """The end of the text of the last step, in characters: ``--rewrite`` adds steps there."""
 
     def mentioned(self) -> dict[str, set[int]]:
         """Return the partitions that the steps mention, for each relation name as it is written."""

@@ -1,4 +1,4 @@
-"""Running many scenario files: which ones, one after the other, with what came of each."""
+"""Running several scenario files: selection, order and outcomes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rowtide.testing.scenario import Scenario
 
 
 class Verdict(Enum):
-    """What came of one scenario file."""
+    """The result of one scenario file."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -31,9 +31,9 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ScenarioOutcome:
-    """What came of one scenario file; ``seconds`` is how long that took.
+    """The outcome of one scenario file, and how long it took in ``seconds``.
 
-    ``skipped`` says why the runner does not play it.
+    ``skipped`` is the reason why the runner does not support it.
     """
 
     path: Path
@@ -44,7 +44,7 @@ class ScenarioOutcome:
     skipped: str = ""
 
     def headline(self) -> str:
-        """Return the one line that says it."""
+        """Return the outcome as one line."""
         why = f" ({self.skipped})" if self.skipped else ""
         return f"{self.verdict.value:<9} {self.path}: {self.name}{why}"
 
@@ -69,7 +69,7 @@ class ScenarioRun:
     rewrites: bool = False
 
     def run(self, files: Sequence[Path]) -> Iterator[ScenarioOutcome]:
-        """Run files one after the other, giving each outcome as soon as it is known."""
+        """Run files one after the other, and yield each outcome at once."""
         for path in files:
             begun = self.clock.monotonic()
             try:
@@ -122,9 +122,9 @@ class ScenarioRun:
 
 
 def is_meant(pattern: str, texts: Iterable[str]) -> bool:
-    """Return whether ``-k PATTERN`` names one of ``texts``: it is part of it, ``*`` and ``?`` stand for any.
+    """Return whether ``-k PATTERN`` matches a part of one of ``texts``; ``*`` and ``?`` are wildcards.
 
-    Upper and lower case are the same.
+    Case is ignored.
     """
     wild = f"*{pattern.lower()}*"
     return any(fnmatchcase(text.lower(), wild) for text in texts)

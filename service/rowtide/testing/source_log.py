@@ -1,8 +1,7 @@
-"""The input log that is in for the brokers of a scenario.
+"""The input log of a scenario, which replaces a broker.
 
-It outlives crashes, as Kafka does: whatever was not committed is delivered
-again from here, with the same offsets and in the same order. Explicit bounds
-stand in it at the place where they were given.
+It survives crashes, as Kafka does: it delivers uncommitted input again, with the
+same offsets and in the same order. Explicit bounds have their place in the log.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from rowtide.rowtime.bound import Bound
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogRows:
-    """What one step let into a partition.
+    """The input of one step to a partition.
 
-    ``tray`` holds what was accepted, its counters being offsets; ``faults`` is what its entrance
-    rejected. Origins are filled in when it is fed.
+    ``tray`` has the accepted rows, with offsets as counters; ``faults`` are the rejected ones. Their
+    origins are set when the entry is fed to a flow.
     """
 
     relation: str
@@ -31,7 +30,7 @@ class LogRows:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """An explicit bound of one or more partitions, given at once; ``taken``: while they were idle."""
+    """An explicit bound of one or more partitions; ``taken``: the engine set it because they were idle."""
 
     relation: str
     partitions: tuple[int, ...]
@@ -41,7 +40,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Statements made the pipeline's next version; ``at`` is the virtual wall time (ms)."""
+    """The start of the pipeline's next version; ``at`` is the virtual wall time (ms)."""
 
     version: int
     at: int
@@ -52,7 +51,7 @@ LogEntry = LogRows | Bounds | Changed
 
 @dataclass(slots=True)
 class SourceLog:
-    """Everything that the steps have let in so far."""
+    """The input of all steps so far."""
 
     entries: list[LogEntry] = field(default_factory=list)
     _next_offset: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -65,10 +64,10 @@ class SourceLog:
         return first
 
     def keep_raw(self, relation: str, partition: int, first: int, messages: Sequence[bytes | None]) -> None:
-        """Remember messages as they came, for error rows."""
+        """Store the raw messages, for error rows."""
         held = self._raw.setdefault((relation, partition), {})
         held.update(enumerate(messages, start=first))
 
     def raw(self, relation: str, partition: int, offset: int) -> bytes | None:
-        """Return a message as it came; None where there was none, or the row was not decoded."""
+        """Return a raw message; None if the row came from no message or was not decoded."""
         return self._raw.get((relation, partition), {}).get(offset)

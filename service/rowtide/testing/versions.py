@@ -1,4 +1,4 @@
-"""A scenario's pipeline as the statements so far have made it."""
+"""The versions of a scenario's pipeline: each one is the result of the statements so far."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from rowtide.testing.scenario import Insert, InsertRaw, RunSql, Scenario, SetBou
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What one version of the pipeline computes for the scenario.
+    """One version of the pipeline, as the scenario needs it.
 
-    ``wanted`` are the nodes of what the steps look at or feed, and of what runs even if nothing looks;
-    ``partitions`` those of each source, as the steps mention them.
+    ``wanted`` are the nodes of the relations that the steps observe or feed, and of those that always
+    run. ``partitions`` are the partitions of each source that the steps mention.
     """
 
     relations: Relations
@@ -37,17 +37,17 @@ class Version:
         return [*dict.fromkeys([*self.wanted, *self.relations.names()]), ERRORS]
 
     def streams_since(self, older: Version) -> dict[str, tuple[Node, Node]]:
-        """Return the streams that ``older`` knows too, with the node of each there and here."""
+        """Return the streams that ``older`` has, too, each with its node there and here."""
         before = older.relations.streams()
         return {
             name: (before[name], node) for name, node in self.relations.streams().items() if name in before
         }
 
     def idle_partitions(self, now: int) -> dict[str, IdlePartitions]:
-        """Return the idle time-outs of the foreign streams that have one, by relation; ``now`` in ms.
+        """Return the idle partitions of the foreign streams with an idle time-out, by relation; ``now`` in ms.
 
         Raises:
-          StatementError: if the option is no length of time.
+          StatementError: if the option is not a length of time.
         """
         found = {}
         for stream in self.relations.foreign_streams():
@@ -63,7 +63,7 @@ class Version:
 
 
 def start_session(scenario: Scenario, pipeline: SqlText) -> SqlSession:
-    """Plan the pipeline; what steps insert into has a producer of its own beside pumps and INSERTs.
+    """Plan the pipeline; the steps are a further producer of each relation that they insert into.
 
     Raises:
       StatementError: if the pipeline is refused.
@@ -74,11 +74,11 @@ def start_session(scenario: Scenario, pipeline: SqlText) -> SqlSession:
     relations = Relations(_session(pipeline, (), pseudo).plan)
     inserted = set()
     for written in {step.relation for step in steps if isinstance(step, Insert | InsertRaw)}:
-        # What is no name is refused by the step that has it; a later statement may make the relation.
+        # Ignore errors here: the step itself reports an invalid name, or a statement creates the relation.
         with suppress(StatementError):
             inserted.add(relation_name(written))
             inserted.add(relations.resolve(written))
-    # A bound on what only pumps feed speaks of one more producer too.
+    # A step that sets a bound is a further producer of a relation that only pumps feed.
     bounded = resolved(relations, (step.relation for step in steps if isinstance(step, SetBound)))
     inserted |= {name for name in bounded.values() if relations.has_no_clock(name)}
     return _session(pipeline, inserted, pseudo)
@@ -91,12 +91,12 @@ def _session(pipeline: SqlText, inserted: Iterable[str], pseudo: frozenset[str])
 
 
 def version_of(scenario: Scenario, plan: Plan) -> Version:
-    """Return what a plan computes for a scenario."""
+    """Return the version of a plan, as the scenario needs it."""
     relations = Relations(plan)
     observed = dict.fromkeys(resolved(relations, scenario.observed()).values())
     mentioned = scenario.mentioned()
     fed = resolved(relations, mentioned)
-    # A foreign stream that is only fed is not thereby read: it judges nothing itself.
+    # A foreign stream that is only fed is not computed: it checks no rows itself.
     also = [name for name in fed.values() if relations.foreign_stream(name) is None]
     partitions: dict[str, set[int]] = {}
     for written, name in fed.items():
@@ -106,10 +106,10 @@ def version_of(scenario: Scenario, plan: Plan) -> Version:
 
 
 def resolved(relations: Relations, names: Iterable[str]) -> dict[str, str]:
-    """Return catalog names by names as written; a name that no relation has is left out."""
+    """Return catalog names by written names, without names that do not exist."""
     found = {}
     for name in names:
-        # The step that names it is refused when it is reached, or a statement before it makes it.
+        # Ignore errors here: a statement may create the relation before the step, or the step is refused.
         with suppress(StatementError):
             found[name] = relations.resolve(name)
     return found

@@ -1,10 +1,10 @@
-"""A clock for tests of what happens in time: nothing waits in earnest."""
+"""A virtual clock, so that tests of delays do not wait."""
 
 from __future__ import annotations
 
 
 class VirtualClock:
-    """Time that passes only while somebody sleeps, or where a test lets it."""
+    """Time that advances only in ``sleep``, or when a test advances it."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

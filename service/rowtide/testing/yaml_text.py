@@ -1,9 +1,9 @@
 """YAML whose scalars stay the text that is in the file.
 
-``yaml.safe_load`` would turn ``10:00:00`` into 36000 and ``0.10`` into a float;
-a scenario needs the characters, and the place of each. So a file is read
-as PyYAML's node graph: nothing is resolved, and only a plain ``null`` (or
-``~``, or nothing) is NULL.
+``yaml.safe_load`` converts ``10:00:00`` to 36000 and ``0.10`` to a float, but a
+scenario needs the characters and their places. This module therefore reads
+PyYAML's node graph: it resolves no scalars, and only a plain ``null`` (or ``~``,
+or an empty value) is NULL.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Loader: type[yaml.BaseLoader] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 class YamlText:
-    """One YAML file as text and nodes; makes the errors that name its lines."""
+    """One YAML file as text and nodes; creates the errors that name its lines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -36,7 +36,7 @@ class YamlText:
         """Return the root node.
 
         Raises:
-          StatementError: if the text is no YAML, or there is nothing in it.
+          StatementError: if the text is not YAML, or is empty.
         """
         try:
             node: yaml.Node | None = yaml.compose(self.text, Loader=Loader)
@@ -55,7 +55,7 @@ class YamlText:
         return StatementError(message, place=place, file=str(self.path), text=self.text, hint=hint)
 
     def error(self, node: yaml.Node, message: str, hint: str | None = None) -> StatementError:
-        """Make the error that points at ``node``."""
+        """Return an error with the place of ``node``."""
         start, end = node.start_mark, node.end_mark
         length = end.column - start.column if end.line == start.line else 1
         return self._error(message, SourceSpan(start.line + 1, start.column + 1, max(1, length)), hint)
@@ -64,7 +64,7 @@ class YamlText:
         """Return a mapping's nodes by key.
 
         Raises:
-          StatementError: if it is no mapping, or a key is there twice.
+          StatementError: if it is not a mapping, or has a key twice.
         """
         if not isinstance(node, yaml.MappingNode):
             raise self.error(node, f"{what} must be a mapping")
@@ -80,7 +80,7 @@ class YamlText:
         """Return a sequence's nodes.
 
         Raises:
-          StatementError: if it is no sequence.
+          StatementError: if it is not a sequence.
         """
         if not isinstance(node, yaml.SequenceNode):
             raise self.error(node, f"{what} must be a list")
@@ -90,7 +90,7 @@ class YamlText:
         """Return a scalar's text.
 
         Raises:
-          StatementError: if it is no scalar.
+          StatementError: if it is not a scalar.
         """
         if not isinstance(node, yaml.ScalarNode):
             raise self.error(node, f"{what} must be one value", "Text that looks like YAML needs quotes.")
@@ -101,7 +101,7 @@ class YamlText:
         """Return a scalar's text, or None for a plain null.
 
         Raises:
-          StatementError: if it is no scalar.
+          StatementError: if it is not a scalar.
         """
         text = self.scalar(node, what)
         plain = not getattr(node, "style", None)
