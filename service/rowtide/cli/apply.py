@@ -97,7 +97,7 @@ def apply(
             raise StatementError("--from and --to restrict what --shadow compares", hint="Add --shadow.")
         at_ms = None if at is None else parse_time(at)
         lost = [] if lose else list(change.lost or ())
-        # Without rows in the snapshot there may be none by now, too: applying looks before it commits.
+        # A state without rows in the snapshot may have rows by now: ``apply`` checks again before it commits.
         if any(each.rows != 0 for each in lost) or (lost and at_ms is not None):
             raise applying.state_would_be_lost(each.relation for each in lost)
         if not yes:

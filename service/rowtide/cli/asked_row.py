@@ -1,4 +1,4 @@
-"""Asking for the reasons of a row: how ROW is written, and who answers within a service."""
+"""Explanations of a row: how ROW is written, and the function that answers inside a service."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ ROWTIME = "ROWTIME"
 
 
 def why_of(file: Path, config: Path | None) -> Callable[[str, str], RowExplanation]:
-    """Return what says why a row is there: it opens the pipeline's log and database by itself.
+    """Return the function that explains a row; it opens the pipeline's log and database itself.
 
-    The function takes a relation's catalog name and ROW. It raises StatementError where there is no such
-    relation or row, and TransientError while another row is being explained.
+    The function takes a relation's catalog name and ROW. It raises StatementError if the relation or row
+    does not exist, and TransientError while another row is being explained.
     """
     busy = threading.Lock()
 
@@ -56,7 +56,7 @@ def asked_row(plan: Plan, relation: str, text: str) -> RowQuestion:
     """Read ROW of a relation (its catalog name).
 
     Raises:
-      StatementError: there is no such relation or column, or a value is none of its column's type.
+      StatementError: the relation or a column does not exist, or a value does not fit its column's type.
     """
     row_type = _row_type(plan, relation)
     values: dict[int, object] = {}
@@ -86,7 +86,7 @@ def _row_type(plan: Plan, relation: str) -> RowType:
 
 
 def _named(text: str, row_type: RowType) -> dict[str, str | None]:
-    """Read ROW as text by name; a JSON array has all columns in order."""
+    """Return the values of ROW as text, by column name; a JSON array has all columns in order."""
     stripped = text.strip()
     if not stripped.startswith(("{", "[")):
         pairs = [each.partition("=") for each in stripped.split(",") if each.strip()]
@@ -94,7 +94,7 @@ def _named(text: str, row_type: RowType) -> dict[str, str | None]:
             raise StatementError(f"invalid row: {text}", hint=HOW)
         return {name: value.strip().strip("'") for name, _, value in pairs}
     try:
-        # Numbers are kept as they are written: 0.1 is exact for a DECIMAL.
+        # Numbers keep their text: 0.1 is exact for a DECIMAL.
         found = json.loads(stripped, parse_float=str, parse_int=str)
     except ValueError as error:
         raise StatementError(f"invalid row: {error}", hint=HOW) from error
@@ -125,6 +125,6 @@ def _value(given: str | None, row_type: RowType, at: int) -> object:
 
 
 def _time(text: str) -> int:
-    """Read a time as the command line takes it everywhere, or milliseconds since the epoch."""
-    # parse_time takes a short number for a year; here it is milliseconds.
+    """Read a time in the form that all commands accept, or milliseconds since the epoch."""
+    # parse_time reads a short number as a year; here it is milliseconds.
     return int(text) if text.lstrip("-").isdigit() else parse_time(text)

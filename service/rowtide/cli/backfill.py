@@ -145,7 +145,7 @@ def _conf(given: Sequence[str]) -> dict[str, str]:
 def _existing(files: Sequence[str]) -> list[str]:
 
     for file in files:
-        # What has a scheme is read by Spark itself.
+        # Spark itself reads paths with a scheme.
         if "://" not in file and not Path(file).is_file():
             raise StatementError(f'file "{file}" of --py-files does not exist')
         if not file.endswith((".py", ".zip", ".egg")):

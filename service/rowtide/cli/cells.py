@@ -1,8 +1,8 @@
 """Values of rows as commands show them.
 
-They arrive as JSON knows them, with the names of their types: a DATE in days, a TIME and an INTERVAL in
-milliseconds or months. On the terminal they stand as CAST to VARCHAR writes them, a TIMESTAMP always
-with its milliseconds. In JSON a DATE and a TIME are text, as messages in JSON have them.
+The input is JSON values with the names of their types: a DATE in days, a TIME and an INTERVAL in
+milliseconds or months. The terminal shows values as CAST to VARCHAR writes them, a TIMESTAMP always
+with its milliseconds. In JSON output a DATE and a TIME are text, as in JSON messages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BY_NAME = {
         *(Kind.INTERVAL_DAY, Kind.INTERVAL_MONTH),
     )
 }
-"""Kinds whose values JSON has in another form than SQL writes them, by the names of their types."""
+"""Kinds whose values have different forms in JSON and in SQL, by the names of their types."""
 
 
 def cell(value: object, type_name: str) -> str:
@@ -39,11 +39,11 @@ def row_cell(value: object, of: Type) -> str:
 
 
 def bytes_text(raw: bytes, most: int | None = None) -> str:
-    """Return bytes as text where they are UTF-8, else in hexadecimal; of long ones the first ``most``."""
+    """Return bytes as text if they are UTF-8, else in hexadecimal; at most the first ``most`` bytes."""
     shown = raw if most is None else raw[:most]
     more = "..." if len(shown) < len(raw) else ""
     try:
-        # A character that the cut has divided is left out.
+        # Leave out a character that is cut in the middle.
         text = getincrementaldecoder("utf-8")().decode(shown, final=not more)
     except UnicodeDecodeError:
         return f"X'{shown.hex()}'{more}"
@@ -51,6 +51,6 @@ def bytes_text(raw: bytes, most: int | None = None) -> str:
 
 
 def json_cell(value: object, type_name: str) -> object:
-    """Return a value of a row as it is in JSON for others."""
+    """Return a value of a row for JSON output."""
     is_text = type_name in (Kind.DATE.value, Kind.TIME.value)
     return cell(value, type_name) if is_text and value is not None else value

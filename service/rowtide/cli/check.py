@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: rowtide check pipeline.sql --config config.toml"
 FROM_CONFIGURATION = "(from the configuration)"
-"""What is shown in place of a value that the configuration gives: it may be a secret."""
+"""Replaces a value from the configuration, which may be a secret."""
 
 
 def check(
@@ -58,9 +58,10 @@ def check(
 
 
 def described(session: SqlSession, plan: Plan, missing: Sequence[Notice] = ()) -> dict[str, Any]:
-    """Return what a session has defined, as plain values; secrets in options are hidden.
+    """Return the definitions of a session as plain values; secrets in options are hidden.
 
-    ``plan`` is the session's with the options of the configuration, ``missing`` what it lacks to run.
+    ``plan`` is the session's plan with the options of the configuration; ``missing`` are the options that
+    a run needs.
     """
     written = {server.name: dict(server.options) for server in session.plan.servers}
     streams = {stream.name: stream for stream in plan.foreign_streams}
@@ -104,12 +105,12 @@ def _lines(found: dict[str, Any]) -> list[str]:
 
 
 def _shown(wrapper: str, written: dict[str, str], options: dict[str, str]) -> dict[str, str]:
-    """Return options as they may be shown: those of SQL by what the connector declares as secret."""
+    """Return options without secrets; the connector declares which options of SQL are secret."""
     try:
         declared = find_connector(wrapper).options
     except OptionError:
         declared = ()
-    # The user part and the query part of a URL may hold a password under any option's name.
+    # The user part and the query part of a URL can contain a password, whatever the option.
     return {
         name: re.sub(r"(://[^?\s]*\?)\S+", rf"\1{HIDDEN}", re.sub(r"(?<=://)[^@\s]*(?=@)", HIDDEN, value))
         if options[name] == written.get(name)

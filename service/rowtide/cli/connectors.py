@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Connectors(LazyGroup):
-    """The commands on connectors; the one that reads messages is imported when it is called."""
+    """The commands on connectors; the command that reads messages is imported when it is called."""
 
     summaries: ClassVar = {
         "infer": "Propose CREATE FOREIGN STREAM for a topic of JSON messages, from a sample of them.",
@@ -93,7 +93,7 @@ def describe(
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One server, stream or table that was tried; ``code`` is the exit code that it alone would give."""
+    """The result for one server, stream or table; ``code`` is the exit code for it alone."""
 
     kind: str
     name: str
@@ -135,14 +135,14 @@ def check(
             if each.hint is not None:
                 typer.echo(f"{'':<7} hint: {each.hint}")
     codes = {each.code for each in tried} - {0}
-    # That messages do not fit is said only where all else is in order.
+    # Messages that do not fit set the exit code only if everything else is correct.
     raise typer.Exit(min(codes - {FAILED}, default=min(codes, default=0)))
 
 
 def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
-    """Try servers, then what they hold; what is of a server that failed has failed with it.
+    """Try servers, then their streams and tables; those of a server that fails fail, too.
 
-    ``sample`` messages of each topic are decoded, if it is not 0.
+    ``sample`` is the number of messages of each topic to decode; 0: none.
     """
     servers = {server.name: server for server in plan.servers}
     down: dict[str, Tried] = {}
@@ -199,7 +199,7 @@ def _failed(kind: str, name: str, error: ConnectorError) -> Tried:
 
 
 def offers(connector: Connector) -> list[str]:
-    """Return what a connector offers, in the words of ``describe``."""
+    """Return the capabilities of a connector, in the words of ``describe``."""
     return [
         name
         for name, offered in (("source", connector.source), ("sink", connector.sink))
@@ -208,7 +208,7 @@ def offers(connector: Connector) -> list[str]:
 
 
 def guarantees(connector: Connector) -> dict[str, str]:
-    """Return the guarantees of a connector's source and sink, or that there is none."""
+    """Return the guarantees of a connector's source and sink."""
     return {
         "source": "none" if connector.source is None else connector.source.guarantee.value,
         "sink": "none" if connector.sink is None else connector.sink.guarantee.value,
@@ -216,7 +216,7 @@ def guarantees(connector: Connector) -> dict[str, str]:
 
 
 def options_of(connector: Connector) -> tuple[Option, ...]:
-    """Return a connector's options; where it has a source, with those of every foreign stream and its columns."""
+    """Return a connector's options; for a source, also the options of every foreign stream and its columns."""
     streams = () if connector.source is None else (*connector.source.options, *STREAM_OPTIONS)
     formats = () if connector.source is None else FORMAT_OPTIONS
     tables = () if connector.sink is None else connector.sink.options

@@ -69,7 +69,7 @@ def demo(
 
 
 def _serving(address: str, config: Path) -> None:
-    """Report where the service is, and what to try."""
+    """Report the service's address, and commands to try."""
     typer.echo(f"The service is at {address} until Ctrl-C; its pipeline is {PIPELINE}.", err=True)
     typer.echo(f'Try: rowtide sql --service {address} -e "SELECT * FROM HOURLY"', err=True)
     typer.echo(f"     rowtide positions {PIPELINE} --config {config}", err=True)
@@ -77,7 +77,7 @@ def _serving(address: str, config: Path) -> None:
 
 @contextmanager
 def _display(*, quiet: bool) -> Iterator[Display]:
-    """Show the course: a progress bar on a terminal, plain lines elsewhere, nothing if ``quiet``."""
+    """Show the progress: a progress bar on a terminal, plain lines elsewhere, nothing if ``quiet``."""
     if quiet:
         yield _Quiet()
     elif sys.stderr.isatty():
@@ -99,7 +99,7 @@ class _Quiet:
 
 
 class _Lines:
-    """A line a stage."""
+    """One line for each stage."""
 
     def stage(self, text: str, total: int | None = None) -> None:
         typer.echo(text if total is None else f"{text} ({total:,} messages)", err=True)
@@ -109,7 +109,7 @@ class _Lines:
 
 
 class _Bars:
-    """A progress bar a stage."""
+    """One progress bar for each stage."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -146,7 +146,7 @@ def _as_json(result: DemoResult) -> dict[str, object]:
 
 
 def _show(result: DemoResult) -> None:
-    """Show the worst hours, and what the kill changed."""
+    """Show the worst hours, and the differences that the kill caused."""
     table = Table(title="The ten worst hours: departures from New York in 2013", title_justify="left")
     for heading in ("hour, UTC", "from", "flights", "departed", "mean delay", "worst", "wind", "sight"):
         table.add_column(heading, justify="left" if heading in ("hour, UTC", "from") else "right")
@@ -168,7 +168,7 @@ def _show(result: DemoResult) -> None:
 
 
 def _short(value: object) -> str:
-    """Return a value as the table shows it: day and minute of a time, one digit of a number."""
+    """Return a value for the table: times to the minute, numbers with one decimal digit."""
     if value is None:
         return ""
     text = str(value)

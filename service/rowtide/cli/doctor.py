@@ -1,7 +1,7 @@
 """``rowtide doctor``: what this machine has and lacks, and what to do about it.
 
-A finding is *needed* when nothing runs without it, and else says what it is
-for. Only what is needed and missing makes the answer no.
+A finding is *needed* if nothing runs without it; other findings have a purpose.
+The check fails only if something needed is missing.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from rowtide.runners.spark.session import KAFKA_CONNECTOR
 EXAMPLE = "Example: rowtide doctor pipeline.sql --config config.toml"
 
 DOCKER_TIMEOUT_S = 5
-"""A Docker engine answers at once; a client without one may try for long."""
+"""A Docker engine answers at once; a client without one may try for a long time."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One thing that was looked for: what was found, or else what to do. ``purpose`` says what wants it."""
+    """One check: what was found, or what to do. ``purpose`` is the feature that needs it."""
 
     name: str
     needed: bool
@@ -43,7 +43,7 @@ class DoctorFinding:
     advice: str | None = None
 
     def line(self) -> str:
-        """Return the finding as a line of the terminal, its advice below it."""
+        """Return the finding as a line for the terminal, with its advice below it."""
         mark = "ok" if self.ok else ("MISSING" if self.needed else "missing")
         text = f"{mark:<8} {self.name:<12} {self.found}"
         if not self.ok:
@@ -81,7 +81,7 @@ def doctor(
 
 
 def examine() -> Iterator[DoctorFinding]:
-    """Look for everything, the needed first."""
+    """Run all checks, the needed ones first."""
     yield _python()
     yield _packages()
     yield _java()
@@ -102,7 +102,7 @@ def _python() -> DoctorFinding:
 
 
 def _packages() -> DoctorFinding:
-    """Look for every package that the installed distribution says it needs."""
+    """Check that every package that the installed distribution requires is installed."""
     try:
         wanted = metadata.requires("rowtide") or []
         installed = f"rowtide {metadata.version('rowtide')}"
@@ -140,7 +140,7 @@ def _java() -> DoctorFinding:
 
 
 def _spark() -> Iterator[DoctorFinding]:
-    """Look for PySpark and, where it is, for the jars of its Kafka connector."""
+    """Check for PySpark and, if it is installed, for the jars of its Kafka connector."""
     try:
         spark = metadata.version("pyspark")
     except metadata.PackageNotFoundError:
@@ -194,8 +194,8 @@ def _docker() -> DoctorFinding:
 
 
 def _pipeline(pipeline: Path, config: Path | None) -> Iterator[DoctorFinding]:
-    """Try everything that a pipeline is connected to, as ``rowtide connectors check`` does."""
-    # The rest of the doctor reports packages that are missing, so it does without them.
+    """Try all servers, streams and tables of a pipeline, as ``rowtide connectors check`` does."""
+    # Imported here: the other checks must run without the packages that are missing.
     from rowtide.cli.connectors import try_everything
     from rowtide.runtime.configured import configured
     from rowtide.sql.pipeline import plan_pipeline

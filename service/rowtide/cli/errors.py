@@ -1,10 +1,10 @@
-"""Errors at the edge: what the user sees, and the exit code; a traceback only with ``--debug``.
+"""Errors of commands: the message for the user, and the exit code; a traceback only with ``--debug``.
 
 | error                                  | exit code |
 |----------------------------------------|-----------|
 | StatementError, a file or an option    | 2         |
 | TransientError, SupersededError        | 3         |
-| any other of ours                      | 1         |
+| any other error of Rowtide             | 1         |
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _debug = False
 
 
 def set_debug(on: bool) -> None:
-    """Let errors leave with their traceback; the root option ``--debug`` says so."""
+    """Set whether errors keep their traceback: the root option ``--debug``."""
     global _debug  # noqa: PLW0603 - one process runs one command, and the root option comes before it
     _debug = on
 
 
 @contextmanager
 def shown_to_user(*, as_json: bool = False) -> Iterator[None]:
-    """Show what is raised in this block on stderr and leave with its exit code.
+    """Show an error that is raised in this block on stderr, and exit with its exit code.
 
-    With ``as_json`` stdout gets it, too: ``{"ok": false, "error": {..}}``.
+    With ``as_json`` the error is written to stdout, too: ``{"ok": false, "error": {..}}``.
 
     Raises:
       typer.Exit: in place of every error that Rowtide or a connector raised.
@@ -59,7 +59,7 @@ def rendered(error: RowtideError | ConnectorError) -> str:
 
 
 def _plain(error: RowtideError | ConnectorError) -> dict[str, object]:
-    """Return an error as plain values; what is not known of it is None."""
+    """Return an error as plain values; unknown parts are None."""
     place = error.place if isinstance(error, StatementError) else None
     return {
         "message": error.message,
@@ -71,7 +71,7 @@ def _plain(error: RowtideError | ConnectorError) -> dict[str, object]:
 
 
 def exit_code(error: RowtideError | ConnectorError) -> int:
-    """Return the exit code that an error means."""
+    """Return the exit code for an error."""
     if isinstance(error, TransientError | SupersededError | UnavailableError):
         return DEPENDENCY
     if isinstance(error, StatementError | ConnectorError):

@@ -36,7 +36,7 @@ SHOWN_BYTES = 60
 
 
 class ErrorKind(Enum):
-    """The two fates that are error rows."""
+    """The two kinds of rows that become error rows."""
 
     LATE = "LATE"
     REJECTED = "REJECTED"
@@ -208,7 +208,7 @@ def _line(stored: StoredError) -> str:
 
 
 def _reason(row: ErrorRow) -> str:
-    """Return why a row is an error row; of a late one with times that people read."""
+    """Return why a row is an error row; for a late row with readable times."""
     late_by, rowtime, bound = row.late_by_ms, row.rowtime, row.bound
     if late_by is None or rowtime is None or bound is None:
         return row.reason

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rowtide.sql.pipeline import PlanStage
 
 WHY_PATIENCE_S = 3600.0
-"""A long log is read several times for an answer about a row."""
+"""An answer about a row reads the log several times, and the log can be long."""
 
 EXAMPLE = "Example: rowtide explain pipeline.sql per_minute"
 
@@ -104,13 +104,13 @@ def explain(
 
 
 def _asked(session: SqlSession, relation: str, service: RunningService) -> Any:
-    """Return the service's answer. A pump stands for what it writes to."""
+    """Return the service's answer. The name of a pump means the relation that it writes to."""
     name = session.relation_name(relation)
     return ask(service, "/why-not", relation=dict(session.pumps).get(name, name))
 
 
 def _asked_why(session: SqlSession, relation: str, row: str, service: RunningService) -> Any:
-    """Return the service's answer about a row. A pump stands for what it writes to."""
+    """Return the service's answer about a row. The name of a pump means the relation that it writes to."""
     name = session.relation_name(relation)
     name = dict(session.pumps).get(name, name)
     return ask(service, "/why", patience_s=WHY_PATIENCE_S, relation=name, row=row)
@@ -206,10 +206,10 @@ def _time(millis: int | None) -> str:
 
 
 def _wanted(session: SqlSession, stage: PlanStage, relation: str | None) -> dict[str, Node]:
-    """Return the plans to show: those of one relation, of the pumps, or of all relations without pumps.
+    """Return the plans to show: of one relation, of the pumps, or of all relations if there are no pumps.
 
     Raises:
-      StatementError: there is no such relation.
+      StatementError: the relation does not exist.
     """
     pumps, relations = dict(stage.pumps), dict(stage.relations)
     if relation is None:

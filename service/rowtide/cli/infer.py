@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: rowtide connectors infer orders --option bootstrap_servers=localhost:9092"
 SERVER = "broker"
-"""What a server is called that no pipeline has declared."""
+"""The name of a server that no pipeline declares."""
 
 
 def infer(
@@ -113,7 +113,7 @@ def _server_of(pipeline: Path, wanted: str | None, config: Path | None) -> Serve
     """Return the server of a pipeline that has topics.
 
     Raises:
-      StatementError: there is none, or several and none of them is named.
+      StatementError: the pipeline has none, or has several and the command names none of them.
     """
     plan = configured(plan_pipeline(read_text(pipeline), file=str(pipeline)), load_settings(config))
     having_topics = [each for each in plan.servers if find_connector(each.wrapper).source is not None]
@@ -128,7 +128,7 @@ def _server_of(pipeline: Path, wanted: str | None, config: Path | None) -> Serve
 
 
 def _create_server(connector: Connector, given: dict[str, str]) -> str:
-    """Return CREATE SERVER with the options given, but for secrets: those belong in the configuration."""
+    """Return CREATE SERVER with the options of the command, without secrets: they belong in the configuration."""
     secret = {option.name for option in connector.options if option.secret}
     shown = {name: value for name, value in given.items() if name not in secret and "." not in name}
     texts = ", ".join(f"{name} '" + value.replace("'", "''") + "'" for name, value in shown.items())

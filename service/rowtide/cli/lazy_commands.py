@@ -1,4 +1,4 @@
-"""Commands that are imported when they are called: others, and the list of all, do not wait for them."""
+"""Commands that are imported when they are called, so that other commands and the help start fast."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rowtide.cli.help_format import App, Group
 class LazyCommand(TyperCommand):
     """A command or a group of commands that is not imported yet.
 
-    Its module has the group as ``app``; or a function of the command's name and, as ``EXAMPLE``, the last line
-    of its help.
+    Its module has the group as ``app``, or a function with the command's name and the last line of its help
+    as ``EXAMPLE``.
 
     Args:
-      name: what is typed.
+      name: the name of the command.
       summary: the first paragraph of its help, which the list of commands shows.
       module: the module in ``rowtide.cli``.
     """
@@ -41,15 +41,15 @@ class LazyCommand(TyperCommand):
         return command
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Return a context of the command itself, which is what its group then invokes."""
+        """Return a context of the command itself, which its group then invokes."""
         return self.load().make_context(*args, **kwargs)
 
 
 class LazyGroup(Group):
     """A group with further commands that are imported when they are called.
 
-    ``summaries`` are those of the commands, by name, in the order of the help. The module of a command is
-    called as the command is, or as ``modules`` says.
+    ``summaries`` has the summary of each command by name, in the order of the help. The module of a command
+    has the name of the command, unless ``modules`` has another one.
     """
 
     summaries: ClassVar[Mapping[str, str]]

@@ -1,4 +1,4 @@
-"""The ``rowtide`` command: one command a file, imported only when it is called."""
+"""The ``rowtide`` command: one file for each command, imported only when it is called."""
 
 from __future__ import annotations
 

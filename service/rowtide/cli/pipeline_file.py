@@ -1,4 +1,4 @@
-"""What the commands that take PIPELINE.sql share: read it with its configuration, and open it."""
+"""Shared by the commands that take PIPELINE.sql: read the file with its configuration, and open it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ConfigFile = Annotated[
 
 @contextmanager
 def opened(file: Path, config: Path | None) -> Iterator[tuple[Pipeline, Settings]]:
-    """Plan a pipeline file and put it together; nothing is connected yet.
+    """Plan a pipeline file and build the pipeline, without connecting it.
 
     Raises:
       StatementError, OptionError: the file, the configuration or an option is wrong.
@@ -46,10 +46,10 @@ def opened(file: Path, config: Path | None) -> Iterator[tuple[Pipeline, Settings
 
 
 def pipeline_name(file: Path, config: Path | None) -> str:
-    """Return a pipeline's name: that of the configuration, or the file's stem.
+    """Return a pipeline's name: the name in the configuration, or the file's stem.
 
     Raises:
-      StatementError: the configuration is wrong, or there is no such file.
+      StatementError: the configuration is wrong, or the file does not exist.
     """
     read_text(file)
     return load_settings(config).pipeline.name or file.stem
@@ -59,6 +59,6 @@ class PipelineFirst(Group):
     """A group of commands on a pipeline, which may come before or after the command's name."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Bring the name of the command to the front."""
+        """Move the name of the command to the front."""
         at = next((index for index, each in enumerate(args) if each in self.commands), 0)
         return super().parse_args(ctx, [*args[at : at + 1], *args[:at], *args[at + 1 :]])

@@ -66,7 +66,7 @@ def plan(
 
 
 def show_change(name: str, change: PlannedChange) -> None:
-    """Write what a change means."""
+    """Write the effects of a change."""
     if not change.changes:
         typer.echo(f'The plan is unchanged: `rowtide run` continues pipeline "{name}".')
         return

@@ -1,4 +1,4 @@
-"""``rowtide positions``: where each partition of a pipeline stands, and skipping a message."""
+"""``rowtide positions``: the position of each partition of a pipeline, and skipping a message."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class _ShowsByDefault(PipelineFirst):
-    """Where no command is named, ``show`` is meant."""
+    """A group whose default command is ``show``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Name the command."""
+        """Insert ``show`` if no command is named."""
         if args and "--help" not in args and not any(each in self.commands for each in args):
             args = ["show", *args]
         return super().parse_args(ctx, args)

@@ -1,4 +1,4 @@
-"""docs/reference/command-line.md, written from the commands themselves.
+"""docs/reference/command-line.md, generated from the commands.
 
 ``python -m rowtide.cli.reference > docs/reference/command-line.md``
 """
@@ -36,7 +36,7 @@ def command_page(app: typer.Typer) -> str:
 
 
 def commands(app: typer.Typer) -> Iterator[tuple[str, TyperCommand]]:
-    """Yield every command that does something, with what is typed to reach it."""
+    """Yield every command that is not a group, with its full name."""
     yield from _under("rowtide", typer.main.get_command(app))
 
 
@@ -77,7 +77,7 @@ def _section(path: str, command: TyperCommand) -> str:
 
 
 def _metavar(parameter: TyperOption) -> str:
-    """Return what stands for the option's value: as declared, its choices, or else its name."""
+    """Return the placeholder of an option's value: as declared, or its choices, or its name."""
     if parameter.metavar:
         return parameter.metavar
     if isinstance(parameter.default, Enum):

@@ -68,7 +68,7 @@ def range_of(begin: str | None, end: str | None) -> Range:
     """Read the times of --from and --to.
 
     Raises:
-      StatementError: one is no time, or no row lies between them.
+      StatementError: a time is invalid, or the range is empty.
     """
     wanted = Range(None if begin is None else parse_time(begin), None if end is None else parse_time(end))
     if wanted.begin_ms is not None and wanted.end_ms is not None and wanted.end_ms <= wanted.begin_ms:
@@ -77,7 +77,7 @@ def range_of(begin: str | None, end: str | None) -> Range:
 
 
 def comparison_as_json(result: ReplayComparison, tables: dict[str, ForeignTable]) -> dict[str, object]:
-    """Return what was found as plain values."""
+    """Return the result as plain values."""
     return {
         "equal": not result.count,
         "messages": result.messages,
@@ -103,7 +103,7 @@ def comparison_as_json(result: ReplayComparison, tables: dict[str, ForeignTable]
 
 
 def show_comparison(result: ReplayComparison, tables: dict[str, ForeignTable]) -> None:
-    """Write what was found."""
+    """Write the result."""
     for table, rows in sorted(result.rows.items()):
         typer.echo(f"{table}: {rows} rows recomputed")
     if not result.count:

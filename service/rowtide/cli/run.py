@@ -98,7 +98,7 @@ def run(
         service = process.service
         with process.serving() as urls:
             structlog.get_logger("rowtide").info("listening", pipeline=found.name, **urls)
-            # Told to stop while something is down: what was not committed is read again.
+            # Stopped while a dependency is down: the next start reads again what was not committed.
             with signals, suppress(StoppedError):
                 service.run(where, until_end=until_end)
         if (summary := service.board.status().summary) is not None:

@@ -1,4 +1,4 @@
-"""``rowtide serve-model``: try a model out by hand, over a socket."""
+"""``rowtide serve-model``: try out a model interactively, over a socket."""
 
 from __future__ import annotations
 

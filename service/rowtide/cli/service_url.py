@@ -1,4 +1,4 @@
-"""Asking a running service: its URL, the token, and one request for JSON."""
+"""Requests to a running service: its URL, the token, and one request for JSON."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ CaFile = Annotated[
     ),
 ]
 PATIENCE_S = 15.0
-"""Longer than the service itself waits for its main loop."""
+"""Longer than the service waits for its own main loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningService:
-    """Where a service answers, the token that it is asked with, and what its certificate is checked with."""
+    """The address of a service, the token of requests, and the certificates that verify its own."""
 
     url: str
     token: str | None = None
@@ -82,7 +82,7 @@ class RunningService:
         query = f"?{urlencode(parameters)}" if parameters else ""
         request = Request(f"{self.url}{path}{query}", method="POST" if post else "GET")
         if self.token is not None:
-            # Not sent on to where an answer redirects.
+            # Not sent to the target of a redirect.
             request.add_unredirected_header("Authorization", f"Bearer {self.token}")
         try:
             response: HTTPResponse = urlopen(request, timeout=patience_s, context=self.tls)
@@ -110,7 +110,7 @@ class RunningService:
 def running_service(
     given: str | None, config: Path | None, token_file: Path | None, ca_file: Path | None
 ) -> RunningService:
-    """Return the service to ask.
+    """Return the service to send requests to.
 
     Raises:
       StatementError: the URL or the configuration is wrong, the token file has no token, or the file of
@@ -126,7 +126,7 @@ def running_service(
 
 
 def read_token(file: Path) -> str:
-    """Return the token of a file that has nothing else.
+    """Return the token of a file that contains only the token.
 
     Raises:
       StatementError: the file cannot be read, or is not one word.
@@ -141,16 +141,16 @@ def read_token(file: Path) -> str:
 
 
 def service_url(given: str | None, config: Path | None) -> str:
-    """Return the URL to ask: the one given, or that of the configuration.
+    """Return the URL of the service: ``given``, or the one in the configuration.
 
     Raises:
-      StatementError: it is no URL of a web server, or the configuration is wrong.
+      StatementError: it is not the URL of a web server, or the configuration is wrong.
     """
     if given is None:
         settings = load_settings(config).service
         host, _, port = settings.listen.rpartition(":")
         scheme = "http" if settings.tls_cert_file is None else "https"
-        # What listens on every interface is asked on this machine.
+        # A service that listens on every interface is on this machine.
         return f"{scheme}://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port}"
     if not given.startswith(("http://", "https://")):
         raise StatementError(f'"{given}" is not a URL', hint="Write it as http://127.0.0.1:8080.")
@@ -165,10 +165,10 @@ def ask(
     patience_s: float = PATIENCE_S,
     **parameters: str,
 ) -> Any:
-    """Return what the service answers; ``post``: it is asked to do something.
+    """Return the service's answer; ``post``: the request is a POST.
 
     Raises:
-      StatementError: it refuses the question.
+      StatementError: it refuses the request.
       TransientError: it does not answer, is busy, or is not a Rowtide service.
     """
     with service.open(path, parameters, post=post, patience_s=patience_s) as response:
@@ -184,7 +184,7 @@ IS_IT_OURS = "`rowtide run` starts one; --service or service.listen says where i
 
 
 def _said(body: bytes) -> tuple[str, str | None] | None:
-    """Return message and hint of a refusal; None if the body is not one of ours."""
+    """Return message and hint of a refusal; None if the body is not from Rowtide."""
     try:
         found = json.loads(body)
     except ValueError:

@@ -1,4 +1,4 @@
-"""``rowtide snapshot``: let a running service store its state now."""
+"""``rowtide snapshot``: make a running service store its state now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rowtide sql``: a prompt on an engine of its own, or on a running service."""
+"""``rowtide sql``: a prompt on its own engine, or on a running service."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def sql(
 
 
 def split_statements(text: str) -> list[str]:
-    """Return the statements of a text, without their semicolons; those in quotes and comments are none."""
+    """Return the statements of a text, without the semicolons that end them."""
     found, start, at = [], 0, 0
     while at < len(text):
         if text.startswith("--", at):
@@ -139,7 +139,7 @@ def _engine(
 
 
 def _shower(*, as_json: bool, limit: int | None) -> Callable[[Iterator[QueryEvent]], None]:
-    """Return what writes an answer as it comes."""
+    """Return the object that writes an answer as it arrives."""
 
     def show(answers: Iterator[QueryEvent]) -> None:
         columns: ResultColumns | None = None
@@ -219,7 +219,7 @@ def _prompt(engine: Engine, show: Callable[[Iterator[QueryEvent]], None]) -> Non
 
 @contextmanager
 def _line_editing(engine: Engine) -> Iterator[None]:
-    """Let the terminal's lines have a history, kept in a file, and completion, where Python has them."""
+    """Add a history, kept in a file, and completion to the prompt, if Python supports them."""
     try:
         import readline
     except ImportError:

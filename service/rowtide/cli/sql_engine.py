@@ -1,4 +1,4 @@
-"""What ``rowtide sql`` asks: an engine of its own in this process, or a running service."""
+"""The engines of ``rowtide sql``: one in this process, or a running service."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ from rowtide_connectors.api import OffsetRange, PartitionReader
 RESULT = "RESULT"
 SYS_ERRORS = relation_name(ERRORS)
 QUERY_PATIENCE_S = 30.0
-"""A service says something every second while a query runs."""
+"""A service writes a line every second while a query runs."""
 POLL_S = 0.2
-"""How long one topic is waited for, so that several take turns and Ctrl-C is heard."""
+"""How long to wait for one topic, so that several topics alternate and Ctrl-C takes effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultColumns:
-    """What the rows that follow look like.
+    """The shape of the rows that follow.
 
-    ``changes``: they are changes of a table; ``timed`` False: they are a table's contents.
+    ``changes``: they are changes of a table; ``timed`` False: they are the contents of a table.
     """
 
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ class ResultColumns:
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """One row; ``op`` is + or -, ``rowtime`` None where the row is one of a table's contents."""
+    """One row; ``op`` is + or -; ``rowtime`` is None for a row of a table's contents."""
 
     op: str
     rowtime: int | None
@@ -80,10 +80,10 @@ QueryEvent = ResultColumns | ResultRow | ResultNote
 
 
 class Engine(Protocol):
-    """Something that takes statements."""
+    """An engine that executes statements."""
 
     def execute(self, text: str) -> Iterator[QueryEvent]:
-        """Take one statement; what it gives comes as it comes out.
+        """Execute one statement, and yield its results as they arrive.
 
         Raises:
           StatementError, TransientError, OptionError.
@@ -94,10 +94,10 @@ class Engine(Protocol):
 
 
 def is_query(text: str) -> bool:
-    """Return whether a statement asks for rows; everything else defines or inserts something.
+    """Return whether a statement is a query; all others define or insert something.
 
     Raises:
-      StatementError: it is no statement.
+      StatementError: the text is not a statement.
     """
     try:
         statements = parse(text)
@@ -112,7 +112,7 @@ class EmbeddedEngine:
 
     Args:
       settings: options of servers, streams and tables.
-      begin: where topics are read from.
+      begin: the position at which reading of topics starts.
       until_end: a query ends at the ends that the topics had at its start; else it continues.
       name: the pipeline whose committed errors SYS.ERRORS has.
       stopping: returns whether to stop a query.
@@ -133,16 +133,16 @@ class EmbeddedEngine:
         self._clock = clock
         self._until_end = until_end
         self._stopping = stopping
-        # Any later query may name any of them.
+        # Later queries can name any pseudo-column.
         self._session = SqlSession(takes_rows=True, pseudo=frozenset(PSEUDO_COLUMNS), errors=True)
         self._name = name
         self._inserted: list[tuple[str, list[tuple[int, Row]]]] = []
 
     def load(self, text: str, file: str | None = None) -> None:
-        """Take statements that define and insert.
+        """Execute statements that define and insert.
 
         Raises:
-          StatementError: nothing has changed.
+          StatementError: a statement is refused; nothing has changed.
         """
         self._session.feed(text, file=file)
         now = self._clock.now_ms()
@@ -187,7 +187,7 @@ class EmbeddedEngine:
             yield ResultRow("+", None, [plain(value) for value in row])
 
     def _late(self, before: int) -> Iterator[str]:
-        """Yield of rows, of those inserted after the first ``before`` statements, that come too late."""
+        """Yield a note for each late row that was inserted after the first ``before`` statements."""
         highest: dict[str, int] = {}
         for number, (relation, rows) in enumerate(self._inserted):
             for rowtime, _ in rows:
@@ -204,14 +204,14 @@ class EmbeddedEngine:
         return [*(name for name, _ in self._session.kinds), *dict.fromkeys(columns)]
 
     def relations(self) -> list[tuple[str, str]]:
-        """Return all relations and pumps with what they are."""
+        """Return all relations and pumps with their kinds."""
         return list(self._session.kinds)
 
     def _errors(self) -> list[Row]:
         """Read the error rows that the pipeline has committed, the oldest first.
 
         Raises:
-          StatementError: there is no pipeline, or it has no database.
+          StatementError: no pipeline is set, or it has no database.
         """
         if self._name is None:
             raise StatementError(
@@ -228,7 +228,7 @@ class EmbeddedEngine:
         return self._until_end or not foreign
 
     def _run(self, node: Node) -> Iterator[Emitted]:
-        """Run a query over all that was inserted and all that its topics bring."""
+        """Run a query over all inserted rows and all messages of its topics."""
         plan = configured(self._session.plan, self._settings)
         read = {each.relation for each in nodes_below(node) if isinstance(each, Source)}
         streams = {stream.name: stream for stream in plan.foreign_streams if stream.name in read}
@@ -264,7 +264,7 @@ class EmbeddedEngine:
                 source.close()
 
     def _insert(self, flow: Flow, node: Node) -> None:
-        """Let the rows in that INSERT statements have given."""
+        """Feed the rows of INSERT statements."""
         counters: Counter[str] = Counter()
         row_types = {
             each.relation: each.row_type
@@ -284,9 +284,9 @@ class EmbeddedEngine:
 
 
 class ServiceEngine:
-    """A running service, which takes queries. A query on streams runs until it is stopped.
+    """A running service, which executes queries. A query on streams runs until it is stopped.
 
-    A query on tables returns their contents; with ``follow`` it runs on and returns their changes, too.
+    A query on tables returns their contents; with ``follow`` it continues and returns their changes, too.
     """
 
     def __init__(self, service: RunningService | str, *, follow: bool = False) -> None:
@@ -311,12 +311,12 @@ class ServiceEngine:
             raise TransientError(f"{self._service.url} stopped answering: {error}") from error
 
     def names(self) -> list[str]:
-        """Nothing is known here."""
+        """Return no names: the client does not know the service's relations."""
         return []
 
 
 def _contents(told: Iterator[QueryEvent]) -> Iterator[QueryEvent]:
-    """Yield contents in place of the changes that make them up; rows of streams as they are."""
+    """Yield the contents of a table instead of its changes; rows of streams are unchanged."""
     contents: ResultColumns | None = None
     held: Counter[Row] = Counter()
     for answer in told:
@@ -347,7 +347,7 @@ def _rows(emitted: Emitted) -> Iterator[TimedRow]:
 
 
 def _plan_lines(nodes: Sequence[Node]) -> Iterator[ResultRow]:
-    """Yield the plan of an explained query after every stage, a row a line."""
+    """Yield the plan of an explained query after every stage, one row for each line."""
     for stage, node in zip(STAGES, nodes, strict=True):
         for line in (f"-- {stage}", *explain(node).lines()):
             yield ResultRow("+", None, [line])
@@ -364,5 +364,5 @@ def _has_reached(
 
 
 def history_file() -> Path:
-    """Return where the prompt keeps what was typed."""
+    """Return the path of the prompt's history file."""
     return Path.home() / ".rowtide_history"

@@ -27,7 +27,7 @@ EXAMPLE = "Example: rowtide test scenarios/ -k late --batch random:7"
 
 
 class RunnerName(Enum):
-    """What scenarios can be played on."""
+    """The runners of scenarios."""
 
     LIVE = "live"
     SPARK = "spark"
@@ -111,7 +111,7 @@ def test(
 
 
 def _runner_factory(name: RunnerName, broker: str | None, parts: int, held: ExitStack) -> RunnerFactory:
-    """Return what makes the runners; ``held`` gives back what they share."""
+    """Return the factory of the runners; ``held`` releases the resources that they share."""
     if name is RunnerName.KAFKA:
         from rowtide.testing.on_kafka import KafkaRunners
 

@@ -16,7 +16,7 @@ def program_version() -> str:
 
 
 def show_version(wanted: bool) -> None:
-    """Write the version and leave."""
+    """Write the version and exit."""
     if wanted:
         typer.echo(f"rowtide {program_version()}")
         raise typer.Exit
