@@ -1,4 +1,4 @@
-"""Who may ask for which page: each page declares its role once, and no page is served without this check."""
+"""Access control: each page declares its role once, and no page is served without this check."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from rowtide.web.server import parse_listen
 from rowtide.web.tokens import Caller, Role, TokenFile
 
 Handler = Callable[[Request], Any]
-"""Answers a request: a coroutine function, or a function that waits and runs in a thread of its own."""
+"""Answers a request: a coroutine function, or a blocking function, which runs in a separate thread."""
 REQUESTS_AT_MOST = 32
-"""Requests that are answered at a time; each may hold a thread."""
+"""The most requests that are answered at the same time; each can occupy a thread."""
 MOST_HEAD_BYTES = 32 * 1024
-"""Of address and headers: a long query fits."""
+"""The largest size of address and headers: enough for a long query."""
 _log = structlog.get_logger("rowtide")
 ANYONE = Caller("anonymous", Role.ADMIN)
-"""Who calls an API that asks for no token."""
+"""The caller of an API that requires no token."""
 
 
 class Access:
-    """Decides on requests. Without ``tokens`` everyone who reaches the listener may do everything.
+    """Accepts or refuses requests. Without ``tokens`` every client of the listener has all rights.
 
     ``hosts`` are the names that a request may have in its header Host beside those of this machine; None: any.
-    A web page whose name is made to lead to this machine (DNS rebinding) sends its own. With ``audits`` the log
-    has a line for every request that changes something.
+    This stops DNS rebinding: a web page whose host name resolves to this machine sends its own name. With
+    ``audits`` the log has a line for every request that changes something.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class Access:
         self._hosts = hosts
         self.audits = audits
         self.running = 0
-        """Requests that are being answered; counted by the server's own thread."""
+        """The number of requests that are being answered; only the server's thread changes it."""
 
     def refusal(self, request: Request) -> Response | None:
-        """Return why a request is refused regardless of its caller."""
+        """Return why a request is refused for any caller."""
         headers = request.headers
         host = _host(headers.get("host", ""))
         if self._hosts is not None and host not in self._hosts and not is_loopback(host):
@@ -73,7 +73,7 @@ class Access:
         return None
 
     def caller(self, request: Request, needed: Role) -> Caller | Response:
-        """Return who asks, or the refusal: 401 without a valid token, 403 where the role does not suffice."""
+        """Return the caller, or the refusal: 401 without a valid token, 403 if the role is not sufficient."""
         if self._tokens is None:
             return ANYONE
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -95,7 +95,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One path of the API, and the role that it needs; None: everyone may ask, also without a token."""
+    """One path of the API, and the role that it requires; None: no token is required."""
 
     path: str
     role: Role | None
@@ -103,7 +103,7 @@ class Page:
     method: str = "GET"
 
     def route(self, access: Access) -> Route:
-        """Return the page as a route that lets only those in who may ask."""
+        """Return the page as a route that checks the caller."""
 
         async def guarded(request: Request) -> Response:
             if self.role is None:
@@ -142,10 +142,10 @@ class Page:
 def access_of(
     listen: str, tokens_file: str | None, *, allow_anonymous: bool, allowed_hosts: str | None = None
 ) -> Access:
-    """Return who may use a listener; ``allowed_hosts`` are names, separated by commas.
+    """Return the access rules of a listener; ``allowed_hosts`` are names, separated by commas.
 
     Raises:
-      StatementError: others can reach it and there are no tokens, or the token file is invalid.
+      StatementError: other machines can reach it and no tokens are set, or the token file is invalid.
     """
     host, _ = parse_listen(listen)
     here = is_loopback(host)
@@ -165,7 +165,7 @@ def access_of(
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a host to listen on; of names only localhost is."""
+    """Return whether only this machine can reach a host to listen on; localhost is the only such name."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -173,7 +173,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _host(header: str) -> str:
-    """Return the host of a header Host, without its port."""
+    """Return the host name of a Host header, without its port."""
     bracketed, bracket, _ = header.partition("]")
     return (bracketed.lstrip("[") if bracket else header.partition(":")[0]).lower()
 
@@ -185,7 +185,7 @@ def _head_bytes(request: Request) -> int:
 
 
 def _is_cross_site(headers: Headers) -> bool:
-    """Return whether a browser makes the request for a page of another site."""
+    """Return whether a browser sends the request for a page of another site."""
     origin = headers.get("origin")
     if origin is not None and origin.partition("://")[2] != headers.get("host"):
         return True

@@ -1,15 +1,14 @@
 """The service's pages: ``/`` status, ``/healthz`` alive, ``/readyz`` ready, ``/metrics``, ``/why-not``.
 
-``POST /snapshot`` commits with a snapshot; ``/table?relation=NAME&limit=N`` gives rows of an engine table;
-``/query?sql=..`` gives rows of a query as they come (``web.query``).
+``POST /snapshot`` commits with a snapshot; ``/table?relation=NAME&limit=N`` returns rows of an engine table;
+``/query?sql=..`` returns rows of a query as they arrive (``web.query``).
 
-``/why-not?relation=NAME`` (a catalog name) says as JSON why a relation is silent.
-``/why?relation=NAME&row=ROW`` says what led to a row that came out; it reads the log again. Answers are 400
-where a parameter is missing or invalid, 404 where there is no such relation, 503 while the main loop has no
-time to answer.
+``/why-not?relation=NAME`` (a catalog name) explains in JSON why a relation has no new rows.
+``/why?relation=NAME&row=ROW`` explains an output row; it reads the log again. The status is 400 if a
+parameter is missing or invalid, 404 if the relation does not exist, and 503 while the main loop is busy.
 
-Alive and ready are two questions. A process whose database is down is alive (a
-restart would not help) and not ready; one whose loop hangs is not alive.
+Alive and ready differ. A process whose database is down is alive (a restart
+does not help) but not ready; a process whose main loop hangs is not alive.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from rowtide.web.status import JsonAnswer, PipelineStatus, Status, WhyNot
 from rowtide.web.tokens import Role
 
 TABLE_ROWS = 100
-"""Rows of a table that are given unless more are asked for."""
+"""The default number of rows of a table in an answer."""
 MOST_TABLE_ROWS = 1_000_000
-"""Rows that may be asked for: the answer is one text in memory."""
+"""The greatest number of rows in an answer: the answer is one text in memory."""
 
 BEAT_LIMIT_S = 60.0
-"""Longer than any single step of the loop that is still well: the longest is a commit that waits for
+"""Longer than any step of a healthy main loop: the longest is a commit that waits for
 a database's lock or connection time-out, commonly 30 s."""
 
 
@@ -45,7 +44,7 @@ AsyncHandler = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """What answers the pages that ask the pipeline itself; a page without a handler does not exist."""
+    """The handlers of pages that query the pipeline; a page without a handler does not exist."""
 
     why_not: WhyNot | None = None
     why: Callable[[str, str], JsonAnswer] | None = None
@@ -67,9 +66,9 @@ def build_app(
     handlers: Handlers = NO_HANDLERS,
     access: Access | None = None,
 ) -> Starlette:
-    """Return the ASGI application; ``clock`` must be the one that the pipeline beats by.
+    """Return the ASGI application; ``clock`` must be the clock of the pipeline's beats.
 
-    ``access`` says who may ask; without it everyone may.
+    ``access`` checks the callers; without it every request is allowed.
     """
     health = _Health(status, metrics, clock, beat_limit_s)
     pages = [Page("/", Role.READ, _root(status, version)), *health.pages(metrics_role=Role.READ)]
@@ -112,7 +111,7 @@ def _application(pages: Sequence[Page], access: Access) -> Starlette:
 
 def _root(status: Status, version: str) -> AsyncHandler:
     async def root(_request: Request) -> Response:
-        """Return what runs here and its positions."""
+        """Return the state of the pipeline and its positions."""
         now = status.status()
         return JSONResponse(
             {
@@ -133,7 +132,7 @@ def _root(status: Status, version: str) -> AsyncHandler:
 
 
 class _Health:
-    """Handlers for probes and Prometheus. All are quick and never wait, so they run on the server's own loop."""
+    """Handlers for probes and Prometheus. They never block, so they run on the server's event loop."""
 
     def __init__(self, status: Status, metrics: Metrics, clock: Clock, beat_limit_s: float) -> None:
         self._status = status
@@ -142,7 +141,7 @@ class _Health:
         self._beat_limit_s = beat_limit_s
 
     def pages(self, *, metrics_role: Role | None) -> list[Page]:
-        """Return the pages that both listeners have: probes carry no token."""
+        """Return the pages that both listeners have; probes send no token."""
         return [
             Page("/healthz", None, self.healthz),
             Page("/readyz", None, self.readyz),
@@ -150,7 +149,7 @@ class _Health:
         ]
 
     async def healthz(self, _request: Request) -> Response:
-        """Answer 200 while the main loop beats, else 503 with how long it has not."""
+        """Answer 200 while the main loop beats, else 503 with the time since its last beat."""
         silent_s = self._clock.monotonic() - self._status.status().beat
         if silent_s > self._beat_limit_s:
             reason = f"the main loop has not completed a turn for {silent_s:.0f} s"
@@ -158,7 +157,7 @@ class _Health:
         return JSONResponse({"status": "alive"})
 
     async def readyz(self, _request: Request) -> Response:
-        """Answer 200 when recovered and connected, else 503 with what is still awaited."""
+        """Answer 200 when recovered and connected, else 503 with what the pipeline waits for."""
         now = self._status.status()
         if now.phase == "running":
             return JSONResponse({"status": "ready"})
@@ -168,7 +167,7 @@ class _Health:
         )
 
     async def metrics_text(self, request: Request) -> Response:
-        """Return every metric in the format that the scraper asks for."""
+        """Return every metric in the format that the scraper requests."""
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(self._metrics.registry), headers={"content-type": content_type})
 
@@ -204,7 +203,7 @@ def _limit(request: Request) -> int:
 
 
 def _answering(question: Callable[[Request], JsonAnswer]) -> Callable[[Request], Response]:
-    """Return the handler of a question. It waits for the main loop, so it runs in a thread of its own."""
+    """Return the handler of a query. It waits for the main loop, so it runs in a separate thread."""
 
     def handler(request: Request) -> Response:
         try:

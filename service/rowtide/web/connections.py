@@ -12,11 +12,11 @@ from typing import cast
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_CONNECTIONS = 256
-"""Of one listener: brokers and databases need descriptors of the commonly 1,024, too."""
+"""The most connections of one listener: brokers and databases also need some of the usual 1,024 descriptors."""
 REQUEST_S = 10.0
-"""From a connection, or the first byte of a further request, to the end of the request."""
+"""Time limit from the connection, or the first byte of a further request, to the end of the request."""
 UNREAD_S = 30.0
-"""How long a client may leave its answer unread while more is to be sent."""
+"""How long a client can leave its answer unread while more data is pending."""
 
 
 class BoundedConnection(H11Protocol):
@@ -29,7 +29,7 @@ class BoundedConnection(H11Protocol):
     _unread_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for a request, unless there are too many connections."""
+        """Start to wait for a request, unless there are too many connections."""
         super().connection_made(cast("asyncio.Transport", transport))
         if len(self.connections) > self.most_connections:
             self.transport.abort()
@@ -37,12 +37,12 @@ class BoundedConnection(H11Protocol):
             self._request_timer = self.loop.call_later(self.request_s, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         self._cancel_timers()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Wait no more if the request has ended, else until its time is over."""
+        """Stop waiting if the request has ended; else wait until the time limit."""
         super().data_received(data)
         if not self._awaits_request():
             if self._request_timer is not None:
@@ -52,19 +52,19 @@ class BoundedConnection(H11Protocol):
             self._request_timer = self.loop.call_later(self.request_s, self.transport.abort)
 
     def pause_writing(self) -> None:
-        """Begin to wait for the client to read."""
+        """Start to wait for the client to read."""
         super().pause_writing()
         self._unread_timer = self.loop.call_later(self.unread_s, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Wait no more: the client reads."""
+        """Stop waiting: the client reads."""
         super().resume_writing()
         if self._unread_timer is not None:
             self._unread_timer.cancel()
             self._unread_timer = None
 
     def _awaits_request(self) -> bool:
-        """Return whether the client has yet to send the end of a request."""
+        """Return whether the end of a request is still missing."""
         return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
 
     def _cancel_timers(self) -> None:

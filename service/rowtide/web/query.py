@@ -1,11 +1,11 @@
-"""``/query?sql=...``: rows of a query on the running pipeline, a JSON object a line, as they come out.
+"""``/query?sql=...``: rows of a query on the running pipeline as they come out, one JSON object on each line.
 
 The first line is ``{"columns": [..], "types": [..], "changes": bool}``; then ``{"op": "+", "rowtime": ms,
 "row": [..]}``, ``{"error": ".."}`` for a row that the query rejects, and ``{"ended": ".."}`` when the
 service ends it. ``{"error": "..", "hint": "..", "failed": true}`` is the last line of a query that exceeded its
-limits: rows are missing before it. A blank line from time to time means that no row has come. With
-``&once=true`` a query on tables gives the changes that make up their present contents, and ends; one with
-ORDER BY the contents, in this order.
+limits: rows are missing before it. The service sends a blank line from time to time while no row arrives.
+With ``&once=true`` a query on tables returns their current contents as changes, and ends; with ORDER BY it
+returns the contents in that order.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from rowtide.errors import StatementError, TransientError
 from rowtide.runtime.query.following import Follower, QueryProcess
 
 QueryRunner = Callable[[str, bool], tuple[Follower, QueryProcess]]
-"""Plans a query and starts it; the flag asks for the present contents of tables once."""
+"""Plans a query and starts it; the flag requests the current contents of tables once."""
 
 
 def query_handler(query: QueryRunner) -> Callable[[Request], Response]:
-    """Return the handler. It waits for rows, so it runs in threads of its own."""
+    """Return the handler. It waits for rows, so it runs in separate threads."""
 
     def handler(request: Request) -> Response:
         try:

@@ -1,7 +1,7 @@
-"""The HTTP server: uvicorn in a thread of its own, beside the pipeline's main loop.
+"""The HTTP server: uvicorn in a separate thread, beside the pipeline's main loop.
 
-The socket is bound before the thread starts, so a port that is taken is reported to
-the user at once, and a start that returned is one that answers.
+The socket is bound before the thread starts, so the user sees at once that a port is
+taken, and the server answers when ``start`` returns.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from rowtide.errors import FaultError, StatementError
 from rowtide.web.connections import BoundedConnection
 
 STOP_LIMIT_S = 3
-"""What open requests get to finish: a SIGTERM has 10 s in all, most of it for the last commit."""
+"""Time for open requests to finish: a SIGTERM has 10 s in all, most of it for the last commit."""
 
 START_LIMIT_S = 10.0
-"""uvicorn answers within milliseconds of its start; this only ends a wait that would never end."""
+"""uvicorn answers within milliseconds of its start; this limit only prevents an endless wait."""
 
 START_STEP_S = 0.01
 
 
 def parse_listen(listen: str) -> tuple[str, int]:
-    """Split ``host:port``; an IPv6 host is in brackets, an empty one means every interface.
+    """Split ``host:port``; an IPv6 host is in brackets, an empty host means every interface.
 
     Raises:
-      StatementError: if it is neither; says what is allowed.
+      StatementError: if the text is invalid; the message has the allowed forms.
     """
     host, colon, port = listen.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
@@ -51,7 +51,7 @@ def parse_listen(listen: str) -> tuple[str, int]:
 class WebServer:
     """Serves ``app`` at ``listen`` from ``start`` to ``stop``; each is called once, in this order.
 
-    ``setting`` is the setting that ``listen`` comes from, for errors. With ``tls`` it speaks HTTPS alone.
+    ``setting`` is the setting that ``listen`` comes from, for errors. With ``tls`` it accepts only HTTPS.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class WebServer:
         self._scheme = "http" if tls is None else "https"
         self._setting = setting
         self._host, self._port = parse_listen(listen)
-        # The pipeline logs for itself; uvicorn must neither configure logging nor write access lines.
+        # The pipeline has its own log; uvicorn must neither configure logging nor write access lines.
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -75,7 +75,7 @@ class WebServer:
             server_header=False,
             http=BoundedConnection,
             ws="none",
-            # The log names the client that connects, not one that a header makes up.
+            # The log names the connected client, not an address from a header.
             proxy_headers=False,
             timeout_graceful_shutdown=STOP_LIMIT_S,
         )
@@ -87,14 +87,14 @@ class WebServer:
 
     @property
     def url(self) -> str:
-        """Return where the server answers, with the real port where port 0 was asked for."""
+        """Return the address of the server, with the real port if port 0 was requested."""
         if self._socket is None:
             raise FaultError("the web server has not been started")
         host, port = self._socket.getsockname()[:2]
         return f"{self._scheme}://[{host}]:{port}" if ":" in host else f"{self._scheme}://{host}:{port}"
 
     def start(self) -> None:
-        """Bind, and serve from a daemon thread; returns when requests are answered.
+        """Bind, and serve in a daemon thread; returns when the server answers requests.
 
         Raises:
           StatementError: if the address cannot be bound; nothing is left open.
@@ -117,7 +117,7 @@ class WebServer:
             waited_s += START_STEP_S
 
     def stop(self) -> None:
-        """Refuse new requests, let open ones finish for ``STOP_LIMIT_S``, and give the port back."""
+        """Refuse new requests, let open ones finish for ``STOP_LIMIT_S``, and release the port."""
         if self._thread is None or self._socket is None:
             return
         self._server.should_exit = True

@@ -1,7 +1,7 @@
-"""What the web asks of a running pipeline.
+"""The interface of a running pipeline for the web.
 
-Structural types only: the runtime stands below the web and imports nothing from
-here. Its own frozen values fit by having these attributes.
+Structural types only: the runtime is below the web and imports nothing from
+here. Its frozen values match because they have these attributes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rowtide.runtime.inspect.status import Phase
 
 
 class PositionStatus(Protocol):
-    """Where one partition of one relation stands."""
+    """The position and bound of one partition of one relation."""
 
     @property
     def relation(self) -> str:
@@ -33,7 +33,7 @@ class PositionStatus(Protocol):
 
     @property
     def end_offset(self) -> int | None:
-        """Return the partition's end when it was last looked up; None before."""
+        """Return the partition's end at the last check; None before the first check."""
 
     @property
     def bound(self) -> int | None:
@@ -41,14 +41,14 @@ class PositionStatus(Protocol):
 
 
 class Summary(Protocol):
-    """What a run has done so far."""
+    """The progress of a run."""
 
     def fields(self) -> Mapping[str, object]:
         """Return it as plain values."""
 
 
 class PipelineStatus(Protocol):
-    """A snapshot of a pipeline: consistent in itself, never changed after it was given."""
+    """The status of a pipeline: consistent and immutable."""
 
     @property
     def pipeline(self) -> str:
@@ -56,11 +56,11 @@ class PipelineStatus(Protocol):
 
     @property
     def phase(self) -> Phase:
-        """Return what the pipeline is doing."""
+        """Return the phase of the pipeline."""
 
     @property
     def since_ms(self) -> int:
-        """Return when it began to, ms since the Unix epoch."""
+        """Return when the phase began, ms since the Unix epoch."""
 
     @property
     def waits_for(self) -> str | None:
@@ -68,7 +68,7 @@ class PipelineStatus(Protocol):
 
     @property
     def epoch(self) -> int | None:
-        """Return the fencing epoch; None before the checkpoint has answered."""
+        """Return the fencing epoch; None before the first answer of the checkpoint."""
 
     @property
     def last_commit_ms(self) -> int | None:
@@ -80,13 +80,13 @@ class PipelineStatus(Protocol):
 
     @property
     def summary(self) -> Summary | None:
-        """Return what this process has committed; None before it runs."""
+        """Return the progress of this process; None before it runs."""
 
     @property
     def beat(self) -> float:
         """Return the time of the main loop's last turn, in seconds of the process's monotonic clock.
 
-        The loop also turns while it waits, so an old beat means that it hangs.
+        The loop also runs while it waits, so an old beat means that it hangs.
         """
 
 
@@ -94,7 +94,7 @@ class Status(Protocol):
     """A running pipeline, seen from another thread."""
 
     def status(self) -> PipelineStatus:
-        """Return a snapshot at once: never waits for the main loop, never raises."""
+        """Return the status at once: never waits for the main loop, never raises."""
 
 
 class JsonAnswer(Protocol):
@@ -105,4 +105,4 @@ class JsonAnswer(Protocol):
 
 
 WhyNot = Callable[[str], JsonAnswer]
-"""Says why a relation (its catalog name) is silent; waits for the main loop."""
+"""Explains why a relation (its catalog name) has no new rows; waits for the main loop."""

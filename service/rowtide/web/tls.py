@@ -27,7 +27,7 @@ class Certificate:
         self._newest = self._read()
 
     def context(self) -> ssl.SSLContext:
-        """Return the context of a listener; each connection has the certificate that is valid when it begins."""
+        """Return the context of a listener; each connection uses the certificate that is current at its start."""
         context = self._newest
 
         def renewed(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
@@ -35,12 +35,12 @@ class Certificate:
             if self._newest is not context:
                 connection.context = self._newest
 
-        # Called in every handshake, also where the client names no server.
+        # OpenSSL calls this in every handshake, even if the client names no server.
         context.sni_callback = renewed
         return context
 
     def _refresh(self) -> None:
-        """Read the files again if they have changed; while they are invalid the former ones count."""
+        """Read the files again if they have changed; while they are invalid, keep the last valid certificate."""
         now = self._signature()
         if now == self._seen:
             return
@@ -57,7 +57,7 @@ class Certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
-            # Without a password: OpenSSL would ask for it at the terminal.
+            # An empty password: otherwise OpenSSL prompts for it on the terminal.
             context.load_cert_chain(self._certificate, self._key, password="")
         except (OSError, ValueError) as error:
             reason = error.reason if isinstance(error, ssl.SSLError) else str(error)
@@ -79,7 +79,7 @@ class Certificate:
 
 
 def tls_of(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
-    """Return the context of the API's listener; None: it speaks plain HTTP.
+    """Return the context of the API's listener; None: it uses plain HTTP.
 
     Raises:
       StatementError: one of the two files is not set, or they cannot be used.

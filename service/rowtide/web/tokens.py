@@ -1,7 +1,7 @@
-"""Tokens of those who may call the API: a file with a line ``NAME ROLE TOKEN`` for each.
+"""Tokens of the API's callers: a file with one line ``NAME ROLE TOKEN`` for each caller.
 
-TOKEN is the token itself, or ``sha256:`` and the SHA-256 of it in hexadecimal; ``#`` begins a comment. The file is
-read again when it changes. While it is invalid, the API answers no one who needs a token.
+TOKEN is the token itself, or ``sha256:`` and its SHA-256 in hexadecimal; ``#`` starts a comment. The file is
+read again when it changes. While it is invalid, the API refuses all requests that require a token.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from rowtide.errors import SourceSpan, StatementError, TransientError
 
 HASHED = "sha256:"
 SHORTEST_TOKEN = 16
-"""Characters: no one guesses so many random ones by asking."""
+"""The least number of characters: random tokens of this length cannot be guessed by trial."""
 WORTHLESS = stat.S_IRWXO | stat.S_IWGRP
-"""Permissions that let others read the tokens or replace them; a group may read, as in mounted Secrets."""
+"""Permissions that let others read or replace the tokens; a group may read, as in mounted Secrets."""
 
 _log = structlog.get_logger("rowtide")
 
 
 class Role(IntEnum):
-    """What a caller may do; each role includes those before it."""
+    """The rights of a caller; each role includes those before it."""
 
     READ = 1
-    """Look: status, metrics, rows, queries, explanations."""
+    """Read: status, metrics, rows, queries, explanations."""
     OPERATE = 2
-    """Make the service do something: store a snapshot."""
+    """Operate the service: store a snapshot."""
     ADMIN = 3
-    """Everything, also what later versions add for administrators."""
+    """All rights, including those that later versions add for administrators."""
 
     @property
     def label(self) -> str:
-        """Return the role as it is written in a token file."""
+        """Return the name of the role in a token file."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who makes a request."""
+    """The caller of a request."""
 
     name: str
     role: Role
@@ -64,7 +64,7 @@ class TokenFile:
         self._callers: dict[bytes, Caller] | None = self._read()
 
     def caller(self, token: str) -> Caller | None:
-        """Return whose token it is; None: no one's.
+        """Return the caller with this token; None: no caller has it.
 
         Raises:
           TransientError: the file has changed and is invalid.
@@ -76,13 +76,13 @@ class TokenFile:
             )
         given, found = _digest(token), None
         for digest, caller in self._callers.items():
-            # All are compared, so that the time tells nothing.
+            # Compare with all tokens, so that the time reveals nothing.
             if hmac.compare_digest(digest, given):
                 found = caller
         return found
 
     def _refresh(self) -> None:
-        """Read the file again if it is not the one that was read last."""
+        """Read the file again if it has changed since the last read."""
         now = self._signature()
         if now == self._seen:
             return
@@ -96,7 +96,7 @@ class TokenFile:
             _log.info("tokens_changed", file=str(self._path), callers=len(self._callers))
 
     def _signature(self) -> tuple[int, ...]:
-        """Return what differs when the file is another one; empty while it cannot be looked at."""
+        """Return values that change whenever the file changes; empty while the file is not accessible."""
         try:
             found = self._path.stat()
         except OSError:
@@ -143,7 +143,7 @@ class TokenFile:
         return bytes.fromhex(digest), caller
 
     def _invalid(self, number: int, message: str, hint: str) -> StatementError:
-        # Without the text: it has the token.
+        # The error must not show the line: it contains the token.
         return StatementError(message, place=SourceSpan(number, 1), file=str(self._path), hint=hint)
 
 
@@ -151,10 +151,10 @@ HOW = "Write lines such as: operations operate TOKEN. `openssl rand -hex 32` mak
 
 
 def refuse_shared(path: Path, kind: str) -> None:
-    """Refuse a file with a secret that others may read or change.
+    """Refuse a file with a secret that others can read or change.
 
     Raises:
-      StatementError: they may, or there is no such file.
+      StatementError: others can, or the file does not exist.
     """
     try:
         mode = path.stat().st_mode
