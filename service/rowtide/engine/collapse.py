@@ -1,7 +1,7 @@
-"""Collapse: many changes of a row, buffered until a flush sends at most two.
+"""Collapse: buffers many changes of a row until a flush, which sends at most two.
 
-Rows are identified by a key. A flush looks only at the changes since the last
-one, and sends nothing, a DELETE of the old row, an INSERT of the new one, or both.
+A key identifies a row. A flush uses only the changes since the last flush, and
+sends nothing, a DELETE of the old row, an INSERT of the new one, or both.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Collapse(CountsChanges):
 
     @property
     def changes(self) -> int:
-        """The number of rowops taken and flushes made."""
+        """The number of received rowops and of flushes."""
         return self._changes
 
     def snapshot(self) -> tuple[list[Row], list[Row]]:

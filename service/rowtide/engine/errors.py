@@ -9,11 +9,11 @@ SHOWN_LABELS = 10
 
 
 class ModelError(StatementError):
-    """The model is defined incorrectly, or is asked for what does not exist; nothing has changed."""
+    """The model is defined incorrectly, or a name does not exist; nothing has changed."""
 
 
 class FieldValueError(RejectedRowError):
-    """A value does not fit the type of its field; no row was made.
+    """A value does not fit the type of its field; no row is created.
 
     ``field`` and ``value`` are the name of the field and the value; ``type_name`` is the type as the engine
     prints it.

@@ -1,6 +1,6 @@
 """Generated functions: source text that is built from arguments, compiled once and kept for reading.
 
-They pay where the same loop over fields would run for every row. Values from
+They are faster than a loop over fields that runs for every row. Values from
 outside enter the text only through ``repr`` or as named values.
 """
 

@@ -111,7 +111,7 @@ class RowtimeClock(CountsChanges):
     def also_known(self, last: Callable[[], int | None]) -> None:
         """Register a function that returns the rowtime of the last event that a part will schedule, or None.
 
-        For a part that schedules one event after another, and so knows of later events than the clock.
+        For a part that schedules one event after another, and therefore has later events than the clock.
         """
         self._known_elsewhere.append(last)
 

@@ -20,8 +20,8 @@ from rowtide.errors import FaultError
 from rowtide.rows.rowop import Opcode
 
 KEEP_AFTER = 8192
-"""The most steps to repeat: a state is kept after so many steps, or after as many as the model has rows if
-these are more, so that keeping states costs little compared with the steps."""
+"""The most steps to repeat: the model keeps a state after this number of steps, or of as many steps as it
+has rows if that is more, so that states cost little compared with the steps."""
 
 
 class TakenRowop(NamedTuple):

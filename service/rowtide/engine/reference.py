@@ -43,7 +43,7 @@ KEYWORD_ONLY, POSITIONAL_ONLY = inspect.Parameter.KEYWORD_ONLY, inspect.Paramete
 VAR_KEYWORD, VAR_POSITIONAL = inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
 
 WIDTH = 100
-"""Signatures that are longer have one parameter a line."""
+"""Longer signatures have one parameter on each line."""
 
 
 def engine_page() -> str:
@@ -84,7 +84,7 @@ def _homes() -> dict[str, str]:
 
 
 def _is_value(name: str, thing: object) -> bool:
-    """Return whether a public name is a constant or an alias, and no class or function of its own."""
+    """Return whether a public name is a constant or an alias, not a class or function."""
     return not (inspect.isclass(thing) or inspect.isfunction(thing)) or thing.__name__ != name
 
 
@@ -117,7 +117,7 @@ def _class_line(name: str, thing: type) -> str:
 
 
 def _members(thing: type) -> Iterator[tuple[str, Any]]:
-    """Yield the public methods and properties of a class, but for those that its public bases have too."""
+    """Yield the public methods and properties of a class, without those that its public bases have."""
     inherited = {member for base in thing.__mro__[1:] for member in vars(base)}
     for member, held in vars(thing).items():
         is_callable = isinstance(held, (property, classmethod, staticmethod)) or inspect.isfunction(held)
@@ -141,7 +141,7 @@ def _getter(held: property) -> Callable[..., Any]:
 
 
 def _signature(name: str, thing: Callable[..., Any], width: int | None = WIDTH) -> str:
-    """Return a call of ``thing`` with its parameters as they are declared, without ``self``."""
+    """Return a call of ``thing`` with its declared parameters, without ``self``."""
     signature = inspect.signature(thing)
     parameters = [each for each in signature.parameters.values() if each.name not in {"self", "cls"}]
     kinds = [parameter.kind for parameter in parameters]
@@ -201,7 +201,7 @@ def _note(home: ModuleType, name: str) -> tuple[str, str]:
 
 
 def _doc(thing: Any) -> str:
-    """Return a docstring that was written for ``thing`` itself."""
+    """Return the docstring of ``thing`` itself, not an inherited one."""
     text = thing.__doc__ or ""
     is_generated = inspect.isclass(thing) and text.startswith(f"{thing.__name__}(")
     return "" if is_generated else inspect.cleandoc(text)

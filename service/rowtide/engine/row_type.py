@@ -229,7 +229,7 @@ class RowType:
         return ",".join("" if value is None else format_value(value) for value in row)
 
     def dump(self, row: Sequence[Value]) -> str:
-        """Return the type, name and complete value of every field, one field a line, for debugging.
+        """Return the type, name and complete value of every field, one field on each line, for debugging.
 
         NULLs are shown, and values that do not fit their type are marked.
 

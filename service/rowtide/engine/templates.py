@@ -42,8 +42,8 @@ class TableQuery:
     """Answers each rowop at ``input`` by sending rows of a table to ``out``, followed by a NOP of NULLs.
 
     ``where`` selects the rows, given the row of the query and a row of the table; ``fields`` are patterns
-    for the fields to send, as for ``choose_fields``. The labels are called ``name.in`` and ``name.out``
-    unless ``suffixes`` says otherwise.
+    for the fields to send, as for ``choose_fields``. The labels are called ``name.in`` and ``name.out``;
+    ``suffixes`` changes these endings.
     """
 
     def __init__(

@@ -1,11 +1,10 @@
 """The state of a model as bytes, and back: typed values in MessagePack, never code.
 
-Only values of the types below can be stored, and reading returns nothing else. Reading a pickle would let
-anybody who can write to the checkpoint's database run code in the service. A value keeps its type, and a
-float its bits.
+Only values of the types below can be stored and read. A pickle would let any user who can write to the
+checkpoint's database run code in the service. A value keeps its type, and a float its bits.
 
-None, bool, int of 64 bits, float, str and bytes are MessagePack's own. Everything else is an array: a tag
-and its content. The rows of a table, a list of tuples of one length, are stored column by column.
+None, bool, int of 64 bits, float, str and bytes are native types of MessagePack. Every other value is an
+array of a tag and its content. The rows of a table, a list of tuples of one length, are stored by column.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ def _is_unicode(value: str) -> bool:
 
 
 def _are_own(items: Collection[Any]) -> bool:
-    """Return whether MessagePack can store all of the items as they are; it looks at them in C loops."""
+    """Return whether MessagePack can store all items natively; the check runs in C loops."""
     kinds = set(map(type, items))
     if not kinds <= _OWN:
         return False

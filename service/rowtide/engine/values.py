@@ -55,7 +55,7 @@ _NAMED: dict[str, Type] = {
 _PLAIN: dict[str, Type] = {
     kind.value.lower(): Type(kind) for kind in (Kind.BOOLEAN, Kind.DATE, Kind.TIME, Kind.TIMESTAMP)
 }
-"""SQL types without a name in the guide; all others are given as types of ``rows.types``."""
+"""SQL types that have a name here but not in the guide; all others are types of ``rows.types``."""
 _NAMES = {kind: name for name, kind in _NAMED.items()}
 
 
@@ -240,7 +240,7 @@ def parse_of(kind: FieldType) -> Check:
 
 
 def format_value(value: Value) -> str:
-    """Return a value as the engine prints it: numbers with up to 15 significant digits, text as it is."""
+    """Return a value as the engine prints it: numbers with up to 15 significant digits, text unchanged."""
     if isinstance(value, float):
         return f"{value:.15g}"
     if isinstance(value, bytes):

@@ -195,7 +195,7 @@ class Avg(Sum):
 
 
 def _extreme(choose: Callable[..., Value], values: Sequence[Value]) -> Value:
-    """Return the least or greatest value; NaN only where there is no other."""
+    """Return the least or greatest value; NaN only if all values are NaN."""
     counted = [value for value in values if value is not None]
     numbers = (value for value in counted if not (isinstance(value, float) and math.isnan(value)))
     return choose(numbers, default=counted[0] if counted else None)
@@ -329,7 +329,7 @@ class AdditiveAggregator(Aggregator):
 
     Its functions can be ``First``, ``Last``, ``Count``, ``Sum`` and ``Avg``; ``code`` is the text of the
     functions generated for them. Running sums of floats lose precision: a large value that is added and
-    removed again takes smaller ones with it, until the group has no values left.
+    removed again makes smaller values inexact, until the group has no values left.
 
     Raises:
       ModelError: if a function does not fit the row type, or is not additive.

@@ -23,7 +23,7 @@ class Use(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """A node: the processor to run, and its inputs, the one of the highest priority first."""
+    """A node: the processor to run, and its inputs in order of priority, the highest first."""
 
     name: str
     make: Callable[[], Processor]

@@ -27,8 +27,8 @@ def run_in_model(
 ) -> None:
     """Run a graph as a model: its sources are the inputs of the model, its nodes the outputs.
 
-    Nodes receive and send rows as tuples. The rows of all inputs arrive in one order: at one rowtime, that
-    in which the pipeline merges them.
+    Nodes receive and send rows as tuples. The rows of all inputs arrive in one order: at one rowtime, the
+    order in which the pipeline merges them.
 
     Args:
       setup: the setup of the model.

@@ -413,7 +413,7 @@ class GraphRun:
         """Let processors handle the events between two rowtimes (ms, both excluded) by ``reset``.
 
         For sources in one order. The result is the same whenever it is called before time has passed
-        ``before``; a range that is known changes nothing. A row of a source in the range splits it: a
+        ``before``; a range that was passed before changes nothing. A row of a source in the range splits it: a
         processor handles the events before the row, and the rest of the range begins with the row.
 
         Raises:
@@ -488,7 +488,7 @@ class GraphRun:
             worked = any(rows for rows, _ in steps)
             if self._in_one_order and self._is_idle():
                 return
-            # If only bounds move, they would go round a loop one delay at a time.
+            # If only bounds move, they advance in a loop by one delay at a time.
             jumped = not worked and self._jump()
             if not worked and not jumped and not any(promised for _, promised in steps):
                 return

@@ -18,7 +18,7 @@ def copying(table: Table) -> Iterator[Tray]:
     """Collect, in the tray of a ``with`` block, a copy of each rowop that ``table`` sends within the block.
 
     These are the rowops of ``out`` and of the labels of its aggregators, in order. They are sent as usual,
-    and are in the tray before the labels chained to these receive them.
+    and are in the tray before the labels that are chained to these labels receive them.
     """
     tray = Tray()
     labels = [table.out, *(table.results(name) for name in table.aggregators)]

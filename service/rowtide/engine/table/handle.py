@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RowHandle(Struct, eq=False):
-    """One row of one table, before, while or after it is in the table; several handles may have equal rows.
+    """One row of one table: before, during or after its time in the table; several handles can have equal rows.
 
     ``number`` is positive while the row is in the table (greater is newer), 0 before and negative after.
     """

@@ -83,7 +83,7 @@ class IndexType:
 
     @property
     def parameters(self) -> tuple[object, ...]:
-        """The values in which equal indexes of one kind agree."""
+        """The values that are equal for equal indexes of one kind."""
         return self.key_fields
 
     def equals(self, other: IndexType) -> bool:

@@ -181,8 +181,8 @@ FRONTS_LOST = 32
 class FromTheFront(Generic[Item]):
     """Counts how often the first item of a dict is removed, and links the items when this is frequent.
 
-    A dict finds its first item by skipping all that were removed before it since it last grew, so removing
-    items from its front one after another would become slower and slower.
+    A dict finds its first item by skipping all items that were removed before it since it last grew, so
+    removing items from its front one after another becomes slower and slower.
     """
 
     __slots__ = ("_front", "_lost", "links")

@@ -33,7 +33,7 @@ from rowtide.engine.unit.unit import CountsChanges, Unit
 from rowtide.engine.values import Value
 
 LARGEST_PORTION = 1024
-"""The most rows that ``remove_while`` reads ahead: finding the first row again costs little then."""
+"""The most rows that ``remove_while`` reads ahead: with this number, the repeated search costs little."""
 
 
 class Table(CountsChanges):

@@ -2,9 +2,9 @@
 
 A node is a place in the tree of index types. The top of the tree is one group
 of all rows; a group has one index for each node below it; an index that is not
-a leaf has groups in turn. A group is made for its first row and removed with its
-last one. Groups with aggregators in them are removed later, when they collapse:
-until then an operation can leave empty groups behind, which readers skip.
+a leaf has groups in turn. A group is created for its first row and removed with
+its last one. A group with aggregators is removed later, when it collapses: until
+then readers skip it if it is empty.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rowtide.engine.table.index_type import Fifo, IndexType, KeyOf, Ordered
 from rowtide.engine.table.order import FromTheFront, Links, SortedDictStore, SortedStore
 
 COMPACT_ABOVE = 32
-"""Removed rows that a FIFO index keeps before it cleans up, so that small ones never need to."""
+"""The number of removed rows that a FIFO index keeps before it cleans up; small indexes never reach it."""
 
 
 class Node:

@@ -40,7 +40,7 @@ class TableIndex:
     def find(self, sought: Row | RowHandle) -> RowHandle | None:
         """Return the row with the key of ``sought``, or the first row of its group if this is not a leaf.
 
-        A FIFO index looks for an equal row, by reading the whole group. None if there is no such row.
+        A FIFO index searches the whole group for an equal row. None if no row matches.
 
         Raises:
           ModelError: if ``sought`` is of another type.
@@ -61,7 +61,7 @@ class TableIndex:
             raise TableError(self._table.name, f"an index cannot find the row {shown}: {error}") from error
 
     def find_by(self, **fields: Value) -> RowHandle | None:
-        """Return what ``find`` finds for a row with these values; other fields are NULL."""
+        """Return the result of ``find`` for a row with these values; other fields are NULL."""
         return self.find(self._table.sought(**fields))
 
     def first(self) -> RowHandle | None:

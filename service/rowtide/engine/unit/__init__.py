@@ -1,1 +1,1 @@
-"""Who runs what, when: labels, rowops, trays, frames, loops and traces."""
+"""The execution of models: labels, rowops, trays, frames, loops and traces."""

@@ -22,7 +22,7 @@ class Frame:
 
 
 class FrameMark:
-    """Remembers a frame, so that a loop can queue its next turn there; see ``Unit.set_mark``.
+    """A reference to a frame, in which a loop can queue its next turn; see ``Unit.set_mark``.
 
     A mark is unset at first, and again when the marked frame is closed.
     """

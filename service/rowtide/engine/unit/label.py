@@ -141,7 +141,7 @@ class Label:
     def chain(self, follower: Label) -> Label:
         """Chain ``follower`` to this label, after the labels that are chained to it already, and return it.
 
-        Every rowop that this label handles is then passed on to ``follower``.
+        This label then passes every rowop that it handles to ``follower``.
 
         Raises:
           ModelError: if the row types differ, the labels belong to two units, the label is chained

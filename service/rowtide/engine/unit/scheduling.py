@@ -9,12 +9,12 @@ class Scheduling(Enum):
     """When and in which frame a forked rowop runs, and which frame a mark remembers.
 
     ``OWN_FRAMES`` are the rules of release 1.0 of the original: a forked rowop runs after the handler that
-    forked it and before the labels chained to that one, in a frame of its own. ``SHARED_FRAMES`` are those
-    of release 1.1: it runs after the called label and everything chained to it, in the frame of that call.
+    forked it and before the labels chained to that one, in its own frame. ``SHARED_FRAMES`` are those of
+    release 1.1: it runs after the called label and everything chained to it, in the frame of that call.
     """
 
     OWN_FRAMES = "1.0"
-    """After the handler that forked it, before the labels chained to that one, in a frame of its own.
+    """After the handler that forked it, before the labels chained to that one, in its own frame.
 
     A mark remembers the frame outside that of the label that sets it.
     """
@@ -27,7 +27,7 @@ class Scheduling(Enum):
 
 
 class Entry(Enum):
-    """How a label came to run in an existing frame, other than through a chain."""
+    """Why a label runs in an existing frame, other than through a chain."""
 
     CALLED = "called"
     FORKED = "forked"

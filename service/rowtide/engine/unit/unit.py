@@ -6,8 +6,8 @@ label, runs the rowops that the handler forked into that frame, then the chained
 labels in the same frame, depth first, and pops the frame.
 
 All scheduling rules are in this module. They are those of release 1.0 of the
-original: a forked rowop runs in a frame of its own on top of the one it waited
-in, and a mark remembers the frame outside that of the label that sets it. A unit
+original: a forked rowop runs in its own frame on top of the one it waited in,
+and a mark remembers the frame outside that of the label that sets it. A unit
 can use those of release 1.1 instead: see ``Scheduling`` and
 docs/decisions/0006-rules-of-release-1-1-are-an-option-of-a-unit.md.
 """
@@ -134,7 +134,7 @@ class Unit:
         return made
 
     def call(self, *items: Rowop | Tray) -> None:
-        """Run rowops now, each with everything that follows from it; a tray runs in a frame of its own.
+        """Run rowops now, each with everything that follows from it; a tray runs in its own frame.
 
         Raises:
           ModelError: if a rowop belongs to another unit.
@@ -325,7 +325,7 @@ class Unit:
             frame.is_open = False
 
     def _run(self, rowop: Rowop, label: Label, source: Label | Entry | None) -> None:
-        """Run one label: in a frame of its own or, chained from ``source``, in the current one."""
+        """Run one label: in its own frame or, chained from ``source``, in the current one."""
         frames = self._frames
         if label._running and (label._running >= self.recursion_limit or not label.reentrant):
             times = f" {label._running} times" if label._running > 1 else ""
