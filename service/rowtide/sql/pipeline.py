@@ -1,8 +1,7 @@
 """A pipeline's text -> its plan.
 
-``plan_pipeline`` reads a whole file. A ``SqlSession`` takes further statements
-one text at a time, for scenarios and prompts. A text that is refused changes
-nothing.
+``plan_pipeline`` reads a whole file. A ``SqlSession`` accepts further statements,
+one text at a time, for scenarios and prompts. A refused text changes nothing.
 """
 
 from __future__ import annotations
@@ -78,23 +77,23 @@ def plan_pipeline(text: str, *, file: str | None = None, inserted: Collection[st
 
 @dataclass(frozen=True, slots=True)
 class StreamRows:
-    """Rows of an INSERT statement into a stream. A row without a ROWTIME (ms) takes the time of arrival."""
+    """Rows of an INSERT statement into a stream. A row without a ROWTIME (ms) gets the time of arrival."""
 
     relation: str
     rows: tuple[TimedValues, ...]
 
     def at(self, now_ms: int) -> tuple[TimedValues, ...]:
-        """Return the rows with the values that they have when they arrive at ``now_ms``."""
+        """Return the rows with the values that they have if they arrive at ``now_ms``."""
         return arrived(self.rows, now_ms)
 
 
 class SqlSession:
     """The definitions of a sequence of texts, and their plan. Each text is accepted as a whole or not at all.
 
-    With ``takes_rows`` INSERT statements may put rows into streams: the caller takes them from
-    ``arrived``, and they are one more producer of the stream. ``pseudo`` are pseudo-columns that later
-    texts will name: foreign streams carry them from the beginning, so that these texts change no source.
-    With ``errors`` there is SYS.ERRORS, for a prompt.
+    With ``takes_rows``, INSERT statements can add rows to streams: the caller reads them from ``arrived``,
+    and they are one more producer of the stream. ``pseudo`` are pseudo-columns that later texts name:
+    foreign streams have them from the beginning, so that these texts change no source. With ``errors``
+    the table SYS.ERRORS exists, for a prompt.
     """
 
     def __init__(
@@ -125,10 +124,10 @@ class SqlSession:
         return self._stages
 
     def feed(self, text: str, *, file: str | None = None) -> Plan:
-        """Take further statements, and return the plan of all so far.
+        """Add further statements, and return the plan of all statements so far.
 
         Raises:
-          StatementError: with place, text and file; nothing has changed.
+          StatementError: a statement is refused, with place, text and file; nothing has changed.
         """
         arrived: list[StreamRows] = []
         with _located(text, file):
@@ -204,7 +203,7 @@ class SqlSession:
             return _query_stages(catalog, query, catalog.current, self._inserted, self._changing)[-1]
 
     def listing(self, text: str, errors: Sequence[Row] = ()) -> Listing:
-        """Plan one query by itself, to list its rows if they are a table's, sorted by ORDER BY.
+        """Plan one query by itself; if it is a query of tables, its rows are listed, sorted by ORDER BY.
 
         Raises:
           StatementError: as ``query``.
@@ -239,7 +238,7 @@ def _query_stages(
 def _stages_of(
     catalog: Catalog, written: Node, inserted: frozenset[str], changing: frozenset[str]
 ) -> tuple[Node, ...]:
-    """Return a query's plan after each of ``STAGES``, the first of which is ``written``."""
+    """Return a query's plan after each of ``STAGES``; ``written`` is the plan of the first stage."""
     feeds = _feeds(catalog, pumps_of(catalog, Planner(catalog).prepared()), inserted, changing)
     connected = FeedConnector(feeds).connect(written)
     return written, connected, place_order(connected)
@@ -413,10 +412,10 @@ def _feeds(
 
 
 def _check_circles(catalog: Catalog, planner: Planner, pumps: dict[Key, PlannedPump]) -> None:
-    """Refuse pumps that feed, through any number of relations, a relation that they read.
+    """Refuse pumps that feed a relation that they read, directly or through other relations.
 
     Raises:
-      StatementError: naming the first pump of the cycle.
+      StatementError: the pumps form a cycle; the message names the first one.
     """
     readers = {key: set(read) for key, read in planner.readers.items()}
     for key, planned in pumps.items():
@@ -441,7 +440,7 @@ def _check_circles(catalog: Catalog, planner: Planner, pumps: dict[Key, PlannedP
 
 @contextmanager
 def _located(text: str, file: str | None) -> Iterator[None]:
-    """Add text and file to errors of this block, and a place if they have none."""
+    """Add text and file to errors in this block, and a place if they have none."""
     try:
         yield
     except StatementError as error:
@@ -458,7 +457,7 @@ def _located(text: str, file: str | None) -> Iterator[None]:
 
 @contextmanager
 def _changed_below(catalog: Catalog) -> Iterator[None]:
-    """Add to errors of this block why a view or pump that was accepted at its place is refused now."""
+    """Add to errors in this block why a view or pump is refused that was accepted at its place."""
     try:
         yield
     except StatementError as error:

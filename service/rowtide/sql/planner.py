@@ -84,7 +84,7 @@ from rowtide.sql.window.qualify import with_qualify
 
 @dataclass(frozen=True, slots=True)
 class PlannedPump:
-    """A pump's rows in the form of its target. ``place`` is that of the target's name."""
+    """A pump's rows in the form of its target. ``place`` is the place of the target's name."""
 
     target: Key
     node: Node
@@ -94,9 +94,9 @@ class PlannedPump:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A query whose rows are listed, sorted by its last fields: for each of these whether it descends.
+    """A query whose rows are listed, sorted by its last fields; for each of them whether it descends.
 
-    ``changes``: its rows are changes, of which some take back others.
+    ``changes``: its rows are changes, some of which retract others.
     """
 
     node: Node
@@ -106,7 +106,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """The context of a query: in the text of ``relation``, in ``schema``, inside some WITHs."""
+    """The context of a query: the relation whose text contains it, the schema, and the enclosing WITHs."""
 
     relation: str
     schema: str
@@ -118,7 +118,7 @@ class Planner:
     """Plans the relations of one catalog. ``readers`` has the relations that each view and pump reads."""
 
     def __init__(self, catalog: Catalog, pseudo: frozenset[str] = frozenset()) -> None:
-        """Plan for ``catalog``; ``pseudo`` are pseudo-columns that a query besides its own names."""
+        """Plan for ``catalog``; ``pseudo`` are pseudo-columns that a query outside the catalog names."""
         self._catalog = catalog
         self._pseudo = pseudo
         self._planned: dict[Key, Planned] = {}
@@ -194,7 +194,7 @@ class Planner:
         return Planned(projected(shape, "QUERY"), shape.changelog)
 
     def listing(self, query: QuerySyntax, schema: str) -> Listing:
-        """Plan a query by itself whose rows, if they are a table's, are listed in the order of ORDER BY."""
+        """Plan a query by itself; if it is a query of tables, its rows are listed in the order of ORDER BY."""
         at, inner = _Reading("QUERY", schema, None), query
         while isinstance(inner, With):
             at, inner = self._with_tables(inner, at), inner.body
@@ -234,7 +234,7 @@ class Planner:
                 raise KeyError(key)
 
     def _filled(self, name: str, table: TableDefinition) -> Planned:
-        """Return a table whose changes a topic brings."""
+        """Return a table whose changes come from a topic."""
         patched = is_patching(table.options)
         source = Source(name, changes_type(table.row_type, table.key, patched=patched), foreign=True)
         with written_in(table.origin):
@@ -310,7 +310,7 @@ class Planner:
         return self._subqueries(at, copy(from_planner), read).filtered(query.where, query.place)
 
     def _from(self, source: FromItem, at: _Reading) -> tuple[FromPlanner, PlannedFrom]:
-        """Plan FROM; return also its planner, which has the used names."""
+        """Plan FROM; also return its planner, which has the used names."""
 
         def planned() -> tuple[FromPlanner, PlannedFrom]:
             planner = self._from_planner(at)
@@ -366,7 +366,7 @@ class Planner:
         return at
 
     def _union(self, union: UnionAll, at: _Reading) -> QueryShape:
-        """Merge the branches of UNION ALL in their order; names are those of the first one."""
+        """Merge the branches of UNION ALL in their order; the names are those of the first branch."""
         relation = at.relation
         shapes = [self._query(each, at) for each in branches(union)]
         aligned, columns = align(shapes, "UNION ALL")
@@ -431,7 +431,7 @@ def _stored(
     The value for ROWTIME in ``columns`` is promoted, unless it is the query's own.
 
     Raises:
-      StatementError: there are more or fewer values than columns, or one does not fit.
+      StatementError: the numbers of values and columns differ, or a value does not fit.
     """
     outputs, row_type = shape.outputs, definition.row_type
     if not columns:
@@ -481,7 +481,7 @@ def _stored(
             values[position] = Literal(defaults.get(position), column.type)
     expressions = tuple(values[position] for position in range(len(row_type)))
     stored = project(relation, node, expressions, _judged_by_pump(definition))
-    # An engine table and a stream judge their rows themselves.
+    # An engine table and a stream check their rows themselves.
     outside = definition.kind is ObjectKind.FOREIGN_TABLE
     return checked(stored, target, definition.checks) if outside else stored
 
@@ -489,7 +489,7 @@ def _stored(
 def _judged_by_pump(definition: StreamDefinition | TableDefinition) -> RowType:
     """Return the row type of a pump: NOT NULL if nothing after the pump checks it.
 
-    A foreign table judges its own rows, and an engine table those without a key.
+    A foreign table checks its own rows, and an engine table those without a key.
     """
     if isinstance(definition, StreamDefinition):
         return definition.row_type
@@ -505,7 +505,7 @@ def _judged_by_pump(definition: StreamDefinition | TableDefinition) -> RowType:
 def _check_changelog(
     node: Node, target: StreamDefinition | TableDefinition, shown: str, place: SourceSpan
 ) -> None:
-    """Check that a table's changes can be applied to the target: each to the row that it is about.
+    """Check that a table's changes can be applied to the target: each change to its row.
 
     Raises:
       StatementError: the target keeps no rows, or its key does not distinguish those of the table.
@@ -534,7 +534,7 @@ def _check_changelog(
 
 @contextmanager
 def written_in(origin: Origin) -> Iterator[None]:
-    """Add the text and file of their definition to errors of this block."""
+    """Add the text and file of their definition to errors in this block."""
     try:
         yield
     except StatementError as error:

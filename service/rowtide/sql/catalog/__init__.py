@@ -1,1 +1,1 @@
-"""What statements define."""
+"""The catalog: the definitions of statements."""

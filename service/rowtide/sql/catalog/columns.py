@@ -1,4 +1,4 @@
-"""The columns of streams and tables: their types and defaults, what CHECK says, and what ALTER changes."""
+"""The columns of streams and tables: types, defaults, CHECK conditions, and ALTER."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def row_type_of(columns: Sequence[ColumnDefinition], key: Sequence[Name]) -> tup
     """Return the row type of declared columns and the positions of the PRIMARY KEY.
 
     Raises:
-      StatementError: a column appears twice, or one of the key does not exist.
+      StatementError: a column appears twice, or a key column does not exist.
     """
     distinct_names([column.name for column in columns])
     for column in columns:
@@ -67,7 +67,7 @@ def defaults_of(columns: Sequence[ColumnDefinition], row_type: RowType) -> Defau
     """Return the DEFAULT of each column that has one.
 
     Raises:
-      StatementError: it is not a constant, or does not fit its column.
+      StatementError: a default is not a constant, or does not fit its column.
     """
     return tuple(
         (at, constant_of(column.default, row_type[at], "the DEFAULT"))
@@ -77,7 +77,7 @@ def defaults_of(columns: Sequence[ColumnDefinition], row_type: RowType) -> Defau
 
 
 def filled_by_a_topic(table: str, place: SourceSpan) -> StatementError:
-    """Return the error that only its topic changes a table."""
+    """Return the error that only the topic of a table can change it."""
     return StatementError(
         f'table "{table}" is filled by its topic: nothing else writes to it',
         place=place,
@@ -88,12 +88,12 @@ def filled_by_a_topic(table: str, place: SourceSpan) -> StatementError:
 def column_options_of(
     columns: Sequence[ColumnDefinition], kind: ObjectKind, *, of_messages: bool
 ) -> ColumnOptions:
-    """Return the OPTIONS of each column that has some.
+    """Return the OPTIONS of each column that has OPTIONS.
 
-    ``of_messages``: the relation has a server; if it is not a foreign table, its rows are read from messages.
+    ``of_messages``: the relation has a server; if it is not a foreign table, its rows come from messages.
 
     Raises:
-      StatementError: the rows are not read from messages: nothing would read the options.
+      StatementError: the rows do not come from messages, so the options have no effect.
     """
     for column in columns:
         if column.options and (not of_messages or kind is ObjectKind.FOREIGN_TABLE):
@@ -164,7 +164,7 @@ def without_column(catalog: Catalog, statement: DropColumn) -> Catalog:
     """Drop a column.
 
     Raises:
-      StatementError: it does not exist, is the last one, or a key or index has it.
+      StatementError: it does not exist, is the last one, or is in a key or index.
     """
     key, found = _columned(catalog, statement)
     name, shown = statement.column, relation_name(key)
@@ -196,7 +196,7 @@ def with_renamed_column(catalog: Catalog, statement: Rename, column: Name) -> Ca
     """Rename a column.
 
     Raises:
-      StatementError: it does not exist, or one of the new name does.
+      StatementError: it does not exist, or the new name already exists.
     """
     key, found = _columned(catalog, statement)
     at = column_index(found.row_type, column, relation_name(key))

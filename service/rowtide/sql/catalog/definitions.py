@@ -158,7 +158,7 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
 
 
 def _altered_view(catalog: Catalog, statement: CreateView, origin: Origin) -> Catalog:
-    """Replace the query of a view. Its OPTIONS stay unless they are given again."""
+    """Replace the query of a view. Its OPTIONS stay unless the statement has OPTIONS."""
     key, found = catalog.find(statement.name, "view")
     if not isinstance(found, ViewDefinition):
         raise StatementError(
@@ -205,10 +205,10 @@ def _schema(catalog: Catalog, name: QualifiedName) -> str:
 
 
 def _retention(items: Sequence[OptionItem]) -> Retention | None:
-    """Read the options of a view or pump: there is one.
+    """Read the options of a view or pump; the only one is RETENTION.
 
     Raises:
-      StatementError: there is another one, or it is no interval.
+      StatementError: an option does not exist, or its value is not an interval.
     """
     retention = None
     for item in items:
@@ -284,7 +284,7 @@ def _check_filled(statement: CreateRelation) -> None:
     """Check that a topic can fill a table.
 
     Raises:
-      StatementError: it has no PRIMARY KEY, or it has constraints that only INSERT and pumps can meet.
+      StatementError: it has no PRIMARY KEY, or it has constraints that only INSERT and pumps support.
     """
     if not statement.key:
         raise StatementError(
@@ -317,10 +317,10 @@ def _no_defaults_of_messages(statement: CreateRelation, defaults: Defaults) -> D
 
 
 def _indexed(relation: str, table: TableDefinition, indexes: Sequence[IndexDefinition]) -> TableDefinition:
-    """Return a table with further indexes. An index without a name is named after its columns.
+    """Return a table with further indexes. An index without a name gets a name from its columns.
 
     Raises:
-      StatementError: the table is a foreign one, a column does not exist, or a name stands twice.
+      StatementError: the table is a foreign one, a column does not exist, or a name appears twice.
     """
     for index in indexes:
         if table.server is not None:
@@ -451,7 +451,7 @@ def refuse_drop_of_used(catalog: Catalog, key: Key, readers: Iterable[Key], plac
     """Refuse to drop an object that other definitions read or write.
 
     Raises:
-      StatementError: naming them.
+      StatementError: other definitions use it; the message names them.
     """
     found = catalog.objects[key]
     users = [relation_name(reader) for reader in readers if reader != key]

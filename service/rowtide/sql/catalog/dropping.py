@@ -11,11 +11,11 @@ from rowtide.sql.grammar.statements import Drop, ObjectKind, Rename
 from rowtide.sql.planner import PlannedPump, Planner
 
 _USED_BY_NAME = (ObjectKind.SCHEMA, ObjectKind.WRAPPER, ObjectKind.SERVER, ObjectKind.INDEX)
-"""Kinds that are dropped without a check of queries, because their users are known otherwise."""
+"""Kinds that are dropped without a check of queries, because their users are found in another way."""
 
 
 def pumps_of(catalog: Catalog, planner: Planner) -> dict[Key, PlannedPump]:
-    """Plan all pumps, stopped ones too.
+    """Plan all pumps, including stopped ones.
 
     Raises:
       StatementError: one of them cannot be planned.
@@ -24,10 +24,10 @@ def pumps_of(catalog: Catalog, planner: Planner) -> dict[Key, PlannedPump]:
 
 
 def prepared_drop(catalog: Catalog, statement: Drop) -> Catalog:
-    """Return the catalog for a DROP: with CASCADE without the users of the object.
+    """Return the catalog for a DROP; with CASCADE, the users of the object are dropped, too.
 
     Raises:
-      StatementError: something uses it, and CASCADE is not given; nothing has changed.
+      StatementError: other objects use it, and the statement has no CASCADE; nothing has changed.
     """
     if statement.cascade:
         held = _held(catalog, statement)
@@ -52,7 +52,7 @@ def refuse_renaming_of_used(catalog: Catalog, statement: Rename) -> None:
     """Refuse to rename an object that queries name.
 
     Raises:
-      StatementError: naming them.
+      StatementError: queries name it; the message names their definitions.
     """
     key = catalog.key(statement.name)
     if key in catalog.objects:
@@ -80,7 +80,7 @@ def _held(catalog: Catalog, statement: Drop) -> list[Key]:
 
 
 def _readers(catalog: Catalog, keys: Sequence[Key], but: Iterable[Key]) -> list[Key]:
-    """Return the views and pumps that read, and the pumps that write, any of some objects."""
+    """Return the views and pumps that read, and the pumps that write, one of these objects."""
     planner = Planner(catalog).prepared()
     pumps = pumps_of(catalog, planner)
     for each, found in catalog.objects.items():
@@ -93,7 +93,7 @@ def _readers(catalog: Catalog, keys: Sequence[Key], but: Iterable[Key]) -> list[
 
 
 def _users(catalog: Catalog, keys: Sequence[Key]) -> list[Key]:
-    """Return all direct and indirect users of some objects."""
+    """Return all direct and indirect users of these objects."""
     found: list[Key] = []
     while users := _readers(catalog, [*keys, *found], but=[*keys, *found]):
         found += users

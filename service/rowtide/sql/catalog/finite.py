@@ -57,6 +57,6 @@ def table_of(values: ValuesSyntax) -> QueryShape:
 
 
 def _table(row_type: RowType, rows: tuple[tuple[object, ...], ...]) -> TableSource:
-    """Return rows as a table. Its name depends only on the rows, so that equal tables are one."""
+    """Return rows as a table. Its name depends only on the rows, so that equal tables are shared."""
     digest = hashlib.sha256(repr((row_type, rows)).encode()).hexdigest()
     return TableSource(f"VALUES {digest[:12]}", row_type, rows, loaded_once=True)

@@ -85,7 +85,7 @@ def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Ca
 
 
 def _folder(file: str | None) -> str:
-    """Return the folder of a pipeline's file; that of the process if it has none."""
+    """Return the folder of a pipeline's file; without a file, the working folder of the process."""
     return (file or "").rpartition("/")[0] or "."
 
 
@@ -132,7 +132,7 @@ def _folded(port: ModelPort) -> RowType:
     """Return the columns of a port: its fields under folded names.
 
     Raises:
-      ModelError: two fields then have one name, or one is named ROWTIME.
+      ModelError: two fields get the same name, or a field is named ROWTIME.
     """
     names = [field.name.upper() for field in port.row_type]
     for name in names:

@@ -1,6 +1,6 @@
-"""Models in the catalog and in plans: their ports, their node, how they go (docs/sql/semantics.md#models).
+"""Models in the catalog and in plans: their ports, their node, DROP MODEL (docs/sql/semantics.md#models).
 
-``model_classes`` puts them there.
+``model_classes`` adds them to the catalog.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def ports_of(catalog: Catalog, name: QualifiedName) -> list[Key]:
 
 
 def refuse_port(catalog: Catalog, key: Key, place: SourceSpan) -> None:
-    """Refuse to create, replace or drop something in the schema of a model.
+    """Refuse to create, replace or drop an object in the schema of a model.
 
     Raises:
-      StatementError: if ``key`` is there.
+      StatementError: if ``key`` is in such a schema.
     """
     if key[0] in catalog.models:
         raise StatementError(
@@ -63,7 +63,7 @@ def refuse_port(catalog: Catalog, key: Key, place: SourceSpan) -> None:
 
 
 def model_node(name: str, model: ModelDefinition, source: Callable[[Key], Node]) -> Model:
-    """Return the node of a model; ``source`` gives those of its inputs."""
+    """Return the node of a model; ``source`` returns the nodes of its inputs."""
     sources = tuple(
         Project(
             name, source((name, port.name.upper())), tagging(model.accepts, number), tagged(model.accepts)
@@ -85,7 +85,7 @@ def model_node(name: str, model: ModelDefinition, source: Callable[[Key], Node])
 
 
 def output_node(relation: str, output: ModelOutputDefinition, model: Model) -> Node:
-    """Return the node of one output: its rows, or the table that its changes make."""
+    """Return the node of one output: its rows, or the table that its changes define."""
     condition, expressions = untagging(model.gives, output.number)
     node: Node = Filter(relation, model, condition) if len(model.gives) > 1 else model
     node = Project(relation, node, expressions, output.row_type)

@@ -1,4 +1,4 @@
-"""The warnings of ``check`` about a valid plan that may not do what was intended."""
+"""The warnings of ``check`` about a valid plan that may not do what the user intends."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 
 
 def notices(relations: Mapping[str, Node], streams: Mapping[str, ForeignStream]) -> tuple[Notice, ...]:
-    """Return the notices of a plan: each once, in the order of their relations."""
+    """Return the distinct notices of a plan, in the order of their relations."""
     found = [notice for name, node in relations.items() for notice in _of(name, node, streams)]
     return tuple(dict.fromkeys(found))
 
@@ -74,7 +74,7 @@ def _endless_windows(name: str, node: Node, retention: Retention | None) -> Iter
 
 
 def _comparisons_with_null(name: str, query: QuerySyntax) -> Iterator[Notice]:
-    """Yield a notice for ``x = NULL`` and its like, which is never TRUE."""
+    """Yield a notice for ``x = NULL`` and other comparisons with NULL, which are never TRUE."""
     pending: list[object] = [query]
     while pending:
         syntax = pending.pop()
@@ -107,7 +107,7 @@ def _index_notices(catalog: Catalog) -> tuple[Notice, ...]:
 def _of(name: str, node: Node, streams: Mapping[str, ForeignStream]) -> Iterator[Notice]:
     for each in nodes_below(node):
         if each.relation == name:
-            # One that both a period and a column round is reported once: the notices of a plan are distinct.
+            # A rounding in both a period and a column is reported once: the notices of a plan are distinct.
             yield from (Notice(name, text) for text in rounded_again(each))
         if isinstance(each, AsOfJoin) and each.relation == name:
             for table in nodes_below(each.table):

@@ -1,8 +1,8 @@
 """The catalog: schemas and objects by name, defined by the statements so far. Values never change in place.
 
-A definition that holds a query keeps it as syntax, with the schema that was
-set when it was made: the planner resolves it again for every plan, so that a
-replaced relation reaches all that read it. ``place`` is that of the statement.
+A definition keeps its query as syntax, with the schema that was set at that time.
+The planner resolves the query again for every plan, so a replaced relation reaches
+all its readers. ``place`` is the place of the statement.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rowtide.sql.grammar.syntax import Name, QualifiedName, QuerySyntax
 
 DEFAULT_SCHEMA = "PUBLIC"
 SYSTEM_SCHEMA = "SYS"
-"""The schema of the error stream. Nothing can be created in it."""
+"""The schema of the error stream; statements cannot create objects in it."""
 
 Key = tuple[str, str]
 """Schema and name, folded."""
@@ -60,7 +60,7 @@ class StreamDefinition:
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """A foreign data wrapper: its connector, and options that its servers start with."""
+    """A foreign data wrapper: its connector, and the initial options of its servers."""
 
     library: str
     options: tuple[tuple[str, str], ...]
@@ -81,7 +81,7 @@ class TableDefinition:
 
     ``source`` is the server whose topic fills an engine table.
 
-    ``defaults`` are the fields that have one, each with its value.
+    ``defaults`` are the fields that have a default, each with its value.
     """
 
     row_type: RowType
@@ -111,7 +111,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class ViewDefinition:
-    """A view: its query, and the names of its columns if it gives its own.
+    """A view: its query, and the names of its columns if the definition has them.
 
     ``pseudo`` are the pseudo-columns that its query names.
     """
@@ -142,9 +142,9 @@ class PumpDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ModelDefinition:
-    """A model, as its class has wired it; its ports are objects of the schema of its name.
+    """A model, wired by its class; its ports are objects in the schema with its name.
 
-    ``code`` is a digest of its text, ``folder`` where its module was looked for beside the pipeline's file.
+    ``code`` is a digest of its text; ``folder`` is the folder of the pipeline's file, searched for its module.
     """
 
     path: str
@@ -189,7 +189,7 @@ def _is_same(here: object, there: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """All definitions, in the order in which they were made."""
+    """All definitions, in the order of their creation."""
 
     schemas: tuple[str, ...] = (DEFAULT_SCHEMA,)
     current: str = DEFAULT_SCHEMA
@@ -201,7 +201,7 @@ class Catalog:
     objects: Mapping[Key, ObjectDefinition] = field(default_factory=dict)
 
     def key(self, name: QualifiedName, *, schema: str | None = None) -> Key:
-        """Return schema and name of ``name``, seen from ``schema`` (default: the one that is set).
+        """Return schema and name of ``name``, resolved in ``schema`` (default: the current one).
 
         Raises:
           StatementError: the schema does not exist.
@@ -268,7 +268,7 @@ class Catalog:
         return key, found
 
     def define(self, key: Key, definition: ObjectDefinition) -> Catalog:
-        """Return a catalog with ``definition`` under ``key``. A replaced one keeps its place in the order."""
+        """Return a catalog with ``definition`` under ``key``. A replaced definition keeps its place in the order."""
         return replace(self, objects={**self.objects, key: definition})
 
     def without(self, key: Key) -> Catalog:
@@ -278,7 +278,7 @@ class Catalog:
     def pseudo_columns(self, key: Key, further: frozenset[str] = frozenset()) -> tuple[str, ...]:
         """Return the pseudo-columns that the rows of a stream carry: those that any query names.
 
-        ``further`` are the names of one more query. A column of the stream hides a pseudo-column.
+        ``further`` are the names in one more query. A column of the stream hides a pseudo-column.
         """
         stream = self.objects[key]
         if not isinstance(stream, StreamDefinition) or stream.server is None:
@@ -295,7 +295,7 @@ class Catalog:
         return self.pseudo.union(*(query.pseudo for query in queries))
 
     def holds(self, other: Catalog) -> bool:
-        """Return whether everything in ``other`` is here unchanged, without further pseudo-columns."""
+        """Return whether this catalog has everything in ``other`` unchanged, without further pseudo-columns."""
         return (
             all(_is_same(self.objects.get(key), found) for key, found in other.objects.items())
             and all(self.servers.get(name) is server for name, server in other.servers.items())
@@ -304,7 +304,7 @@ class Catalog:
         )
 
     def pumps(self) -> Iterator[tuple[Key, PumpDefinition]]:
-        """Return the pumps in the order in which they were made."""
+        """Return the pumps in the order of their creation."""
         return ((key, found) for key, found in self.objects.items() if isinstance(found, PumpDefinition))
 
 
@@ -315,5 +315,5 @@ def relation_name(key: Key) -> str:
 
 
 def _part(name: str) -> str:
-    """Quote a part of a name that would otherwise be read as several."""
+    """Quote a part of a name that has a dot or a quote."""
     return '"' + name.replace('"', '""') + '"' if "." in name or '"' in name else name

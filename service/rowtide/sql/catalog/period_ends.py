@@ -30,7 +30,7 @@ _DOWN = frozenset({"FLOOR_TO", "STEP"})
 
 
 def rounded_again(node: Node) -> Iterator[str]:
-    """Yield, by the expression that does it, where ``node`` rounds down the end of a period."""
+    """Yield each expression of ``node`` that rounds down the end of a period."""
     match node:
         case GroupByPeriod(input=below, period=period) | SortInPeriod(input=below, period=period):
             yield from _of_period(below, period)
@@ -92,7 +92,7 @@ def _ends(node: Node) -> Period | Hop | None:
 
 
 def _told(what: str, unit: str | None, ends: Period | Hop) -> str:
-    """Return what is rounded, and the text to write instead; ``unit`` has CEIL of the calendar."""
+    """Return the rounded expression, and the text to write instead; ``unit`` is for CEIL to a calendar unit."""
     effect = "each" if what == _shown(ends) else "one that ends where another period begins"
     ceil = "Let" if unit is None else f"Write CEIL(ROWTIME TO {unit}), or let"
     return (

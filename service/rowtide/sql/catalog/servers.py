@@ -1,7 +1,7 @@
 """Servers, wrappers and their options in the catalog. Pure: a catalog in, a catalog out.
 
-A wrapper is a connector under another name, with options that its servers start with. A server that names
-no wrapper of the catalog names the connector itself.
+A wrapper is a connector under another name, with initial options for its servers. If a server's wrapper is
+not in the catalog, its name is that of the connector.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rowtide.sql.grammar.syntax import QualifiedName
 
 MAX_AHEAD = "max_ahead"
 DEFAULT_MAX_AHEAD = "1 DAY"
-"""How far ahead of its message's timestamp a promoted rowtime may be, unless the stream says so."""
+"""How far ahead of its message's timestamp a promoted rowtime can be; an option of the stream overrides it."""
 
 OptionPairs = tuple[tuple[str, str], ...]
 
@@ -36,7 +36,7 @@ def single(name: QualifiedName, what: str) -> str:
     """Return a name without a schema; ``what`` names its object.
 
     Raises:
-      StatementError: it has a dot.
+      StatementError: the name has a schema.
     """
     if len(name.parts) > 1:
         raise StatementError(f"{what} has one name, without a dot", place=name.place)
@@ -44,10 +44,10 @@ def single(name: QualifiedName, what: str) -> str:
 
 
 def refuse_if_used(what: str, users: Sequence[str], place: SourceSpan) -> None:
-    """Refuse to drop ``what`` while there are ``users``.
+    """Refuse to drop ``what`` while it has ``users``.
 
     Raises:
-      StatementError: naming them.
+      StatementError: it has users; the message names them.
     """
     if users:
         shown = ", ".join(f'"{user}"' for user in sorted(users))
@@ -110,10 +110,10 @@ def drop_server(catalog: Catalog, name: QualifiedName, *, if_exists: bool) -> Ca
 
 
 def server_for(catalog: Catalog, statement: CreateRelation) -> Server:
-    """Return the server that a foreign stream or table names. Whether it can serve it, its connector says.
+    """Return the server that a foreign stream or table names. Its connector checks whether the server supports it.
 
     Raises:
-      StatementError: there is none, or its database is not that of the other tables.
+      StatementError: the server does not exist, or its database is not that of the other tables.
     """
     assert statement.server is not None
     name = single(statement.server, "a server")
@@ -172,12 +172,12 @@ def _unknown_wrapper(catalog: Catalog, name: str, place: SourceSpan) -> Statemen
 
 
 def options_of(items: Sequence[OptionItem]) -> OptionPairs:
-    """Return options as the plan holds them."""
+    """Return options in the form of the plan."""
     return tuple((item.name, item.value) for item in items)
 
 
 def max_ahead_ms(options: OptionPairs, items: Iterable[OptionItem]) -> int:
-    """Return how far ahead promoted rowtimes may be; ``items`` are the options with their places.
+    """Return how far ahead promoted rowtimes can be; ``items`` are the options with their places.
 
     Raises:
       StatementError: the option is not a length of time.
@@ -194,8 +194,8 @@ def altered(catalog: Catalog, statement: Alter) -> Catalog:
     """Return the catalog after ALTER .. OPTIONS or DESCRIPTION.
 
     Raises:
-      StatementError: the object, or an option that is set or dropped, does not exist, or one that is added
-        already exists.
+      StatementError: the object or an option to set or drop does not exist, or an option to add already
+        exists.
     """
     kind, name = statement.kind, statement.name
     if kind is ObjectKind.SCHEMA:

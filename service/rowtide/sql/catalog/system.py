@@ -1,7 +1,7 @@
-"""Schema SYS: the system's own tables, and who may read them.
+"""Schema SYS: the system's tables.
 
-``SYS.ERRORS`` is the table of the error rows that a pipeline has committed. A prompt reads it; a pipeline
-does not (docs/decisions/0004-errors-are-read-as-a-table.md).
+``SYS.ERRORS`` is the table of the error rows that a pipeline has committed. A prompt can read it; a pipeline
+cannot (docs/decisions/0004-errors-are-read-as-a-table.md).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def with_errors(catalog: Catalog, rows: Sequence[Row] = ()) -> Catalog:
 
 
 def refuse_change(statement: Statement) -> None:
-    """Refuse a statement that would make, change or fill something in schema SYS.
+    """Refuse a statement that creates, changes or fills an object in schema SYS.
 
     Raises:
       StatementError: with the place of the name.

@@ -21,27 +21,27 @@ _ARRIVING = (Binding(("$ARRIVAL",), RowType(()), 0, True),)
 _ROWTIME_COLUMN = Field(ROWTIME, TIMESTAMP)
 
 ARRIVAL = frozenset({"CURRENT_ROW_TIMESTAMP", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP"})
-"""As the ROWTIME of an inserted row these mean the time of arrival, as without a ROWTIME.
+"""Expressions that, as the ROWTIME of an inserted row, mean its time of arrival, as without a ROWTIME.
 
 See docs/sql/semantics.md#pumps-and-inserts.
 """
 
 TimedValues = tuple[int | None, Row]
-"""A row, and its ROWTIME (ms) where the statement names one."""
+"""A row, and its ROWTIME (ms) if the statement names ROWTIME."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtArrival:
-    """A value of an inserted row that depends on when the row arrives: ``NOW()`` and what is computed of it."""
+    """A value of an inserted row that depends on its time of arrival: ``NOW()``, and expressions with it."""
 
     expr: Expr
 
 
 def arrived(rows: Sequence[TimedValues], now_ms: int) -> tuple[TimedValues, ...]:
-    """Return inserted rows with the values that they have when they arrive.
+    """Return inserted rows with the values that depend on their time of arrival.
 
     Raises:
-      StatementError: one has no value, such as a time beyond the calendar.
+      StatementError: an expression fails, such as a time beyond the calendar.
     """
 
     def value(each: object) -> object:
@@ -68,7 +68,7 @@ def inserted_rows(
     """Return the rows of an INSERT statement as the table stores them.
 
     Raises:
-      StatementError: a value is no constant, does not fit its column, or is missing; with its place.
+      StatementError: a value is not a constant, does not fit its column, or is missing; with its place.
     """
     for name in statement.columns:
         if name.text == ROWTIME:
@@ -91,10 +91,10 @@ def timed_rows(
 ) -> tuple[TimedValues, ...]:
     """Return the rows of an INSERT statement, which may name ROWTIME among its columns.
 
-    ``defaults`` are those of the fields that have one. With ``arrives`` a value may be ``AtArrival``.
+    ``defaults`` are the values of fields that have a default. With ``arrives`` a value can be ``AtArrival``.
 
     Raises:
-      StatementError: a value is no constant, does not fit its column, or is missing; with its place.
+      StatementError: a value is not a constant, does not fit its column, or is missing; with its place.
     """
     positions: list[int | None] = list(range(len(row_type)))
     if statement.columns:
@@ -144,7 +144,7 @@ def constant_of(syntax: Expression, column: Field, what: str) -> object:
 
 
 def _typed(syntax: Expression, column: Field, what: str, *, at_arrival: bool) -> Expr:
-    """Return a value of a column, which may read ROWTIME if it is computed ``at_arrival``."""
+    """Return a value of a column, which can read ROWTIME if it is computed ``at_arrival``."""
     scope = NameScope(_ARRIVING if at_arrival else ())
     typed = ExpressionPlanner(scope, "a constant").plan_as(syntax, UNTYPED_NULL.type)
     return assign(typed, column.type, what, syntax.place)

@@ -23,7 +23,7 @@ def fold(name: str) -> str:
 
 
 def relation_name(name: str) -> str:
-    """Return the catalog name of a relation: with its schema unless that is the default one.
+    """Return the catalog name of a relation: with its schema unless that is the default schema.
 
     Raises:
       StatementError: the text is not the name of a relation.
@@ -54,5 +54,5 @@ def _parts(name: str) -> list[str]:
 
 
 def _quoted(part: str) -> str:
-    """Quote a part of a name that would otherwise be read as several."""
+    """Quote a part of a name that has a dot or a quote."""
     return '"' + part.replace('"', '""') + '"' if "." in part or '"' in part else part

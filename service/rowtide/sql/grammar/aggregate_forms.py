@@ -27,7 +27,7 @@ class AggregateGrammar(Protocol):
 
 
 def _count_where(call: FunctionCall, conditions: Sequence[Expression]) -> FunctionCall:
-    """Return the number of rows that meet all conditions."""
+    """Return a COUNT of the rows for which all conditions are TRUE."""
     place = call.place
     every = connected(iter(conditions))
     counted: Expression = NumberLiteral("1", place)
@@ -55,14 +55,14 @@ _FORMS: dict[str, tuple[int, str, Callable[[FunctionCall], FunctionCall]]] = {
     "LATEST_BY_OFFSET": (1, "x", _not_null("LAST_VALUE")),
     "EARLIEST_BY_OFFSET": (1, "x", _not_null("FIRST_VALUE")),
 }
-"""Number of arguments, how the aggregate is written, and what it is."""
+"""For each other name: the number of arguments, the arguments in messages, and the function for its aggregate."""
 
 
 def aggregate_written_out(call: FunctionCall) -> FunctionCall:
-    """Return the aggregate that a call is another name of; any other call as it is.
+    """Return the aggregate of an alias; return any other call unchanged.
 
     Raises:
-      StatementError: it has another number of arguments, or DISTINCT.
+      StatementError: the alias has another number of arguments, or DISTINCT.
     """
     form = _FORMS.get(call.name)
     if form is None:
@@ -78,7 +78,7 @@ def value_order(
 ) -> tuple[tuple[Expression, ...], bool]:
     """Read ORDER BY of the values of an aggregate, as further arguments, and whether it descends.
 
-    LISTAGG has its separator before it, '' where none is written.
+    For LISTAGG, its separator comes first: '' by default.
     """
     cursor = grammar.cursor
     aggregate = SPELLED.get(name)

@@ -11,7 +11,7 @@ from rowtide.sql.grammar.habits import for_unsupported, where_stopped
 from rowtide.sql.grammar.syntax import Name, QualifiedName
 
 MAX_NESTING = 60
-"""Maximum nesting of expressions and queries. Python's own stack ends at about 90."""
+"""Maximum nesting of expressions and queries. Python's stack overflows at about 90."""
 
 Item = TypeVar("Item")
 
@@ -76,7 +76,7 @@ class Cursor:
     # --------------------------------------------------------------- words
 
     def is_word(self, *words: str, ahead: int = 0) -> bool:
-        """Return whether these unquoted words follow."""
+        """Return whether these unquoted words come next."""
         for offset, word in enumerate(words):
             token = self.ahead(ahead + offset)
             if token.kind is not TokenKind.WORD or token.text != word:
@@ -205,7 +205,7 @@ class Cursor:
     # -------------------------------------------------------------- errors
 
     def unexpected(self, wanted: str, *, hint: str | None = None) -> StatementError:
-        """Return the error that something else was expected at the token ahead."""
+        """Return the error for an unexpected token ahead."""
         before = [self._tokens[at].text for at in range(self._index - 1, max(self._index - 3, -1), -1)]
         found = "'" if self.current.kind is TokenKind.STRING else self.current.text
         habit = where_stopped(wanted, found, before)
@@ -214,9 +214,9 @@ class Cursor:
     def unsupported(
         self, what: str, *, token: Token | None = None, hint: str | None = None
     ) -> StatementError:
-        """Return the error that something of the language is not there yet."""
+        """Return the error for a part of the language that is not supported yet."""
         return self.fail(f"{what} not supported yet", token=token, hint=hint or for_unsupported(what))
 
     def fail(self, message: str, *, token: Token | None = None, hint: str | None = None) -> StatementError:
-        """Return the error that refuses the statement at ``token``, by default the one ahead."""
+        """Return the error that refuses the statement at ``token``, by default the token ahead."""
         return StatementError(message, place=self.place_of(token or self.current), hint=hint)

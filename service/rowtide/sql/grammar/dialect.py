@@ -77,11 +77,11 @@ _FOREIGN = {
     "~~*": "ILIKE compares with a pattern in any case.",
     "@>": "There are no arrays and ranges.",
 }
-"""What is written here for an operator of another dialect."""
+"""The SQL to write instead of an operator of another dialect."""
 
 
 class _Tokenizer(Tokenizer):
-    """sqlglot's scanner without keywords: every word is a word, and the grammar knows what it means."""
+    """sqlglot's scanner without keywords: all words are tokens of one kind, and the grammar interprets them."""
 
     SINGLE_TOKENS: ClassVar[dict[str, TokenType]] = {
         "(": TokenType.L_PAREN,
@@ -103,7 +103,7 @@ class _Tokenizer(Tokenizer):
         "&": TokenType.AMP,
         "#": TokenType.HASH,
         "~": TokenType.TILDE,
-        # Alone they are nothing, but a word ends before them: a!=b, a::b.
+        # These characters are not tokens alone, but they end a word: a!=b, a::b.
         "!": TokenType.UNKNOWN,
         ":": TokenType.UNKNOWN,
     }
@@ -117,7 +117,7 @@ class _Tokenizer(Tokenizer):
         "->": TokenType.ARROW,
         "->>": TokenType.DARROW,
         **dict.fromkeys(("<<", ">>", "~*", "!~", "!~*"), TokenType.OPERATOR),
-        # Operators of other dialects: each is refused as a whole, with what is written here.
+        # Operators of other dialects: each is refused as a whole, with a hint.
         **dict.fromkeys(_FOREIGN, TokenType.UNKNOWN),
     }
     QUOTES: ClassVar[list[tuple[str, str] | str]] = ["'"]
@@ -173,7 +173,7 @@ RESERVED = frozenset(
     WITHIN
     """.split()  # noqa: SIM905 - a table of words reads better than a list of strings
 )
-"""Words that are a name only in double quotes."""
+"""Words that are names only in double quotes."""
 
 
 class LineIndex:
@@ -237,7 +237,7 @@ _NEVER_AFTER_NUMBER = (TokenKind.WORD, TokenKind.NUMBER, TokenKind.QUOTED)
 
 
 def _token(kind: TokenType, text: str, start: int, end: int, source: str) -> Token | None:
-    """Return our token for one of sqlglot's, or None if it is none of ours."""
+    """Return our token for a token of sqlglot, or None if this dialect does not have it."""
     if kind is TokenType.STRING and source[start] == "'":
         return Token(TokenKind.STRING, text, start, end)
     if kind is TokenType.IDENTIFIER:
@@ -275,7 +275,7 @@ def _malformed_number(text: str, start: int, end: int, places: LineIndex) -> Sta
 
 
 def _unknown(text: str, kind: TokenType, start: int, end: int, places: LineIndex) -> StatementError:
-    """Return the error for a token that is not one of ours, at the first invalid character."""
+    """Return the error for a token that this dialect does not have, at the first invalid character."""
     if kind is TokenType.NUMBER:
         return _malformed_number(text, start, end, places)
     foreign = _FOREIGN.get(text[start:end])

@@ -135,7 +135,7 @@ class ExpressionGrammar(TypeGrammar):
         return Quantified(operator, left, query, every, place)
 
     def _suffix(self, left: Expression, first: Token) -> Expression | None:
-        """Read IS, BETWEEN, IN, LIKE or ~ behind ``left``; None if none of them follows."""
+        """Read IS, BETWEEN, IN, LIKE or ~ after ``left``; return None if none of them follows."""
         cursor = self.cursor
         if cursor.is_symbol(*_MATCHES):
             return self._match(left, first)
@@ -164,7 +164,7 @@ class ExpressionGrammar(TypeGrammar):
         return None
 
     def _match(self, left: Expression, first: Token) -> Expression:
-        """Read ``~ expression`` and its like as REGEXP_LIKE: ``*`` ignores case, ``!`` negates."""
+        """Read ``~ expression`` and its variants as REGEXP_LIKE: ``*`` ignores case, ``!`` negates."""
         operator = self.cursor.advance().text
         pattern = self._sum()
         place = self.cursor.span(first)
@@ -250,7 +250,7 @@ class ExpressionGrammar(TypeGrammar):
     # ------------------------------------------------------------ primaries
 
     def _reached(self) -> Expression:
-        """Read a value and what is taken out of it as JSON: ``x -> 'user' ->> 'name'``."""
+        """Read a value and its JSON accesses: ``x -> 'user' ->> 'name'``."""
         cursor = self.cursor
         first = cursor.current
         left = self._primary()
@@ -350,7 +350,7 @@ class ExpressionGrammar(TypeGrammar):
         return Unary("NOT", found, place) if negated else found
 
     def _word(self, token: Token) -> Expression | None:
-        """Read an expression that begins with a keyword; None if the word is a name."""
+        """Read an expression that begins with a keyword; return None if the word is a name."""
         cursor = self.cursor
         following = cursor.ahead(1)
         match token.text:
@@ -479,7 +479,7 @@ class ExpressionGrammar(TypeGrammar):
         return self._plain_call(token, name)
 
     def _json_value(self, token: Token) -> Expression:
-        """Read ``JSON_VALUE(x, path [RETURNING type])``: the type is what the text is cast to."""
+        """Read ``JSON_VALUE(x, path [RETURNING type])``: the text is cast to the type."""
         cursor = self.cursor
         args = cursor.comma_list(self.expression)
         target = self.type() if cursor.accept("RETURNING") else None
@@ -493,7 +493,7 @@ class ExpressionGrammar(TypeGrammar):
         return value if target is None else Cast(value, target, cursor.span(token))
 
     def _plain_call(self, token: Token, name: Name) -> FunctionCall:
-        """Read the arguments of ``name`` and what may follow an aggregate."""
+        """Read the arguments of ``name`` and the clauses after an aggregate."""
         cursor = self.cursor
         star = cursor.accept_symbol("*")
         distinct = not star and cursor.accept("DISTINCT")
@@ -567,7 +567,7 @@ class ExpressionGrammar(TypeGrammar):
         return FunctionCall(name, (text, characters), cursor.span(token))
 
     def _listed(self, token: Token, name: str, words: tuple[str, ...]) -> FunctionCall:
-        """Read ``f(x WORD y WORD z)``, where later words may be left out, or plain commas."""
+        """Read ``f(x WORD y WORD z)``, in which later words are optional, or arguments with commas."""
         cursor = self.cursor
         args = [self._sum()]
         if cursor.is_symbol(","):

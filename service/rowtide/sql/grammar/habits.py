@@ -1,6 +1,6 @@
-"""What is written here for what users of other systems write: hints of refused statements.
+"""Hints of refused statements: the SQL to write instead of the syntax of other systems.
 
-tests/golden/sql/habits.txt shows each with a statement.
+tests/golden/sql/habits.txt shows each hint with a statement.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ _AFTER: Mapping[str, str] = {
     **dict.fromkeys(("TUMBLING", "HOPPING"), _WINDOW),
     "OF": _AS_OF,
 }
-"""Hints by a word that was read just before: it was taken for a name."""
+"""Hints by the previous word, which was read as a name."""
 _WANTED: Mapping[tuple[str, str], str] = {
     (
         '"ON"',
@@ -135,7 +135,7 @@ _WANTED: Mapping[tuple[str, str], str] = {
     ('")"', "VALUE"): _NO_JSON,
     ("the end of the statement", "CROSS"): _AT["APPLY"],
 }
-"""Hints by what was wanted, or a part of it, and the word or sign that stands there ('' for any)."""
+"""Hints by the expected syntax, or a part of it, and the actual word or sign ('' for any)."""
 
 _UNSUPPORTED: Mapping[str, str] = {
     "CREATE FUNCTION": _MODELS,
@@ -260,7 +260,7 @@ COLUMNS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("_TIME", "EVENT_TIME"), "ROWTIME is the time of the row."),
 }
-"""Hints for names that other systems know without a relation."""
+"""Hints for names that exist in other systems without a relation."""
 
 TYPES: Mapping[str, str] = {
     **dict.fromkeys(("DATETIME", "DATETIME2", "SMALLDATETIME"), "Write TIMESTAMP."),
@@ -286,9 +286,9 @@ TYPES: Mapping[str, str] = {
 
 
 def where_stopped(wanted: str, found: str, before: Sequence[str]) -> str | None:
-    """Return what to write where the grammar wanted something else.
+    """Return the hint for a syntax error: what to write instead.
 
-    ``found`` is the word or sign that is there, a quote for any string; ``before`` are the two before it, the
+    ``found`` is the actual word or sign, a quote for any string; ``before`` are the two words before it, the
     last one first.
     """
     if wanted.startswith("CREATE, "):
@@ -306,5 +306,5 @@ def where_stopped(wanted: str, found: str, before: Sequence[str]) -> str | None:
 
 
 def for_unsupported(what: str) -> str | None:
-    """Return what to write in the place of something that the language does not have yet."""
+    """Return the hint for a feature that is not supported yet: what to write instead."""
     return next((hint for part, hint in _UNSUPPORTED.items() if what.startswith(part)), None)

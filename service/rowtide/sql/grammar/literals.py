@@ -32,7 +32,7 @@ _IN_WORDS = {
     **dict.fromkeys(("quarter", "quarters"), ("MONTH", 3)),
     **dict.fromkeys(("y", "yr", "yrs", "year", "years"), ("MONTH", MONTHS["YEAR"])),
 }
-"""What PostgreSQL calls a unit inside of an interval: its family and its length in ms or months."""
+"""Names of units inside an interval in PostgreSQL: the family and the length in ms or months."""
 _PART_IN_WORDS = re.compile(
     r"\s*(?:([+-]?)\s*(\d+):(\d\d)(?::(\d\d)(?:\.(\d+))?)?|([+-]?\d+(?:\.\d+)?)\s*([a-z]+))(?=[\s+-]|\d|$)"
 )
@@ -45,7 +45,7 @@ def date_days(text: str) -> int:
     """Read ``YYYY-MM-DD`` as days since the epoch.
 
     Raises:
-      ValueError: it is no such date.
+      ValueError: the date is invalid.
     """
     match = _DATE.fullmatch(text.strip())
     if match is None:
@@ -61,7 +61,7 @@ def time_ms(text: str) -> int:
     """Read ``HH:MM:SS[.mmm]`` as milliseconds of the day.
 
     Raises:
-      ValueError: it is no such time.
+      ValueError: the time is invalid.
     """
     match = _TIME.fullmatch(text.strip())
     if match is None:
@@ -76,7 +76,7 @@ def timestamp_ms(text: str) -> int:
     """Read ``YYYY-MM-DD HH:MM:SS[.mmm]`` (UTC) as milliseconds since the epoch.
 
     Raises:
-      ValueError: it is no such timestamp.
+      ValueError: the timestamp is invalid.
     """
     day, blank, time = text.strip().partition(" ")
     if not blank or not _DATE.fullmatch(day) or not _TIME.fullmatch(time.strip()):
@@ -88,7 +88,7 @@ def interval(text: str, unit: str, to: str | None = None) -> int:
     """Read the quoted part of an interval: milliseconds for day to second, months for year to month.
 
     Raises:
-      ValueError: the units do not belong together, or the text does not fit them.
+      ValueError: the units cannot be combined, or the text does not fit them.
     """
     units = _units(unit, to)
     body = text.strip()
@@ -122,10 +122,10 @@ def interval(text: str, unit: str, to: str | None = None) -> int:
 def interval_in_words(text: str) -> tuple[int, str, int | None]:
     """Read an interval that names its units, such as ``2 hours 30 minutes`` or ``1 day 02:30:00``.
 
-    Return its length, DAY if that is in milliseconds or MONTH if in months, and the one unit that it has.
+    Return its length, DAY for milliseconds or MONTH for months, and its unit if it has only one.
 
     Raises:
-      ValueError: the text is no interval, or has months and days.
+      ValueError: the text is not an interval, or has both months and days.
     """
     body = text.strip().lower()
     back = body.endswith(" ago")
@@ -177,7 +177,7 @@ def interval_text_ms(text: str) -> int:
     """Parse an interval of an option, for example ``1 DAY`` or ``30 SECOND``, to milliseconds.
 
     Raises:
-      ValueError: it is not an interval of days, hours, minutes or seconds, or not above zero.
+      ValueError: it is not an interval of days, hours, minutes or seconds, or is not positive.
     """
     count, blank, unit = text.strip().partition(" ")
     word = unit.strip().upper().removesuffix("S")

@@ -37,18 +37,18 @@ from rowtide.sql.grammar.syntax_walk import calls_in
 from rowtide.sql.grammar.window_grammar import named_windows, with_named_ranges
 
 _TESTS = frozenset({"ISNULL", "NOTNULL"})
-"""Tests of PostgreSQL behind a value: as a name they need AS."""
+"""Tests of PostgreSQL that follow a value: as an alias they need AS."""
 _JOINED = _TESTS | {"ASOF", "SEMI", "ANTI"}
-"""Words before JOIN that are kinds of joins elsewhere."""
+"""Words before JOIN that are kinds of joins in other systems."""
 _BEHIND_FROM = ("WHERE", "UNION", "EXCEPT", "INTERSECT", "ORDER", "LIMIT")
-"""What may follow the select list of a query without FROM."""
+"""Words that can follow the select list of a query without FROM."""
 
 
 class QueryGrammar(ExpressionGrammar):
     """Reads queries from a cursor."""
 
     def query(self) -> QuerySyntax:
-        """Read [WITH ..] SELECT ..., or several with UNION ALL in between."""
+        """Read [WITH ..] SELECT ..., or several that UNION ALL connects."""
         cursor = self.cursor
         cursor.enter()
         token = cursor.current
@@ -66,7 +66,7 @@ class QueryGrammar(ExpressionGrammar):
         return With(tables, left, cursor.place_of(token)) if tables else left
 
     def _ordered(self, left: QuerySyntax) -> QuerySyntax:
-        """Read ORDER BY and LIMIT behind a whole query: of a UNION they are not of its last SELECT."""
+        """Read ORDER BY and LIMIT after a whole query: after a UNION they do not belong to its last SELECT."""
         cursor = self.cursor
         first = cursor.current
         order_by = self._order_by() if cursor.is_word("ORDER") else ()
@@ -113,7 +113,7 @@ class QueryGrammar(ExpressionGrammar):
         return self._combined(self._term, "INTERSECT")
 
     def _combined(self, part: Callable[[], QuerySyntax], *words: str) -> QuerySyntax:
-        """Read queries with some of UNION, EXCEPT and INTERSECT in between, from left to right."""
+        """Read queries that UNION, EXCEPT or INTERSECT connects, from left to right."""
         cursor = self.cursor
         left = part()
         while True:
@@ -152,7 +152,7 @@ class QueryGrammar(ExpressionGrammar):
         return ValuesSyntax(cursor.comma_list(row), cursor.place_of(first))
 
     def _one_row(self, items: Sequence[SelectItem | StarItem], stream: bool, first: Token) -> DerivedTable:
-        """Return the relation of a SELECT without FROM: one row, whose column cannot be named."""
+        """Return the relation of a SELECT without FROM: one row, whose column has no name."""
         cursor = self.cursor
         ends = cursor.at_end or cursor.is_symbol(")") or any(map(cursor.is_word, _BEHIND_FROM))
         if stream or not ends or any(isinstance(each, StarItem) for each in items):
@@ -274,7 +274,7 @@ class QueryGrammar(ExpressionGrammar):
 
     def _alias(self, what: str) -> Name | None:
         cursor = self.cursor
-        # What comes after the query of a view or pump is no name.
+        # OPTIONS after the query of a view or pump is not an alias.
         options = cursor.is_word("OPTIONS") and cursor.ahead(1).text == "("
         description = cursor.is_word("DESCRIPTION") and cursor.ahead(1).kind is TokenKind.STRING
         never = _JOINED if cursor.is_word("JOIN", ahead=1) else _TESTS
@@ -287,7 +287,7 @@ class QueryGrammar(ExpressionGrammar):
     # ----------------------------------------------------------------- FROM
 
     def _sources(self) -> FromItem:
-        """Read relations and joins with commas in between: each comma is a join without ON."""
+        """Read relations and joins, separated by commas: each comma is a join without ON."""
         first, *others = self.cursor.comma_list(self._from)
         for other in others:
             first = Join(first, other, "INNER", BooleanLiteral(True, other.place), other.place)

@@ -83,10 +83,10 @@ def parse(text: str) -> list[Statement]:
 
 
 def parse_name(text: str) -> QualifiedName:
-    """Read ``text`` as the name of a relation: folded unless quoted, a schema before a dot.
+    """Read ``text`` as the name of a relation: folded unless quoted, with a schema before a dot.
 
     Raises:
-      StatementError: it is none.
+      StatementError: it is not the name of a relation.
     """
     tokens, places = tokenize(text)
     cursor = Cursor(tokens, places, len(text))
@@ -411,7 +411,7 @@ class _Grammar(QueryGrammar):
         return options or self._options()
 
     def _options_behind(self, before: tuple[OptionItem, ...]) -> tuple[OptionItem, ...]:
-        """Read OPTIONS after a query, which are allowed if none are ``before`` it."""
+        """Read OPTIONS after a query; they are not allowed if OPTIONS are ``before`` it."""
         token = self.cursor.current
         behind = self._options_and_description()
         if before and behind:
@@ -504,7 +504,7 @@ class _Grammar(QueryGrammar):
         raise cursor.unexpected(f"{wanted}{' or ' if wanted else ''}DESCRIPTION")
 
     def _is_new_view(self) -> bool:
-        """Return whether a view's name has its columns, options or query after it."""
+        """Return whether columns, options or a query follow a view's name."""
         cursor, ahead = self.cursor, 0
         while cursor.is_name(ahead) and cursor.ahead(ahead + 1).text == ".":
             ahead += 2
@@ -553,7 +553,7 @@ class _Grammar(QueryGrammar):
         return change, self._option(takes_value=change is not OptionChange.DROP)
 
     def _kind(self, what: str) -> ObjectKind:
-        """Read SCHEMA, FOREIGN STREAM, ..; ``what`` says what such an object is named for."""
+        """Read SCHEMA, FOREIGN STREAM, ..; ``what`` is the action on the object, for messages."""
         cursor = self.cursor
         for kind in sorted(CREATED_KINDS, key=lambda each: -len(each.value)):
             if cursor.accept(*kind.value.upper().split()):

@@ -1,4 +1,4 @@
-"""The statements that define a pipeline, as they are in the text; frozen, each with its places."""
+"""The statements that define a pipeline, as syntax; frozen, each with its places in the text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rowtide.sql.grammar.syntax import NOWHERE, Expression, Name, QualifiedName,
 
 
 class OptionChange(Enum):
-    """What ALTER does with one option."""
+    """The changes of one option by ALTER."""
 
     ADD = "ADD"
     SET = "SET"
@@ -19,7 +19,7 @@ class OptionChange(Enum):
 
 
 class ObjectKind(Enum):
-    """What can be created and dropped; the value is how a message names it."""
+    """The kinds of objects that statements create and drop; the value is the kind in messages."""
 
     SCHEMA = "schema"
     WRAPPER = "foreign data wrapper"
@@ -39,12 +39,12 @@ class ObjectKind(Enum):
 CREATED_KINDS = tuple(
     kind for kind in ObjectKind if kind not in (ObjectKind.MODEL_OUTPUT, ObjectKind.MODEL_TABLE)
 )
-"""What statements create and drop by itself: the ports of a model come and go with it."""
+"""The kinds that have their own CREATE and DROP; the ports of a model do not."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptionItem:
-    """``name 'value'``; the name is folded to lower case, or quoted as is."""
+    """``name 'value'``; the name is folded to lower case unless it is quoted."""
 
     name: str
     value: str
@@ -73,7 +73,7 @@ class ColumnDefinition:
 
 @dataclass(frozen=True, slots=True)
 class IndexDefinition:
-    """``INDEX [name] (column, ...)`` of a table; ``UNIQUE (column, ...)`` is one, too."""
+    """``INDEX [name] (column, ...)`` or ``UNIQUE (column, ...)`` of a table."""
 
     name: Name | None
     columns: tuple[Name, ...]
@@ -124,7 +124,7 @@ class CreateServer:
 class CreateRelation:
     """CREATE [OR REPLACE] [FOREIGN] STREAM or TABLE. ``key`` names the PRIMARY KEY columns.
 
-    A TABLE with ``server`` is an engine table that a topic fills.
+    A TABLE with ``server`` is an engine table whose rows come from a topic.
     """
 
     kind: ObjectKind
@@ -177,7 +177,7 @@ class CreatePump:
 
 @dataclass(frozen=True, slots=True)
 class CreateModel:
-    """CREATE [OR REPLACE] MODEL name AS 'package.module:Class'. ``path_place`` is that of the text."""
+    """CREATE [OR REPLACE] MODEL name AS 'package.module:Class'. ``path_place`` is the place of the path."""
 
     name: QualifiedName
     replace: bool
@@ -199,7 +199,7 @@ class InsertValues:
 
 @dataclass(frozen=True, slots=True)
 class AlterPump:
-    """ALTER PUMP name START | STOP; with ``every`` all pumps of schema ``name``, or of the set one."""
+    """ALTER PUMP name START | STOP; with ``every`` all pumps of schema ``name``, or of the current schema."""
 
     name: QualifiedName
     start: bool
@@ -269,7 +269,7 @@ class Explain:
 
 @dataclass(frozen=True, slots=True)
 class QueryStatement:
-    """A query by itself: for a prompt; a pipeline file has no use for it."""
+    """A query by itself: only for a prompt."""
 
     query: QuerySyntax
     place: SourceSpan = field(default=NOWHERE, compare=False)

@@ -1,4 +1,4 @@
-"""Did you mean: the nearest of the names that exist, or all of them."""
+"""Hints for unknown names: the nearest existing name, or all of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
-    """Return a hint with the candidate most like ``name``, or None if none is near."""
+    """Return a hint with the candidate nearest to ``name``, or None if no candidate is similar."""
     folded: dict[str, str] = {}
     for candidate in sorted(candidates):
         folded.setdefault(candidate.upper(), candidate)
@@ -16,11 +16,11 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
 
 
 SHOWN = 12
-"""Maximum number of names in a hint. Of more names only the nearest one is reported."""
+"""Maximum number of names in a hint. If there are more, the hint has only the nearest one."""
 
 
 def did_you_mean_or_all(name: str, candidates: Iterable[str]) -> str | None:
-    """Return a hint with the candidate nearest to ``name``; if none is near, with all of a few."""
+    """Return a hint with the candidate nearest to ``name``; if none is similar, with all if they are few."""
     there = list(candidates)
     listed = f"Available: {', '.join(there)}." if 0 < len(there) <= SHOWN else None
     return did_you_mean(name, there) or listed

@@ -28,7 +28,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class QualifiedName:
-    """The name of a relation, schema, server or pump: schema and name, or the name alone."""
+    """The name of a relation, schema, server or pump: schema and name, or only the name."""
 
     parts: tuple[Name, ...]
     place: SourceSpan = field(default=NOWHERE, compare=False)
@@ -39,7 +39,7 @@ class QualifiedName:
 
 @dataclass(frozen=True, slots=True)
 class ColumnRef:
-    """``column``, ``alias.column`` or ``schema.relation.column``; ROWTIME among them."""
+    """``column``, ``alias.column`` or ``schema.relation.column``; the column can be ROWTIME."""
 
     parts: tuple[Name, ...]
     place: SourceSpan = field(default=NOWHERE, compare=False)
@@ -47,7 +47,7 @@ class ColumnRef:
 
 @dataclass(frozen=True, slots=True)
 class NumberLiteral:
-    """A number as it is in the text, without a sign."""
+    """The text of a number, without a sign."""
 
     text: str
     place: SourceSpan = field(default=NOWHERE, compare=False)
@@ -92,7 +92,7 @@ class TypedLiteral:
     type: Type
     place: SourceSpan = field(default=NOWHERE, compare=False)
     unit: int | None = field(default=None, compare=False)
-    """The one unit of an INTERVAL, in ms or months: CAST to an integer counts it."""
+    """The unit of an INTERVAL that has only one, in ms or months: CAST to an integer counts it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class Quantified:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """``EXISTS (query)``; ``of_row`` is ``(x, y) IN (query)``, which may be UNKNOWN where this is FALSE."""
+    """``EXISTS (query)``; ``of_row`` is ``(x, y) IN (query)``, which can be UNKNOWN if EXISTS is FALSE."""
 
     query: QuerySyntax
     place: SourceSpan = field(default=NOWHERE, compare=False)
@@ -217,10 +217,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class IntervalFields:
-    """What the words of an INTERVAL type say, in ms or months.
+    """The units of an INTERVAL type, in ms or months.
 
     ``first`` is its first unit, ``unit`` that unit if it is the only one, ``least`` the least part that is
-    kept. ``digits`` is how many digits the count of the first unit may have; None: any.
+    kept. ``digits`` is the maximum number of digits of the first unit's count; None: no maximum.
     """
 
     first: int
@@ -231,9 +231,9 @@ class IntervalFields:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """``CAST(x AS type)``; ``tried`` is TRY_CAST, NULL where the other rejects the row.
+    """``CAST(x AS type)``; ``tried`` is TRY_CAST, which is NULL if CAST rejects the row.
 
-    ``interval`` is what the words of an INTERVAL type say.
+    ``interval`` has the units of an INTERVAL type.
     """
 
     operand: Expression
@@ -293,7 +293,7 @@ class FunctionCall:
 class WindowSpec:
     """``([window] [PARTITION BY ..] [ORDER BY ..] [frame])``; ``base`` is the window that it extends.
 
-    ``order`` is given where ORDER BY has one term that ascends; in any other case ``sort`` has its terms.
+    If ORDER BY has one ascending term, it is ``order``; otherwise the terms are in ``sort``.
     """
 
     base: Name | None
@@ -367,8 +367,8 @@ class StarItem:
 class RangeWindow:
     """OVER ([ORDER BY order] RANGE ..) of a joined relation, from ``start_ms`` to ``end_ms`` after the other.
 
-    With an order, which is ROWTIME rounded, the time of a row of its side is that. ``named`` is the window of
-    the WINDOW clause that it stands for; no finished syntax has one.
+    With an order (ROWTIME rounded), this is the time of the rows on its side. ``named`` is a window of the
+    WINDOW clause, which the grammar replaces by its definition.
     """
 
     start_ms: int
@@ -380,7 +380,7 @@ class RangeWindow:
 
 @dataclass(frozen=True, slots=True)
 class TableSample:
-    """``TABLESAMPLE method (argument, ...) [REPEATABLE (seed)]`` behind a relation in FROM."""
+    """``TABLESAMPLE method (argument, ...) [REPEATABLE (seed)]`` after a relation in FROM."""
 
     method: Name
     arguments: tuple[Expression, ...]
@@ -420,7 +420,7 @@ class DerivedTable:
 class Join:
     """``left kind JOIN right ON condition``; kind is INNER, LEFT, RIGHT or FULL.
 
-    ``using`` has the columns of USING, none for NATURAL; it is None where ON stands.
+    ``using`` has the columns of USING; it is empty for NATURAL and None for ON.
     """
 
     left: FromItem
@@ -436,7 +436,7 @@ FromItem = RelationRef | DerivedTable | Join
 
 @dataclass(frozen=True, slots=True)
 class OrderItem:
-    """One term of ORDER BY; ``within_ms`` makes it a t-sort. ``nulls_first`` is None where it is not said."""
+    """One term of ORDER BY; ``within_ms`` makes it a t-sort. ``nulls_first`` is None if it is not specified."""
 
     expression: Expression
     descending: bool
@@ -447,7 +447,7 @@ class OrderItem:
 
 @dataclass(frozen=True, slots=True)
 class LimitSyntax:
-    """LIMIT and OFFSET, or FETCH FIRST: how many rows of each period, behind how many that are left out."""
+    """LIMIT and OFFSET, or FETCH FIRST: the number of rows of each period, and of skipped rows before them."""
 
     count: int | None
     offset: int
@@ -456,7 +456,7 @@ class LimitSyntax:
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """``EMIT CHANGES [EVERY interval]``: ``every_ms`` None is after each row."""
+    """``EMIT CHANGES [EVERY interval]``; ``every_ms`` None: after each row."""
 
     every_ms: int | None
     place: SourceSpan = field(default=NOWHERE, compare=False)
@@ -464,7 +464,7 @@ class Emit:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """One SELECT. ``place`` is that of the word SELECT."""
+    """One SELECT. ``place`` is the place of the word SELECT."""
 
     items: tuple[SelectItem | StarItem, ...]
     source: FromItem
@@ -483,7 +483,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class SetOperation:
-    """``left UNION | EXCEPT | INTERSECT right``, without ALL. ``place`` is that of the word."""
+    """``left UNION | EXCEPT | INTERSECT right``, without ALL. ``place`` is the place of this word."""
 
     operation: str
     left: QuerySyntax
@@ -493,7 +493,7 @@ class SetOperation:
 
 @dataclass(frozen=True, slots=True)
 class UnionAll:
-    """``left UNION ALL right``. ``place`` is that of the word UNION."""
+    """``left UNION ALL right``. ``place`` is the place of the word UNION."""
 
     left: QuerySyntax
     right: QuerySyntax
@@ -520,7 +520,7 @@ class CommonTable:
 
 @dataclass(frozen=True, slots=True)
 class With:
-    """``WITH name AS (..), .. query``: names that only ``body``, and the tables after each, can read."""
+    """``WITH name AS (..), .. query``: names that only ``body`` and the later tables of the WITH can read."""
 
     tables: tuple[CommonTable, ...]
     body: QuerySyntax

@@ -38,7 +38,7 @@ Part = TypeVar("Part")
 
 
 def pseudo_in(query: QuerySyntax) -> frozenset[str]:
-    """Return the pseudo-columns that are named anywhere in a query."""
+    """Return the pseudo-columns that a query names."""
     found = {each.parts[-1].text for each in _below(query) if isinstance(each, ColumnRef)}
     return frozenset(found & PSEUDO_COLUMNS.keys())
 
@@ -49,7 +49,7 @@ def holds_query(syntax: object) -> bool:
 
 
 def _below(syntax: object) -> Iterator[object]:
-    """Yield all parts of some syntax, including queries."""
+    """Yield all parts of the syntax, including queries."""
     pending: list[object] = [syntax]
     while pending:
         each = pending.pop()
@@ -61,7 +61,7 @@ def _below(syntax: object) -> Iterator[object]:
 
 
 def parts_of(syntax: Expression) -> list[Expression]:
-    """Return the expressions directly inside of ``syntax``."""
+    """Return the direct sub-expressions of ``syntax``."""
     match syntax:
         case Unary(operand=operand) | Cast(operand=operand) | IsTest(operand=operand):
             return [operand]
@@ -89,7 +89,7 @@ def parts_of(syntax: Expression) -> list[Expression]:
 
 
 def calls_in(syntax: Expression) -> Iterator[FunctionCall]:
-    """Yield the function calls that stand anywhere in ``syntax``."""
+    """Yield all function calls in ``syntax``."""
     pending = [syntax]
     while pending:
         each = pending.pop()
@@ -118,7 +118,7 @@ def connected(conditions: Iterable[Expression]) -> Expression | None:
 
 
 def columns_in(syntax: Expression) -> Iterator[ColumnRef]:
-    """Yield the columns that stand anywhere in ``syntax``, but for those in queries."""
+    """Yield all columns in ``syntax``, except those in queries."""
     pending = [syntax]
     while pending:
         each = pending.pop()
@@ -128,12 +128,12 @@ def columns_in(syntax: Expression) -> Iterator[ColumnRef]:
 
 
 def all_columns_in(syntax: object) -> Iterator[ColumnRef]:
-    """Return the columns that stand anywhere in some syntax, those in queries too."""
+    """Return all columns in the syntax, including those in queries."""
     return (each for each in _below(syntax) if isinstance(each, ColumnRef))
 
 
 def replaced(syntax: Part, rule: Callable[[object], object | None]) -> Part:
-    """Replace the parts for which ``rule`` returns syntax. Queries stay unchanged."""
+    """Replace the parts for which ``rule`` returns syntax. Queries are unchanged."""
     found = rule(syntax)
     if found is not None:
         return cast("Part", found)

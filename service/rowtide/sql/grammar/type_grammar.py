@@ -1,4 +1,4 @@
-"""The grammar of types, and of the literals that name theirs: tokens -> syntax."""
+"""The grammar of types, and of literals that name their type: tokens -> syntax."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ class TypeGrammar:
     def _interval_fields(
         self, unit: str, precision: tuple[int, ...], to: str, to_precision: tuple[int, ...]
     ) -> IntervalFields:
-        """Return what units and precisions say; the last precision of SECOND is of its parts."""
+        """Return the meaning of units and precisions; the last precision of SECOND is that of its fraction."""
         sizes = literals.MS if unit in literals.MS else literals.MONTHS
         least = sizes[to]
         if to == "SECOND":
-            # SECOND (digits, parts), and TO SECOND (parts).
+            # SECOND (digits, fraction), and TO SECOND (fraction).
             parts = to_precision[-1:] if unit != to else to_precision[1:]
             least = 10 ** max(3 - parts[0], 0) if parts else 1
         return IntervalFields(
@@ -176,7 +176,7 @@ class TypeGrammar:
             return self.interval_in_words(text, first, sign)
         unit, precision = self._interval_unit()
         to, to_precision = None, precision
-        # An interval goes from large to small: in FLOOR(x + INTERVAL '1' HOUR TO DAY) the TO is FLOOR's.
+        # Units go from large to small: in FLOOR(x + INTERVAL '1' HOUR TO DAY) the TO belongs to FLOOR.
         if cursor.is_word("TO") and literals.is_range(unit, cursor.ahead(1).text):
             cursor.expect("TO")
             to, to_precision = self._interval_unit()
@@ -193,7 +193,7 @@ class TypeGrammar:
         return TypedLiteral(value, of, cursor.span(first), fields.unit)
 
     def interval_in_words(self, text: str, first: Token, sign: int = 1) -> TypedLiteral:
-        """Return the interval that the text itself says with its units, as PostgreSQL reads it."""
+        """Return the interval whose units are in the text, as in PostgreSQL."""
         place = self.cursor.span(first)
         try:
             value, of, unit = literals.interval_in_words(text)
@@ -214,7 +214,7 @@ class TypeGrammar:
         return word in literals.MS or word in literals.MONTHS
 
     def _interval_unit(self) -> tuple[str, tuple[int, ...]]:
-        """Read a unit of an interval, and its precision if there is one."""
+        """Read a unit of an interval, and its precision if it has one."""
         cursor = self.cursor
         token = cursor.current
         word = token.text.removesuffix("S") if token.kind is TokenKind.WORD else ""

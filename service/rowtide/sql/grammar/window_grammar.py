@@ -43,14 +43,14 @@ class Grammar(Protocol):
 
 
 def over(grammar: Grammar) -> Name | WindowSpec:
-    """Read the name of a window, or a window in parentheses, behind OVER."""
+    """Read the name of a window, or a window in parentheses, after OVER."""
     if grammar.cursor.is_symbol("("):
         return _specification(grammar)
     return grammar.cursor.name("the name of a window, or its definition in parentheses")
 
 
 def named_windows(grammar: Grammar) -> tuple[NamedWindow, ...]:
-    """Read ``name AS (..), ...`` behind WINDOW."""
+    """Read ``name AS (..), ...`` after WINDOW."""
     cursor = grammar.cursor
 
     def named() -> NamedWindow:
@@ -84,7 +84,7 @@ def _specification(grammar: Grammar) -> WindowSpec:
 
 
 def _frame(grammar: Grammar) -> Frame | None:
-    """Read RANGE or ROWS; None if none of them follows."""
+    """Read RANGE or ROWS; return None if neither follows."""
     cursor = grammar.cursor
     if cursor.is_word("GROUPS"):
         raise cursor.unsupported("GROUPS is", hint="RANGE counts time, ROWS counts rows.")
@@ -111,7 +111,7 @@ def _frame(grammar: Grammar) -> Frame | None:
 
 
 def _edge(grammar: Grammar, unit: EdgeUnit, *, ends: bool = False) -> Edge:
-    """Read one end of a frame. What ends 0 PRECEDING ends with the current row itself."""
+    """Read one end of a frame. For the last one (``ends``), 0 PRECEDING is the current row."""
     cursor = grammar.cursor
     first = cursor.current
     if cursor.accept("CURRENT", "ROW"):
@@ -155,10 +155,10 @@ def _row_count(grammar: Grammar) -> int:
 
 
 def with_named_ranges(source: FromItem, windows: Sequence[NamedWindow]) -> FromItem:
-    """Return a FROM with the windows that relations in it name.
+    """Return a FROM in which the named windows of relations are replaced by their definitions.
 
     Raises:
-      StatementError: one does not exist, or is no window in time.
+      StatementError: a window does not exist, or is not a time window.
     """
     if isinstance(source, Join):
         left, right = (with_named_ranges(each, windows) for each in (source.left, source.right))

@@ -13,18 +13,18 @@ from rowtide.sql.grammar.syntax import Expression, FunctionCall
 
 
 class ArgumentPlanner(Protocol):
-    """What plans the arguments of an aggregate."""
+    """Plans the arguments of an aggregate."""
 
     def plan(self, syntax: Expression) -> Expr:
         """Return the typed tree of an argument."""
 
 
 LATER = frozenset({"NTH_VALUE", "EXP_AVG", "COLLECT", "APPROX_COUNT_DISTINCT"})
-"""Aggregates that are not there yet."""
+"""Aggregates that are not supported yet."""
 GROUP_WINDOWS = frozenset({"TUMBLE", "HOP", "SESSION"})
 """Functions that define periods, only in GROUP BY."""
 WINDOW_EDGES = frozenset(f"{name}_{edge}" for name in GROUP_WINDOWS for edge in ("START", "END"))
-"""The edges of the window that GROUP BY names, in the select list and HAVING."""
+"""Functions in the select list and HAVING that return the edges of the window of GROUP BY."""
 
 
 def result_type(function: str, argument: Type | None, place: SourceSpan) -> Type:
@@ -43,10 +43,10 @@ def result_type(function: str, argument: Type | None, place: SourceSpan) -> Type
 
 
 def paired(planner: ArgumentPlanner, syntax: FunctionCall) -> tuple[Expr, Type]:
-    """Return the two arguments of an aggregate as the one that it has in a plan, and the type of the first.
+    """Return the two arguments of an aggregate as one argument for the plan, and the type of the first.
 
     Raises:
-      StatementError: there are not two, or they have other types.
+      StatementError: the number of arguments is not two, or their types do not fit.
     """
     aggregate, place = SPELLED[syntax.name], syntax.place
     if len(syntax.args) != 2:
@@ -60,12 +60,12 @@ def paired(planner: ArgumentPlanner, syntax: FunctionCall) -> tuple[Expr, Type]:
 
 
 def unpaired(found: Expr, of: Type, aggregate: Aggregate) -> Expr:
-    """Return what an aggregate of pairs gives: of MAX_BY and MIN_BY the value, which has type ``of``."""
+    """Return the result of an aggregate of pairs; for MAX_BY and MIN_BY the value, which has type ``of``."""
     return Call("$VALUE", (found,), of) if aggregate.pair_of == "$BY" else found
 
 
 def star_of_groups(place: SourceSpan) -> StatementError:
-    """Return the error that * stands in the select list of a grouped query."""
+    """Return the error for * in the select list of a grouped query."""
     hint = "List terms of GROUP BY and aggregates."
     return StatementError("* is not allowed in a grouped query", place=place, hint=hint)
 
@@ -73,7 +73,7 @@ def star_of_groups(place: SourceSpan) -> StatementError:
 class AggregateList:
     """The aggregates that one grouped query needs, each once.
 
-    They are the fields from ``first`` on of the group's row, in the order in which they are noted.
+    They are the fields of the group's row from ``first`` on, in the order of their first use.
     """
 
     def __init__(self, first: int) -> None:
@@ -81,7 +81,7 @@ class AggregateList:
         self.calls: list[AggregateCall] = []
 
     def reference(self, call: AggregateCall) -> FieldRef:
-        """Return the field of the group's row that holds ``call``, noting it if it is new."""
+        """Return the field of the group's row for ``call``; add it if it is new."""
         if call not in self.calls:
             self.calls.append(call)
         return FieldRef(self._first + self.calls.index(call), call.type)

@@ -1,4 +1,4 @@
-"""EMIT CHANGES, and groups of tables: which changelogs are possible, and what limits their state."""
+"""EMIT CHANGES, and groups of tables: the possible changelogs, and the limits of their state."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def check_emit(emit: Emit, *, grouped: bool, changelog: bool) -> None:
 def check_rowtime(
     outputs: Sequence[SelectOutput], having: Expr | None, having_place: SourceSpan | None
 ) -> None:
-    """Check that no column is computed from ROWTIME: DELETE would not have the value that INSERT had.
+    """Check that no column is computed from ROWTIME: the values of DELETE and INSERT would differ.
 
     Raises:
-      StatementError: one is.
+      StatementError: a column is computed from ROWTIME.
     """
     places = [each.place for each in outputs if not each.is_rowtime and uses_rowtime(each.expr)]
     if having is not None and uses_rowtime(having) and having_place is not None:
@@ -51,7 +51,7 @@ def limited(node: GroupChanges, retention: Retention | None, place: SourceSpan) 
     """Apply the RETENTION of the view or pump to groups without a limit.
 
     Raises:
-      StatementError: they would be kept forever, and no RETENTION is declared.
+      StatementError: the groups would be kept forever, and no RETENTION is declared.
     """
     if node.unlimited_state() is None and not (retention is not None and node.is_one_small_group()):
         return node
@@ -74,9 +74,9 @@ def limited(node: GroupChanges, retention: Retention | None, place: SourceSpan) 
 def with_shown(
     node: Node, outputs: Sequence[SelectOutput], having: Expr | None, order: Sequence[tuple[Expr, bool]]
 ) -> Node:
-    """Return groups, perhaps under HAVING, with the expressions that are read: other changes are not emitted.
+    """Return groups, with or without HAVING, with the expressions that are read: other changes are not emitted.
 
-    If every aggregate is read as it is, all changes are emitted anyway.
+    If the query reads every aggregate unchanged, all changes are emitted.
     """
     if isinstance(node, Filter):
         return replace(node, input=with_shown(node.input, outputs, having, order))
@@ -90,7 +90,7 @@ def with_shown(
 
 
 def distinct_changes(shape: QueryShape, relation: str, retention: Retention | None) -> QueryShape:
-    """Return each valid row of a changelog once, as groups by all columns."""
+    """Return the distinct rows of a changelog, as groups by all columns."""
     node = projected(shape, relation)
     keys = tuple(range(len(node.row_type)))
     grouped = GroupChanges(relation, node, None, keys, (), node.row_type, of_changes=True)

@@ -1,4 +1,4 @@
-"""The node that groups, over a Project where keys or arguments of aggregates are computed."""
+"""The node that groups, over a Project if keys or arguments of aggregates are computed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rowtide.sql.select.relations import aggregate_label, can_be_null, project, 
 PERIOD = "$PERIOD"
 
 _Parts = tuple[tuple[int, ...], tuple[AggregateCall, ...], RowType]
-"""Keys, aggregates and row type of a node that groups."""
+"""Keys, aggregates and row type of a group node."""
 
 
 def group_rows(
     relation: str, node: Node, window: Window, keys: Sequence[Expr], calls: Sequence[AggregateCall]
 ) -> GroupNode:
-    """Return the node of groups that emit their final row: window, keys, aggregates."""
+    """Return the node of groups that emit their final row; its fields are window, keys, aggregates."""
     node, parts = _computed(relation, node, window, keys, calls)
     match window:
         case Period():
@@ -37,7 +37,7 @@ def group_rows(
 def group_changes(
     relation: str, node: Node, window: Window | None, keys: Sequence[Expr], calls: Sequence[AggregateCall]
 ) -> GroupChanges:
-    """Return the node of groups that emit every change: window, if any, keys, aggregates."""
+    """Return the node of groups that emit every change; its fields are window (if any), keys, aggregates."""
     node, parts = _computed(relation, node, window, keys, calls)
     return GroupChanges(relation, node, window, *parts)
 

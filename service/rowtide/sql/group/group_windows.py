@@ -21,7 +21,7 @@ from rowtide.sql.select.expressions import ExpressionPlanner, unit_literal
 from rowtide.sql.select.relations import is_plain_rowtime, substitute
 
 Window = Period | Hop | Session
-"""The windows of groups that end."""
+"""The windows of groups with a limited period."""
 
 FORMS = {
     "TUMBLE": "TUMBLE(ROWTIME, size [, offset])",
@@ -34,10 +34,10 @@ _LENGTHS = {"TUMBLE": 1, "HOP": 2, "SESSION": 1}
 
 
 def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) -> Window:
-    """Return the window that the arguments of ``name``, or of its *_START or *_END, mean.
+    """Return the window for the arguments of ``name``, or of its *_START or *_END.
 
     Raises:
-      StatementError: they are not ROWTIME and constant intervals.
+      StatementError: the arguments are not ROWTIME and constant intervals.
     """
     count = _LENGTHS[name]
     most = 1 + count + (name != "SESSION")
@@ -74,10 +74,10 @@ def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) ->
 def window_edge(
     planner: ExpressionPlanner, window: Window | None, end: Callable[[], Expr], syntax: FunctionCall
 ) -> Expr:
-    """Return what *_START or *_END is of the row of a group of ``window``; ``end`` gives the latter.
+    """Return *_START or *_END as an expression over the group's row; ``end`` returns that for *_END.
 
     Raises:
-      StatementError: it names another window than GROUP BY.
+      StatementError: the call names another window than GROUP BY.
     """
     name, _, edge = syntax.name.partition("_")
     if group_window(planner, syntax, name) != window:
@@ -90,7 +90,7 @@ def window_edge(
 
 
 def last_edge(window: Window | None, aggregates: AggregateList) -> Expr:
-    """Return the end of a group's window where its rows come before that, so that ROWTIME is not the end.
+    """Return the end of a window, for groups that send rows before the end, when ROWTIME is not the end.
 
     A session ends one gap after its last row.
     """
@@ -107,7 +107,7 @@ def last_edge(window: Window | None, aggregates: AggregateList) -> Expr:
 
 
 def start_of_end(window: Window) -> Expr | None:
-    """Return what the first field of a group's row is of the row's ROWTIME; None if that does not say it."""
+    """Return the first field of a group's row as a function of its ROWTIME; None if ROWTIME does not determine it."""
     match window:
         case Period(edge=PeriodEdge.FLOOR):
             millisecond = Literal(1, INTERVAL_DAY)
@@ -121,13 +121,13 @@ def start_of_end(window: Window) -> Expr | None:
 
 
 def of_group_end(expr: Expr, window: Window) -> Expr:
-    """Write the first field of a group's row as what it is of ROWTIME, so that bounds can be mapped by it."""
+    """Write the first field of a group's row as a function of ROWTIME, so that it can map bounds."""
     start = start_of_end(window)
     return expr if start is None else substitute(expr, {FieldRef(0, TIMESTAMP): start})
 
 
 def period_of(expr: Expr) -> Period | None:
-    """Return the period of ROWTIME that an expression names, or None."""
+    """Return the period of ROWTIME that an expression computes, or None."""
     match expr:
         case RowtimeRef():
             return Period(PeriodEdge.EXACT)
@@ -150,7 +150,7 @@ def period_of(expr: Expr) -> Period | None:
 
 
 def period_call(period: Period, of: Expr) -> Expr:
-    """Return the call that names the period of ``of``."""
+    """Return the call that computes the period of ``of``."""
     if period.unit is not None:
         unit = unit_literal(period.unit.value)
         name = f"{period.edge.value}_TO"
@@ -174,7 +174,7 @@ def _length(planner: ExpressionPlanner, syntax: Expression, name: str) -> int:
 
 
 def _offset(planner: ExpressionPlanner, syntax: list[Expression], name: str) -> int:
-    """Return the offset of a window, 0 by default. It may be a TIME, as in Calcite."""
+    """Return the offset of a window, 0 by default. It can be a TIME, as in Calcite."""
     if not syntax:
         return 0
     value = _constant(planner, syntax[0], (Kind.INTERVAL_DAY, Kind.TIME))

@@ -34,10 +34,10 @@ from rowtide.sql.select.scope import NameScope
 class GroupedPlanner(ExpressionPlanner):
     """Plans the select list and HAVING of a grouped query, over the group's row.
 
-    ``groups`` maps what GROUP BY computes from an input row to the field of the group's row that
-    holds it. ROWTIME is that of the group's row: the end of its period, or, ``exact``, that of
-    all its rows. ``edges`` gives what TUMBLE_START and its like are of the group's row, ``over`` what a
-    window function over groups is.
+    ``groups`` maps each expression of GROUP BY over an input row to its field in the group's row. ROWTIME
+    is that of the group's row: the end of its period or, if ``exact``, the ROWTIME of all its rows.
+    ``edges`` returns TUMBLE_START and similar functions as expressions over the group's row, and ``over``
+    does so for window functions over groups.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class GroupedPlanner(ExpressionPlanner):
         return super()._stepped(syntax)
 
     def _refuse_other_period(self, syntax: Rounded | Stepped) -> None:
-        """Refuse FLOOR(ROWTIME TO ..) that is not the period of the group: it would be of its end."""
+        """Refuse FLOOR(ROWTIME TO ..) unless it is the period of the group: it would use the end of the period."""
         if not self._exact and isinstance(self.plan(syntax.operand), RowtimeRef):
             raise StatementError(
                 "this period of ROWTIME is not the one in GROUP BY",
@@ -132,7 +132,7 @@ class GroupedPlanner(ExpressionPlanner):
         return unpaired(self._aggregates.reference(call), value_type or of, aggregate)
 
     def _list(self, syntax: FunctionCall, inner: ExpressionPlanner) -> Expr:
-        """Plan LISTAGG: each value behind the separator, and the first separator taken away again."""
+        """Plan LISTAGG: concatenate the separator and each value, then remove the first separator."""
         place, args = syntax.place, syntax.args
         if syntax.star or not 1 <= len(args) <= 3:
             raise StatementError(f"{syntax.name} is written {syntax.name}(x, ', ')", place=place)
@@ -158,14 +158,14 @@ class GroupedPlanner(ExpressionPlanner):
 
 
 _STEP = Fraction(1, 2**40)
-"""Less than the share of one value, for a group of any size."""
+"""Less than the fraction of one value, in a group of any size."""
 
 
 def fraction_of(typed: Expr, syntax: FunctionCall) -> Fraction:
-    """Return the fraction of a percentile, its first argument, of the values as they ascend.
+    """Return the fraction of a percentile, its first argument, for values in ascending order.
 
-    One at the fraction p of values that descend is at 1 - p of those that ascend; where it is one of the
-    values it is just after that place.
+    Fraction p of descending values is 1 - p of ascending ones. PERCENTILE_DISC, which returns one of the
+    values, needs a slightly greater fraction.
 
     Raises:
       StatementError: it is not a constant from 0 to 1.

@@ -29,9 +29,9 @@ from rowtide.sql.subquery.lazy_parts import may_fail
 
 
 def groups_in_from(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) -> Select:
-    """Return a grouped SELECT whose HAVING has a sub-query as a SELECT from its groups, where that is WHERE.
+    """Rewrite a grouped SELECT with a sub-query in HAVING as a SELECT from its groups with WHERE.
 
-    ``scope_of`` is of one relation.
+    ``scope_of`` returns the scope of one relation.
 
     Raises:
       StatementError: the query also sorts its groups.
@@ -55,7 +55,7 @@ def groups_in_from(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) ->
         outer.append(SelectItem(ColumnRef((name,), item.place), None, item.place))
 
     def computed(syntax: object) -> Expression | None:
-        """Return the column of the groups that a part of HAVING is."""
+        """Return the column of the groups that replaces a part of HAVING."""
         if isinstance(syntax, ColumnRef) and syntax.parts[-1].text == ROWTIME:
             return ColumnRef((syntax.parts[-1],), syntax.place)
         if not isinstance(syntax, ColumnRef | Rounded | Stepped) and not _is_of_group(syntax):
@@ -69,7 +69,7 @@ def groups_in_from(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) ->
     rows = _scope(select.source, scope_of)
 
     def outside(syntax: object) -> object | None:
-        """Return a query whose WHERE names terms of the outer groups, which are now columns."""
+        """Return a query whose WHERE names the columns that replace terms of the outer groups."""
         if isinstance(syntax, Select) and syntax.where is not None:
             own = _scope(syntax.source, scope_of)
 
@@ -86,7 +86,7 @@ def groups_in_from(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) ->
     for each in conjuncts(select.having):
         known = len(inner)
         condition = replaced(each, outside)
-        # A condition that may fail stays after the sub-queries that guard it.
+        # A condition that can fail stays after the sub-queries that guard it.
         if holds_query(each) or (where and may_fail(condition)):
             where.append(condition)
         else:
@@ -98,7 +98,7 @@ def groups_in_from(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) ->
 
 
 def _scope(source: FromItem, scope_of: Callable[[JoinLeaf], NameScope]) -> NameScope:
-    """Return what a FROM names, whether or not its joins are possible as they are."""
+    """Return the scope of a FROM, without checks of its joins."""
     if isinstance(source, Join):
         sides = (_scope(source.left, scope_of), _scope(source.right, scope_of))
         return NameScope(tuple(each for side in sides for each in side.bindings))

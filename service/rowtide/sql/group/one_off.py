@@ -1,7 +1,7 @@
-"""Aggregates without GROUP BY of a query that runs once: over no rows they return one row.
+"""Aggregates without GROUP BY of a query that runs once: without input rows they return one row.
 
 A view over a table has no row before its first change, because no rowtime exists for it. In a query at a
-prompt the group exists from the beginning: it contains one extra row, which no aggregate takes.
+prompt the group exists from the beginning: it contains one extra row, which all aggregates ignore.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def with_empty_groups(node: Node, named: Iterable[Node]) -> Node:
 
 
 def _begun(group: GroupChanges) -> GroupChanges:
-    """Add the row that no aggregate takes, and a field that marks it."""
+    """Add the row that all aggregates ignore, and a field that marks it."""
     fields = tuple(group.input.row_type)
     names = unique_names([*(field.name for field in fields), NO_ROW[0].name])
     row_type = RowType(

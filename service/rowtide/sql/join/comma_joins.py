@@ -1,8 +1,8 @@
 """FROM a, b WHERE a.x = b.x: conditions of WHERE on both sides of a join without ON become its ON.
 
-This does not change rows, only how they are found. Conditions are not moved where a missing row of an outer
-join would pass by them, nor if they name ROWTIME, which means that of the joined row. A condition that may
-fail takes the conditions before it along, which guard it; these stay in WHERE, too.
+This does not change the result, only how rows are matched. A condition stays in WHERE if the missing row of
+an outer join would bypass it in ON, or if it names ROWTIME, which is that of the joined row. A condition that
+can fail is moved with the conditions before it, which guard it; these stay in WHERE, too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _INNER_ON = {"INNER": (True, True), "LEFT": (True, False), "RIGHT": (False, True
 
 
 def with_joined_where(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) -> Select:
-    """Return the SELECT with conditions of WHERE in the joins that have none; ``scope_of`` is of one relation.
+    """Return the SELECT with conditions of WHERE moved to joins without ON; ``scope_of`` is for one relation.
 
     Raises:
       StatementError: a column of such a condition is ambiguous.
@@ -65,7 +65,7 @@ def with_joined_where(select: Select, scope_of: Callable[[JoinLeaf], NameScope])
 
 
 def _guarded(joining: list[Expression], pending: list[Expression], scope: NameScope) -> Iterator[Expression]:
-    """Yield conditions of a join, and before them those of WHERE that guard one that may fail."""
+    """Yield conditions of a join; before one that can fail, the conditions of WHERE that guard it."""
     failing = [at for at, each in enumerate(pending) if each in joining and _can_fail(each, scope)]
     last = max(failing, default=-1)
     for at, each in enumerate(pending):
@@ -74,7 +74,7 @@ def _guarded(joining: list[Expression], pending: list[Expression], scope: NameSc
 
 
 def _can_fail(condition: Expression, scope: NameScope) -> bool:
-    """Return whether a condition may reject a row. Its planning reports errors."""
+    """Return whether a condition can reject a row. Its planning reports errors."""
     try:
         return can_fail(ExpressionPlanner(scope, "WHERE").condition(condition))
     except StatementError:

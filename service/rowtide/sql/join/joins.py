@@ -66,7 +66,7 @@ Resolved = Callable[
 
 
 class FromPlanner:
-    """Plans FROM for the relation named ``relation``, in whose text it stands."""
+    """Plans FROM for the relation named ``relation``, whose text contains it."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class FromPlanner:
         where: Expression | None,
         place: SourceSpan,
     ) -> PlannedFrom:
-        """Return rows of a stream, each with those of another's window for which ``where`` holds, or with none.
+        """Return rows of a stream, each joined with the rows of another's window for which ``where`` is TRUE, or none.
 
         Raises:
           StatementError: ``source`` is a table, or ``where`` cannot be planned.
@@ -206,7 +206,7 @@ class FromPlanner:
         side = Side(read.node, read.scope.bindings, window)
         if window is None or window.order is None:
             return side
-        # The window comes before the alias: it may call the relation by its own name.
+        # The window comes before the alias, so it can use the relation's own name.
         names = [binding.qualifiers for binding in read.scope.bindings]
         if isinstance(item, RelationRef):
             names.append(self._read_relation(item)[1])
@@ -304,7 +304,7 @@ class FromPlanner:
         return PlannedFrom(node, NameScope((*on_left, *rest), left.scope.merged), changelog=True)
 
     def _check_as_of(self, join: Join, scope: NameScope) -> None:
-        """Check that FOR SYSTEM_TIME AS OF, if written, names the time that the join uses anyway."""
+        """Check that FOR SYSTEM_TIME AS OF, if present, names the time that the join uses by default."""
         for item in (join.left, join.right):
             as_of = item.as_of if isinstance(item, RelationRef) else None
             if as_of is not None and not isinstance(
@@ -326,9 +326,9 @@ class FromPlanner:
         *,
         keeps: bool,
     ) -> PlannedFrom:
-        """Split ON into equal keys and the rest, and build the join.
+        """Split ON into equal keys and other conditions, and build the join.
 
-        ``keeps``: a LEFT join keeps a row whose key fails, too.
+        ``keeps``: a LEFT join also keeps rows whose key fails.
         """
         width = len(stream.node.row_type)
         table_bindings = tuple(
@@ -388,7 +388,7 @@ class FromPlanner:
     def _with_keys(self, node: Node, keys: list[Expr], *, kept: bool) -> tuple[Node, tuple[int, ...]]:
         """Return ``node`` with a field for each computed key, and the positions of the keys.
 
-        Rows for which one fails are rejected; ``kept``: they stay, too, and match nothing.
+        A row for which a key fails is rejected; with ``kept`` it also stays, without a match.
         """
         row_type = node.row_type
         expressions: list[Expr] = [FieldRef(index, field.type) for index, field in enumerate(row_type)]
@@ -408,7 +408,7 @@ class FromPlanner:
     def _with_rejected_keys(
         self, node: Node, keys: list[Expr], *, kept: bool
     ) -> tuple[Node, tuple[int, ...]]:
-        """Return ``node`` with the keys of a join with a sub-query: a row for which one fails is rejected."""
+        """Return ``node`` with the keys of a join with a sub-query: a row for which a key fails is rejected."""
         del kept
         return self._with_keys(node, keys, kept=False)
 
@@ -417,7 +417,7 @@ def _called(row_type: RowType, names: Sequence[Name], hidden: int) -> RowType:
     """Return a row type with the column names of an alias.
 
     Raises:
-      StatementError: there are more or fewer names than columns, or one appears twice.
+      StatementError: the numbers of names and columns differ, or a name appears twice.
     """
     if not names:
         return row_type
@@ -446,7 +446,7 @@ def _conjuncts(condition: Expr) -> Iterator[Expr]:
 
 
 def _key_pair(conjunct: Expr, width: int, place: SourceSpan) -> tuple[Expr, Expr] | None:
-    """Return stream side and table side of an equality between the two, cast to one type."""
+    """Return the stream side and the table side of an equality, cast to one type."""
     if not (isinstance(conjunct, Call) and conjunct.function == "="):
         return None
     for stream, table in (conjunct.args, reversed(conjunct.args)):
@@ -465,7 +465,7 @@ def _key_pair(conjunct: Expr, width: int, place: SourceSpan) -> tuple[Expr, Expr
 
 
 def _outer(row_type: RowType) -> RowType:
-    """Return the row type of the side of an outer join that may be missing."""
+    """Return the row type of the side of an outer join that can be missing."""
     return RowType(tuple(replace(field, nullable=True) for field in row_type))
 
 

@@ -22,7 +22,7 @@ _SEEDS = range(-(1 << 63), 1 << 63)
 
 
 def sampled(relation: str, node: Node, scope: NameScope, sample: TableSample) -> Node:
-    """Return the node that passes on the rows of ``node`` that are in a sample.
+    """Return the node of those rows of ``node`` that are in a sample.
 
     Raises:
       StatementError: the method does not exist, or its arguments do not fit.
@@ -85,7 +85,7 @@ def _seed(syntax: Expression | None) -> int:
 
 
 def _number(syntax: Expression) -> Decimal | None:
-    """Return the number that is in the text; None: something else is."""
+    """Return the number in the text, or None if it is not a number."""
     match syntax:
         case NumberLiteral(text=text):
             return Decimal(text)

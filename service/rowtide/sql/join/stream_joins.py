@@ -29,7 +29,7 @@ EXACT = Period(PeriodEdge.EXACT)
 class Side:
     """One side of a join: its node, its names, its window.
 
-    ``order`` is the period that its window takes for the time of a row: EXACT for the rowtime itself.
+    ``order`` is the period to which its window rounds the time of a row; EXACT: the rowtime itself.
     """
 
     node: Node
@@ -40,7 +40,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class WindowSpan:
-    """The meaning of the windows of a join: how far right may be from left, and whose rowtime a pair has."""
+    """The meaning of the windows of a join: the allowed times from left to right row, and the rowtime of a pair."""
 
     low_ms: int
     high_ms: int
@@ -52,7 +52,7 @@ class WindowSpan:
 def span_of(left: RangeWindow | None, right: RangeWindow | None) -> WindowSpan:
     """Return the meaning of the windows; at least one side has one.
 
-    A window limits how far its side's row may be from the other side's row.
+    A window limits the time from the other side's row to the row on its side.
     """
     left_delay = 0 if left is None else max(0, -left.start_ms)
     right_delay = 0 if right is None else max(0, -right.start_ms)
@@ -68,7 +68,7 @@ def span_of(left: RangeWindow | None, right: RangeWindow | None) -> WindowSpan:
 
 
 def with_rowtime(side: Side, relation: str) -> Side:
-    """Return a side with a field for its own ROWTIME, which the joined row does not have."""
+    """Return a side with a field for its own ROWTIME, which is not that of the joined row."""
     if not any(binding.has_rowtime and binding.rowtime_field is None for binding in side.bindings):
         return side
     row_type = side.node.row_type
@@ -87,7 +87,7 @@ def with_rowtime(side: Side, relation: str) -> Side:
 
 
 def moved(bindings: tuple[Binding, ...], by: int, *, outer: bool) -> Iterator[Binding]:
-    """Yield bindings whose fields stand ``by`` further to the right; ``outer``: any may be NULL."""
+    """Yield bindings whose fields are moved ``by`` positions; ``outer``: all can be NULL."""
     for binding in bindings:
         row_type = binding.row_type
         if outer:
@@ -105,7 +105,7 @@ def window_join(
     with_keys: WithKeys,
     retention: Retention | None = None,
 ) -> tuple[Node, NameScope]:
-    """Plan a join of two streams; gives its node and its scope. ``conditions_of`` plans the conjuncts of ON.
+    """Plan a join of two streams; return its node and its scope. ``conditions_of`` plans the conjuncts of ON.
 
     Raises:
       StatementError: no side has a window, and no RETENTION is declared.
@@ -168,10 +168,10 @@ def _with_time(side: Side, bindings: tuple[Binding, ...], of_pair: bool) -> Iter
 
 
 def _whole_span(kind: JoinKind, retention: Retention | None, place: SourceSpan) -> WindowSpan:
-    """Return the span of two whole streams: rows are kept for the RETENTION of the view or pump.
+    """Return the span of two streams without windows: rows are kept for the RETENTION of the view or pump.
 
     Raises:
-      StatementError: it is not declared, or a row without a match would wait forever.
+      StatementError: RETENTION is not declared, or a row without a match would wait forever.
     """
     if retention is None:
         raise StatementError(
@@ -209,7 +209,7 @@ def _either_window(left: Side, right: Side, width: int) -> list[Expr]:
 
 
 def _distance(left: Side, right: Side, width: int) -> Expr:
-    """Return how many ms the right row's time, as its window takes it, is after the left row's."""
+    """Return the time (ms) from the left row to the right row, rounded as their windows do."""
     times = []
     for side, start in ((left, 0), (right, width)):
         own = next(binding.rowtime_field for binding in side.bindings if binding.rowtime_field is not None)
@@ -226,7 +226,7 @@ def _between(distance: Expr, low: int, high: int) -> list[Expr]:
 
 
 def _widened(span: WindowSpan, left: Period, right: Period) -> WindowSpan:
-    """Return a span in which all rows are whose rounded rowtimes are in ``span``."""
+    """Return a span that contains all rows whose rounded rowtimes are in ``span``."""
     (left_before, left_after), (right_before, right_after) = _moves(left), _moves(right)
     return replace(
         span, low_ms=span.low_ms - right_before - left_after, high_ms=span.high_ms + right_after + left_before
@@ -234,6 +234,6 @@ def _widened(span: WindowSpan, left: Period, right: Period) -> WindowSpan:
 
 
 def _moves(order: Period) -> tuple[int, int]:
-    """Return how far a rowtime can be before, and after, its rounded one; in ms."""
+    """Return how far a rowtime can be before and after its rounded value, in ms."""
     most = longest_ms(order) - 1
     return (most, 0) if order.edge is PeriodEdge.CEIL else (0, most)

@@ -20,7 +20,7 @@ class WithKeys(Protocol):
     """Returns a node with a field for each computed key, and the positions of the keys."""
 
     def __call__(self, node: Node, keys: list[Expr], *, kept: bool) -> tuple[Node, tuple[int, ...]]:
-        """Compute ``keys`` for the rows of ``node``; ``kept``: those for which one fails stay."""
+        """Compute ``keys`` for the rows of ``node``; ``kept``: rows for which a key fails stay."""
 
 
 def table_join(
@@ -33,8 +33,8 @@ def table_join(
 ) -> tuple[TableJoin, int]:
     """Plan a join of two changelogs: return its node, and the number of fields added to the left side.
 
-    ``pairs`` must be equal, over the fields of the left side and of the right one; ``others`` are the further
-    conditions of ON, over the left fields and then the right ones.
+    ``pairs`` are the equalities, over the fields of the left and of the right side; ``others`` are the further
+    conditions of ON, over the left fields followed by the right ones.
     """
     width = len(sides[0].row_type)
     left, right = sides
@@ -84,10 +84,10 @@ def table_join(
 
 
 def check_limit(node: TableJoin, retention: Retention | None, place: SourceSpan) -> None:
-    """Check that both sides have a limit, or that the view or pump says that all is to be kept.
+    """Check that both sides have a limit, or that the view or pump has RETENTION 'UNBOUNDED'.
 
     Raises:
-      StatementError: neither is so.
+      StatementError: a side has no limit, and RETENTION is not unbounded.
     """
     if node.unlimited_state() is None or (retention is not None and retention.length_ms is None):
         return
@@ -101,7 +101,7 @@ def check_limit(node: TableJoin, retention: Retention | None, place: SourceSpan)
 def _paired(
     left: tuple[Node, tuple[int, ...]], right: tuple[Node, tuple[int, ...]]
 ) -> tuple[tuple[int, int], ...]:
-    """Return the fields that must be equal, if they are the key of either side."""
+    """Return the pairs of equal fields, if they are the keys of both sides."""
     (left_node, left_on), (right_node, right_on) = left, right
     if set(left_node.key_fields() or ()) != set(left_on) or set(right_node.key_fields() or ()) != set(
         right_on
@@ -114,7 +114,7 @@ def _paired(
 def _identity(
     kind: JoinKind, left: tuple[Node, tuple[int, ...]], right: tuple[Node, tuple[int, ...]]
 ) -> tuple[int, ...] | None:
-    """Return the key of the result: one side's key, if each of its rows finds at most one."""
+    """Return the key of the result: one side's key, if each of its rows matches at most one row."""
     (left_node, left_on), (right_node, right_on) = left, right
     width = len(left_node.row_type)
     of_left, of_right = left_node.key_fields(), right_node.key_fields()

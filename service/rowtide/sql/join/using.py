@@ -1,4 +1,4 @@
-"""JOIN .. USING (a, b) and NATURAL JOIN: equal columns of both sides, which the joined row has once."""
+"""JOIN .. USING (a, b) and NATURAL JOIN: equal columns of both sides, merged in the joined row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def joined_on(join: Join, left: NameScope, right: NameScope) -> Join:
 
 
 def merged_scope(join: Join, left: NameScope, right: NameScope, joined: NameScope) -> NameScope:
-    """Return the scope of the joined rows, in which the columns of USING can be named without a relation."""
+    """Return the scope of the joined rows; in it, the columns of USING need no qualifier."""
     names = shared(join, left, right)
     texts = {name.text for name in names}
     merged: list[Merged] = []
@@ -39,7 +39,7 @@ def merged_scope(join: Join, left: NameScope, right: NameScope, joined: NameScop
 
 
 def shared(join: Join, left: NameScope, right: NameScope) -> Sequence[Name]:
-    """Return the columns that USING names; for NATURAL those that both sides have."""
+    """Return the columns that USING names; for NATURAL the columns that both sides have."""
     if join.using:
         return join.using
     there = dict.fromkeys(name for binding in right.bindings for name, _, _ in binding.columns())
@@ -57,12 +57,12 @@ def _of(scope: NameScope, name: Name, place: SourceSpan) -> Expression:
 
 
 def _owners(scope: NameScope, name: Name, aliases: tuple[str, ...]) -> tuple[str, ...]:
-    """Return all relations of one side that have a column: ``aliases``, unless it is merged already."""
+    """Return all relations of one side that have a column: ``aliases``, unless the column is merged already."""
     return next((each.owners for each in scope.merged if each.name == name.text), aliases)
 
 
 def _aliases(scope: NameScope, name: Name, place: SourceSpan) -> tuple[str, ...]:
-    """Return the relations of one side that a column comes from: several where it is merged already."""
+    """Return the relations of one side that a column comes from: several if the column is merged already."""
     for each in scope.merged:
         if each.name == name.text:
             return each.sources

@@ -21,7 +21,7 @@ _OF_NULL = (INTEGER, VARCHAR, TIMESTAMP, INTERVAL_DAY, BOOLEAN)
 def cast(operand: Expr, of: Type, place: SourceSpan) -> Expr:
     """Return CAST(operand AS of), or the constant if a constant can be cast.
 
-    A field of text that any value of fits is the same field of the wider type: nothing is computed.
+    A text field whose values all fit becomes the same field of the wider type, without a CAST.
 
     Raises:
       StatementError: the CAST does not exist.
@@ -36,7 +36,7 @@ def assign(operand: Expr, of: Type, what: str, place: SourceSpan) -> Expr:
     """Return ``operand`` as it is stored in a column of type ``of``; ``what`` names the column.
 
     Numbers go into numbers and text into text (a CAST at run time rejects what does not fit),
-    DATE into TIMESTAMP; everything else wants a CAST that the user writes.
+    DATE into TIMESTAMP; everything else needs an explicit CAST.
 
     Raises:
       StatementError: the types do not match.
@@ -84,7 +84,7 @@ def with_typed_nulls(name: str, args: Sequence[Expr]) -> tuple[Expr, ...]:
 
 
 def _holds_all(wide: Type, narrow: Type) -> bool:
-    """Return whether text of type ``narrow`` is, as is, text of type ``wide``."""
+    """Return whether text of type ``narrow`` is valid text of type ``wide`` without a change."""
     if wide.kind is not narrow.kind or wide.kind not in (Kind.VARCHAR, Kind.VARBINARY):
         return False
     if wide.precision is None or narrow.precision is None:

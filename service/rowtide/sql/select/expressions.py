@@ -3,7 +3,7 @@
 BETWEEN is written as two comparisons, IN as several, CASE x WHEN as CASE WHEN.
 Constant parts are computed once, here.
 
-An untyped NULL takes the type of its neighbor. Without one it is refused.
+An untyped NULL gets the type of its neighbor. Without a neighbor it is refused.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _UNIT_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
 class ExpressionPlanner:
     """Resolves and types expressions over the rows of one scope.
 
-    ``clause`` names where the expression stands, for the message that refuses an aggregate there.
+    ``clause`` is the clause of the expression, for the message that refuses an aggregate there.
     """
 
     def __init__(self, scope: NameScope, clause: str) -> None:
@@ -119,7 +119,7 @@ class ExpressionPlanner:
         return typed
 
     def plan_as(self, syntax: Expression, wanted: Type) -> Expr:
-        """Return the typed tree of ``syntax``; an untyped NULL is one of type ``wanted``."""
+        """Return the typed tree of ``syntax``; an untyped NULL gets type ``wanted``."""
         typed = self._plan(syntax)
         return Literal(None, wanted) if typed == UNTYPED_NULL else fold(typed)
 
@@ -226,7 +226,7 @@ class ExpressionPlanner:
         return self._call("/", [self._cast(length, BIGINT, place), _whole(unit)], place)
 
     def _cast_to_interval(self, syntax: Cast, operand: Expr, fields: IntervalFields) -> Expr:
-        """Plan CAST(x AS INTERVAL HOUR): an integer counts the unit; of others smaller parts are cut off."""
+        """Plan CAST(x AS INTERVAL HOUR): an integer counts the unit; other values lose their smaller parts."""
         of, place = syntax.type, syntax.place
         cast_to = self._try_cast if syntax.tried else self._cast
         if operand.type.is_integer and fields.unit is not None:
@@ -250,7 +250,7 @@ class ExpressionPlanner:
         return Call("CASE", (fits, found, Literal(None, of)), of)
 
     def _connected(self, syntax: Binary) -> Expr:
-        """Plan a chain of ANDs or ORs as one call, so that a long one is not a deep one."""
+        """Plan a chain of ANDs or ORs as one call, to limit the depth of long chains."""
         operands: list[Expression] = []
         pending: list[Expression] = [syntax]
         while pending:
@@ -402,7 +402,7 @@ class ExpressionPlanner:
         return self._cast(operand, TIMESTAMP, place)
 
     def _date_bin(self, syntax: FunctionCall) -> Expr:
-        """Plan DATE_BIN(length, x, origin) as a STEP whose edges are moved to the origin."""
+        """Plan DATE_BIN(length, x, origin) as a STEP with its edges moved to the origin."""
         place = syntax.place
         if len(syntax.args) not in (2, 3):
             raise StatementError("DATE_BIN has two or three arguments", place=place, hint=_BIN)
@@ -424,19 +424,19 @@ class ExpressionPlanner:
         return self._call("+", [step, moved], place) if offset else step
 
     def as_one(self, parts: Sequence[Expression], place: SourceSpan) -> Expr:
-        """Return one value that is the same for two rows if, and only if, all ``parts`` are; NULL if one is."""
+        """Return one value that is equal for two rows if and only if all ``parts`` are; NULL if a part is NULL."""
         values = [self.plan(each) for each in parts]
         texts = [self._cast(each, VARCHAR, part.place) for each, part in zip(values, parts, strict=True)]
         joined: Expr | None = None
         for text in texts:
-            # Its length marks the end of each part.
+            # The length before each part marks its end.
             length = self._cast(self._call("CHAR_LENGTH", [text], place), VARCHAR, place)
             for each in (length, Literal(":", replace(VARCHAR, precision=1)), text):
                 joined = each if joined is None else self._call("||", [joined, each], place)
         return values[0] if joined is None else joined
 
     def _by_unit(self, syntax: FunctionCall) -> Expr:
-        """Plan TIMESTAMPADD(unit, n, x), or TIMESTAMPDIFF(unit, x, y) in whole units, towards zero."""
+        """Plan TIMESTAMPADD(unit, n, x), or TIMESTAMPDIFF(unit, x, y) in whole units, truncated toward zero."""
         name, place = syntax.name, syntax.place
         unit = syntax.args[0] if syntax.args else None
         word = unit.parts[0].text if isinstance(unit, ColumnRef) and len(unit.parts) == 1 else ""
@@ -483,7 +483,7 @@ class ExpressionPlanner:
         return Call("NOT", (expr,), BOOLEAN) if negated else expr
 
     def _alike(self, values: Sequence[Expr], places: Sequence[SourceSpan], place: SourceSpan) -> list[Expr]:
-        """Cast values to their common type; untyped NULLs take it."""
+        """Cast values to their common type; untyped NULLs get it, too."""
         typed = [value.type for value in values if value != UNTYPED_NULL]
         if not typed:
             raise StatementError("NULL has no type here", place=place, hint="Write CAST(NULL AS type).")
@@ -496,7 +496,7 @@ class ExpressionPlanner:
     def _call(self, name: str, args: Sequence[Expr], place: SourceSpan) -> Call:
         """Return the call of an operator or function, typed.
 
-        Untyped NULLs take a neighbour's type, or the first one that fits. A number beside a TIMESTAMP is
+        Untyped NULLs get a neighbour's type, or the first one that fits. A number beside a TIMESTAMP is
         milliseconds (SQLstream s-Server guide, Relational Operators and Rowtime Bounds: ``rowtime + 100``).
         """
         whole = with_typed_nulls(name, args)
@@ -511,7 +511,7 @@ class ExpressionPlanner:
 
 
 def _interval_of(text: StringLiteral) -> Expression:
-    """Return the interval that a text says in words; any other text as it is."""
+    """Return the interval that a text has in words; return any other text unchanged."""
     try:
         value, family, unit = interval_in_words(text.text)
     except ValueError:
@@ -520,7 +520,7 @@ def _interval_of(text: StringLiteral) -> Expression:
 
 
 def _unit_of(syntax: Expression) -> int | None:
-    """Return the one unit of an interval, in ms or months, if the text names it."""
+    """Return the only unit of an interval, in ms or months, if the text names it."""
     match syntax:
         case Unary(operator=operator, operand=operand):
             return _unit_of(operand) if operator in ("-", "+") else LENGTH_UNITS.get(operator)
@@ -554,10 +554,10 @@ def unit_literal(unit: str) -> Literal:
 
 
 def step_ms(planner: ExpressionPlanner, syntax: Stepped, function: str = "STEP") -> Literal:
-    """Return the length of a STEP, or of what another function calls so.
+    """Return the length of a STEP, or a similar argument of another function.
 
     Raises:
-      StatementError: it is no constant interval of days to seconds above zero.
+      StatementError: it is not a positive constant interval of days to seconds.
     """
     length = planner.plan(syntax.interval)
     fits = isinstance(length, Literal) and length.type.kind is Kind.INTERVAL_DAY
@@ -571,7 +571,7 @@ def step_ms(planner: ExpressionPlanner, syntax: Stepped, function: str = "STEP")
 
 
 def _number(syntax: NumberLiteral) -> Literal:
-    """Return a number: INTEGER or BIGINT if it is whole, DECIMAL with a point, DOUBLE with an exponent."""
+    """Return a number: INTEGER or BIGINT if whole, DECIMAL if it has a point, DOUBLE if it has an exponent."""
     text = syntax.text
     if "E" in text.upper():
         value = float(text)

@@ -1,6 +1,6 @@
 """Functions that are other expressions: NVL2, IF, DECODE, STRPOS, DATE_TRUNC, ..
 
-They are rewritten before planning: each has the types, NULLs and errors of its expression.
+They are rewritten before planning, so each has the types, NULLs and errors of its expression.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ CLOCKS = frozenset(
         *("CURRENT_DATE", "CURRENT_TIME", "LOCALTIME"),
     }
 )
-"""What other systems read from a clock is the ROWTIME of the row: docs/sql/semantics.md#the-current-time."""
+"""Functions that read a clock in other systems; here they return ROWTIME
+(docs/sql/semantics.md#the-current-time)."""
 
 _Write = Callable[[Sequence[Expression], SourceSpan], Expression | None]
-"""Returns what a call is; None for one that is a function of its own."""
+"""Returns the expression of a call; None for a call that is not rewritten."""
 
 
 def _if(args: Sequence[Expression], place: SourceSpan) -> Expression:
@@ -89,7 +90,7 @@ def _now_as(of: Type) -> _Write:
 
 
 def _unit_named(unit: Expression, function: str, units: Sequence[str], *, quoted: bool = True) -> str:
-    """Return the unit that is named in quotes, or as a word, also in the plural."""
+    """Return the unit that is named in quotes or as a word, in the singular or plural."""
     if not quoted and isinstance(unit, ColumnRef) and len(unit.parts) == 1:
         unit = StringLiteral(unit.parts[0].text, unit.place)
     word = unit.text.upper() if isinstance(unit, StringLiteral) else ""
@@ -112,7 +113,7 @@ def _date_part(args: Sequence[Expression], place: SourceSpan) -> Expression:
 
 
 def _format(args: Sequence[Expression], place: SourceSpan) -> Expression:
-    """Write FORMAT('%s: %s', x, y) as texts after one another; a NULL is no text."""
+    """Write FORMAT('%s: %s', x, y) as a concatenation; a NULL adds no text."""
     form, *values = args
     if not isinstance(form, StringLiteral):
         raise StatementError("the first argument of FORMAT must be constant text", place=form.place)
@@ -167,7 +168,7 @@ def _unit_word(unit: Expression, function: str) -> str:
 
 
 def _datediff(args: Sequence[Expression], place: SourceSpan) -> Expression:
-    """Write DATEDIFF(unit, x, y): edges of the calendar between them; DATEDIFF(x, y): days from y to x."""
+    """Write DATEDIFF(unit, x, y): the calendar edges between x and y; DATEDIFF(x, y): days from y to x."""
     if len(args) == 2:
         word, start, end = "DAY", args[1], args[0]
     else:
@@ -204,7 +205,7 @@ def _to_date(args: Sequence[Expression], place: SourceSpan) -> Expression | None
 
 
 def _turned(function: str) -> _Write:
-    """Return what writes ``f(x, pattern)`` as ``function(pattern, x)``."""
+    """Return a form that writes ``f(x, pattern)`` as ``function(pattern, x)``."""
     return lambda args, place: FunctionCall(function, (args[1], args[0]), place)
 
 
@@ -245,7 +246,7 @@ _FORMS: dict[str, tuple[int, int | None, str, _Write]] = {
 
 
 def written_out(syntax: FunctionCall) -> Expression | None:
-    """Return the expression of such a function; None for any other function.
+    """Return the expression of a function in ``_FORMS``; None for any other function.
 
     Raises:
       StatementError: it is called with too few or too many arguments.

@@ -20,16 +20,16 @@ Aggregate = TypeVar("Aggregate", AggregateCall, WindowCall)
 
 
 def filtered_first(call: Aggregate) -> Aggregate:
-    """Return an aggregate whose argument is computed only for the rows that its FILTER takes."""
+    """Return an aggregate whose argument is computed only for the rows that pass its FILTER."""
     if call.argument is None or call.condition is None:
         return call
     return replace(call, argument=only_where([call.condition], call.argument))
 
 
 def only_where(guards: Sequence[Expr], expr: Expr) -> Expr:
-    """Return an expression that is NULL, and computes nothing, where not all ``guards`` hold.
+    """Return an expression that is NULL, and computes nothing, for rows for which a guard does not hold.
 
-    One that cannot fail stays as it is.
+    An expression that cannot fail is unchanged.
     """
     guard = conjunction(guards)
     if guard is None or not can_fail(expr):
@@ -38,7 +38,7 @@ def only_where(guards: Sequence[Expr], expr: Expr) -> Expr:
 
 
 KeyPair = Callable[[Expr, int], "tuple[Expr, Expr] | None"]
-"""Gives left and right side of an equality between columns of both, else None."""
+"""Returns the left and right side of an equality between columns of both sides, else None."""
 
 
 def keys_and_others(
@@ -46,8 +46,8 @@ def keys_and_others(
 ) -> tuple[list[tuple[Expr, Expr]], list[Expr]]:
     """Return the keys of ON, over the fields of the left side and of the right one, and its other conditions.
 
-    The left side has ``width`` fields. Where a side is ``guarded``, its keys are computed only for the rows
-    for which the conditions on that side before them hold; elsewhere these filter the rows first.
+    The left side has ``width`` fields. On a ``guarded`` side, keys are computed only for rows for which the
+    earlier conditions on that side hold; on the other side these conditions filter the rows first.
     """
     pairs: list[tuple[Expr, Expr]] = []
     others: list[Expr] = []

@@ -1,7 +1,7 @@
 """Caches the results for parts of a statement.
 
-A query is inspected before it is planned, and one sub-query may become several joins: without a cache, n
-nested sub-queries would take exponential time. Parts are distinguished by identity, because equal texts may
+A query is inspected before it is planned, and one sub-query can become several joins: without a cache, n
+nested sub-queries take exponential time. Parts are distinguished by identity, because equal texts can
 be in different contexts.
 """
 
@@ -26,7 +26,7 @@ class MemoById(Generic[T]):
         """Return the result of ``make`` for these objects, which the cache keeps alive.
 
         Raises:
-          StatementError: ``make`` raises it, or did so before.
+          StatementError: ``make`` raises it, now or in an earlier call.
         """
         key = tuple(map(id, of))
         if key not in self._made:

@@ -24,7 +24,7 @@ from rowtide.sql.select.relations import (
 )
 
 OLD_ROWTIME = "$ROWTIME"
-"""The field that keeps the old rowtime where a query changes it and also reads it."""
+"""The field for the old rowtime, if a query changes the rowtime and also reads the old one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class PeriodOrder:
 
     period: Period
     keys: tuple[tuple[Expr, bool], ...]
-    """Each with True where it descends."""
+    """Each with True if it descends."""
     limit: int | None = None
     offset: int = 0
 
@@ -82,7 +82,7 @@ def with_order(shape: QueryShape, order: PeriodOrder) -> QueryShape:
 def _with_keys(
     relation: str, node: Node, order: PeriodOrder, partition: Sequence[Expr] = ()
 ) -> tuple[Node, tuple[tuple[int, bool], ...]]:
-    """Return ``node`` with a field for each term that is computed: of ``partition``, then of the order."""
+    """Return ``node`` with a field for each computed term: first of ``partition``, then of the order."""
     fields = list(node.row_type)
     exprs: list[Expr] = [FieldRef(index, field.type) for index, field in enumerate(fields)]
     keys = []

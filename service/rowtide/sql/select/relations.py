@@ -19,7 +19,7 @@ from rowtide.sql.select.conversions import UNTYPED_NULL
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A relation that can be read. ``changelog``: its rows are changes of a table, with opcodes.
+    """A planned relation. ``changelog``: its rows are changes of a table, with opcodes.
 
     Its last ``hidden`` fields are pseudo-columns.
     """
@@ -31,9 +31,9 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class SelectOutput:
-    """One item of a select list. ``is_rowtime``: ROWTIME selected plainly, no field of a view.
+    """One item of a select list. ``is_rowtime``: the plain ROWTIME, which is not a field of a view.
 
-    ``named``: AS has given the name.
+    ``named``: the name comes from AS.
     """
 
     name: str
@@ -48,7 +48,7 @@ class SelectOutput:
 class Closed:
     """The period of a query's rows: all rows of one period have its end as ROWTIME.
 
-    ``column`` is the field that names the period; None: ROWTIME does, plainly selected.
+    ``column`` is the field of the period; None: the period is the plain ROWTIME.
     """
 
     period: Period
@@ -59,8 +59,8 @@ class Closed:
 class QueryShape:
     """A query without its last projection: ``outputs`` are over the rows of ``node``.
 
-    ``closed`` is given where the query groups by a period and selects it. ``order`` is that of a table's
-    rows, whose keys are the last outputs: for each key whether it descends.
+    ``closed`` is set if the query groups by a period and selects it. ``order`` is the order of a table's
+    rows, with the last outputs as keys: for each key whether it descends.
     """
 
     node: Node
@@ -96,7 +96,7 @@ def renamed(shape: QueryShape, names: Sequence[Name], what: str = "the view") ->
 
 
 def told_apart(outputs: Sequence[SelectOutput]) -> tuple[SelectOutput, ...]:
-    """Return the columns with numbers after names that repeat, unless AS gave them: K, K0, K1.
+    """Return the columns with numbers after repeated names, unless the names come from AS: K, K0, K1.
 
     So ``SELECT STREAM *`` of a join has all columns of both sides, as in Calcite.
     """
@@ -138,7 +138,7 @@ def projected(shape: QueryShape, relation: str) -> Node:
 
 
 def project(relation: str, node: Node, expressions: tuple[Expr, ...], row_type: RowType) -> Node:
-    """Return a Project, or ``node`` if it would change nothing. Joins keep only the fields that it reads."""
+    """Return a Project, or ``node`` if a Project changes nothing. Joins keep only the fields that it reads."""
     same = tuple(FieldRef(index, field.type) for index, field in enumerate(node.row_type))
     if expressions == same and row_type == node.row_type:
         return node
@@ -155,7 +155,7 @@ def substitute(expr: Expr, replaced: dict[Expr, Expr]) -> Expr:
 
 
 def conjunction(conditions: Sequence[Expr]) -> Expr | None:
-    """Connect conditions with AND; None where there are none."""
+    """Connect conditions with AND; return None if there are none."""
     found = None
     for each in conditions:
         found = each if found is None else Call("AND", (found, each), BOOLEAN)
@@ -174,7 +174,7 @@ def shifted(expr: Expr, start: int, by: int) -> Expr:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Make names distinct by numbering those that came before."""
+    """Make names distinct: a repeated name gets a number."""
     given: list[str] = []
     for name in names:
         candidate, number = name, 2
@@ -234,7 +234,7 @@ def distinct_names(names: Iterable[Name]) -> None:
     """Check that no column is named twice.
 
     Raises:
-      StatementError: one is.
+      StatementError: a column is named twice.
     """
     seen: set[str] = set()
     for name in names:

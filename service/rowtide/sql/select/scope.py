@@ -20,13 +20,13 @@ ROWTIME = "ROWTIME"
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One relation of FROM: its fields stand from ``start`` on in the row that expressions read.
+    """One relation of FROM: its fields start at ``start`` in the row that expressions read.
 
-    ``has_rowtime`` is False for a table: its rows have none of their own in the joined row. A stream
-    that was joined with another has its own ROWTIME in the field ``rowtime_field``, unless it is that of
-    the joined row.
-    ``qualifiers`` are the names by which it can be called: its alias, or else its schema and name.
-    The last ``hidden`` fields are pseudo-columns: they can be named, and are in no ``*``.
+    ``has_rowtime`` is False for a table, whose rows have no ROWTIME in the joined row. A stream that is
+    joined with another has its own ROWTIME in the field ``rowtime_field``, unless it is that of the
+    joined row.
+    ``qualifiers`` are its names in the query: its alias, or else its schema and name.
+    The last ``hidden`` fields are pseudo-columns: a query can name them, but ``*`` leaves them out.
     """
 
     qualifiers: tuple[str, ...]
@@ -55,14 +55,14 @@ class Binding:
         return FieldRef(self.start + index, self.row_type[index].type)
 
     def nullable(self, index: int) -> bool | None:
-        """Return whether the field at ``index`` can be NULL; None where it is not of this relation."""
+        """Return whether the field at ``index`` can be NULL; None if it is not a field of this relation."""
         own = index - self.start
         return self.row_type[own].nullable if 0 <= own < len(self.row_type) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A column that USING has made one of several: the first value of ``sources``, relations by alias.
+    """A column that USING merges: the first value of ``sources`` that is not NULL, relations by alias.
 
     ``owners`` are all relations that have it.
     """
@@ -74,7 +74,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class NameScope:
-    """The relations of one FROM, in the order in which they are there, and the columns of USING."""
+    """The relations of one FROM, in their order, and the columns of USING."""
 
     bindings: tuple[Binding, ...]
     merged: tuple[Merged, ...] = ()
@@ -92,15 +92,15 @@ class NameScope:
                     yield name, field, nullable
 
     def _fields(self, merged: Merged) -> list[FieldRef]:
-        """Return the fields that a merged column takes its value from."""
+        """Return the fields from which a merged column gets its value."""
         of = {binding.alias: binding.field(merged.name) for binding in reversed(self.bindings)}
         return [field for alias in merged.sources if (field := of[alias]) is not None]
 
     def resolve(self, column: ColumnRef) -> Expr:
-        """Return the field, or ROWTIME, that ``column`` means.
+        """Return the field, or ROWTIME, of a column name.
 
         Raises:
-          StatementError: none, or more than one, has this name.
+          StatementError: no column, or more than one, has this name.
         """
         name = column.parts[-1]
         if len(column.parts) == 1:
@@ -123,11 +123,11 @@ class NameScope:
 
     @property
     def has_rowtime(self) -> bool:
-        """Return whether ROWTIME alone is the time of a row."""
+        """Return whether ROWTIME without a qualifier is the time of a row."""
         return any(binding.has_rowtime for binding in self.bindings)
 
     def resolves(self, column: ColumnRef) -> bool:
-        """Return whether one column, or ROWTIME, has this name."""
+        """Return whether exactly one column, or ROWTIME, has this name."""
         try:
             self.resolve(column)
         except StatementError:
@@ -135,7 +135,7 @@ class NameScope:
         return True
 
     def binding(self, parts: Sequence[Name], place: SourceSpan) -> Binding:
-        """Return the relation of FROM that these names mean.
+        """Return the relation of FROM with these qualifiers.
 
         Raises:
           StatementError: it does not exist.
@@ -191,7 +191,7 @@ def _first_of(fields: Sequence[FieldRef]) -> Expr:
 
 
 def _no_column(name: Name, names: Sequence[str], where: str = "") -> StatementError:
-    """Return the error that nothing in ``names`` is called ``name``."""
+    """Return the error that ``name`` is not in ``names``."""
     if name.text in PSEUDO_COLUMNS:
         return StatementError(
             f'pseudo-column "{name.text}"{where} does not exist',

@@ -8,7 +8,7 @@ from rowtide.sql.select.scope import ROWTIME, NameScope
 
 
 def meant_by_group_term(select: Select, term: Expression, scope: NameScope) -> Expression:
-    """Return the meaning of a term of GROUP BY: an alias of the select list, if no column has that name.
+    """Return the expression of a term of GROUP BY; an alias of the select list, unless a column has that name.
 
     A number is a position in the select list.
     """
@@ -25,7 +25,7 @@ def meant_by_group_term(select: Select, term: Expression, scope: NameScope) -> E
 
 
 def at_position(select: Select, number: NumberLiteral, clause: str) -> Expression:
-    """Return the column of the select list that a number in GROUP BY or ORDER BY means.
+    """Return the column of the select list for a number in GROUP BY or ORDER BY.
 
     Raises:
       StatementError: the column does not exist.

@@ -1,8 +1,8 @@
 """SELECT -> nodes, up to the last projection, which depends on the use of the query.
 
-A plain query becomes Filter, then Promote and Sort where it promotes or
-t-sorts. A grouped one becomes Filter, Project (keys and arguments of
-aggregates), GroupByPeriod, Filter (HAVING), then Promote.
+A plain query becomes Filter, then Promote and Sort if it promotes or t-sorts.
+A grouped query becomes Filter, Project (keys and arguments of aggregates),
+GroupByPeriod, Filter (HAVING), then Promote.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class SelectPlanner:
     """Plans one SELECT over its planned FROM, for the relation whose text contains it.
 
     ``max_ahead_ms`` is how far ahead each foreign stream allows a promoted rowtime to be. With ``lists``
-    the rows of a table are listed: ORDER BY without LIMIT sorts them, then.
+    the rows of a table are listed, and ORDER BY without LIMIT sorts them.
     """
 
     def __init__(
@@ -190,14 +190,14 @@ class SelectPlanner:
                 place=select.order_by[0].place,
                 hint="ORDER BY x DESC LIMIT 3 returns the changes of the three greatest.",
             )
-        # Sorted by its period first, a group's row competes with those of its period.
+        # The period is the first sort key, so a group's row is ranked only within its period.
         period = FieldRef(0, TIMESTAMP)
         by_period = begins_with_window(shape.node) and order.keys[:1] == ((period, False),)
         partition = (period,) if by_period else ()
         return first_of_changes(self._relation, shape, order, partition, self._retention)
 
     def _ordered_by(self, item: OrderItem) -> OrderItem:
-        """Return a term of ORDER BY with the column that it means where it is a number."""
+        """Return a term of ORDER BY; a number is replaced by its column."""
         if not isinstance(item.expression, NumberLiteral):
             return item
         return replace(item, expression=at_position(self._select, item.expression, "ORDER BY"))
@@ -246,7 +246,7 @@ class SelectPlanner:
                 continue
             expr = planner.plan_as(item.expression, UNTYPED_NULL.type)
             called = None if item.alias is None else item.alias.text
-            # TUMBLE_END(..) is the ROWTIME of a group's row too, but a column like others.
+            # TUMBLE_END(..) is also the ROWTIME of a group's row, but an ordinary column.
             is_rowtime = is_plain_rowtime(expr) and (
                 called == ROWTIME or (called is None and isinstance(item.expression, ColumnRef))
             )
@@ -325,9 +325,9 @@ class SelectPlanner:
     def _period_order(
         self, planner: ExpressionPlanner, promotion: _Promotion | None, window: Window | None = None
     ) -> PeriodOrder | None:
-        """Return ORDER BY a period and further keys; None without one, or for ROWTIME alone.
+        """Return ORDER BY a period and further keys; None without ORDER BY, or for only ROWTIME.
 
-        ``window`` is that of GROUP BY; the keys are over the rows that the select list is computed from.
+        ``window`` is the window of GROUP BY; the keys are over the input rows of the select list.
 
         Raises:
           StatementError: the order does not begin with a period.
@@ -343,7 +343,7 @@ class SelectPlanner:
             return None
         typed = planner.plan_as(first.expression, UNTYPED_NULL.type)
         if window is not None or promotion is not None:
-            # The rows of a group, and promoted ones, are of one ROWTIME: the one that comes out.
+            # The rows of groups, and promoted rows, are sorted by their new ROWTIME.
             of_rowtime = plain and self._is_order_of(first, promotion, grouped=window is not None)
             named = window is not None and promotion is None and typed == FieldRef(0, TIMESTAMP)
             same = promotion is not None and first.expression == promotion.syntax
@@ -370,14 +370,14 @@ class SelectPlanner:
             if item.within_ms is not None and self._tells_changes:
                 raise StatementError("WITHIN sorts streams by ROWTIME, not changes", place=item.place)
             key = self._order_key(planner, item, promotion)
-            # NULL is the greatest value, so only the other order needs a key.
+            # NULL is the greatest value, so only the opposite order of NULLs needs a key.
             if item.nulls_first not in (None, item.descending):
                 keys.append((Call("IS NULL", (key,), BOOLEAN), bool(item.nulls_first)))
             keys.append((key, item.descending))
         return tuple(keys)
 
     def _order_key(self, planner: ExpressionPlanner, item: OrderItem, promotion: _Promotion | None) -> Expr:
-        """Return what a further term sorts by: a column of the select list, by its name, or anything else."""
+        """Return the sort key of a further term: a column of the select list by its alias, or an expression."""
         syntax = item.expression
         if isinstance(syntax, ColumnRef) and len(syntax.parts) == 1:
             name = syntax.parts[0]
@@ -455,7 +455,7 @@ class SelectPlanner:
     def _grouped(self, node: Node) -> _Selected:
         select, scope = self._select, self._read.scope
         window, window_expr, keys = self._group_terms(scope)
-        # Grouped by ROWTIME itself, the group's rowtime is that of its rows: no field is needed for it.
+        # If GROUP BY has ROWTIME itself, it is also the group's rowtime, so it needs no field.
         exact = window_expr == RowtimeRef()
         groups: dict[Expr, FieldRef] = {}
         if window_expr is not None and not exact:
@@ -474,7 +474,7 @@ class SelectPlanner:
             over = None if windows is None else windows.reference
             return GroupedPlanner(scope, clause, groups, aggregates, exact=exact, edges=edges, over=over)
 
-        # A group's window and its ROWTIME name each other, but for a SESSION, which has any length.
+        # A group's window and its ROWTIME determine each other, except for a SESSION, which has no fixed length.
         named_by = None if window is None or isinstance(window, Session) else FieldRef(0, TIMESTAMP)
         windows = Windows(
             self._relation, planner_of("a window"), select.windows, named_by, of_changes=self._tells_changes
@@ -539,9 +539,9 @@ class SelectPlanner:
         return _Selected(grouped, outputs, promotion, order, closed)
 
     def _group_terms(self, scope: NameScope) -> tuple[Window | None, Expr | None, list[Expr]]:
-        """Return the window of GROUP BY, the expression that names it if one does, and the other terms.
+        """Return the window of GROUP BY, its expression if it has one, and the other terms.
 
-        Only groups whose changes are reported may have no window.
+        Only groups with EMIT CHANGES or over tables can be without a window.
         """
         planner = ExpressionPlanner(scope, "GROUP BY")
         window: Window | None = None
@@ -558,7 +558,7 @@ class SelectPlanner:
             typed = planner.plan(term)
             if isinstance(typed, Literal):
                 raise StatementError("a constant is not a grouping key", place=term.place)
-            # Expressions that the other clauses look up are folded, too.
+            # The other clauses look up folded expressions.
             typed = fold(typed)
             found = period_of(typed)
             if found is not None and window is None:
@@ -577,7 +577,7 @@ class SelectPlanner:
 
 
 def _qualifies_rowtime(syntax: Expression) -> bool:
-    """Return whether ``syntax`` contains ``s.ROWTIME``, which is the relation's even if it is promoted."""
+    """Return whether ``syntax`` contains ``s.ROWTIME``: the relation's ROWTIME even if the query promotes another."""
     if isinstance(syntax, ColumnRef):
         return len(syntax.parts) > 1 and syntax.parts[-1].text == ROWTIME
     return any(map(_qualifies_rowtime, parts_of(syntax)))

@@ -2,9 +2,8 @@
 
 See docs/sql/semantics.md#distinct-and-order-by-within-a-period, #set-operations.
 
-One column, the same one in every query, is a period of ROWTIME. Each query is first closed by its period:
-its rows, each once, come when the period is over and have its end as ROWTIME. Then rows of one ROWTIME are
-combined.
+One column, the same one in every query, is a period of ROWTIME. Each query first emits its distinct rows at
+the end of the period, with this end as ROWTIME. Then rows with equal ROWTIME are combined.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def closed_by_period(shape: QueryShape, relation: str, what: str) -> QueryShape:
     """Return the rows of ``shape``, each once in a period; ``what`` names the clause.
 
     Raises:
-      StatementError: no column of it is a period of ROWTIME.
+      StatementError: none of its columns is a period of ROWTIME.
     """
     found = shape.closed or _period_column(shape.outputs)
     if found is None:
@@ -117,13 +116,13 @@ def combined_changes(
 
 
 def _period_column(outputs: Sequence[SelectOutput]) -> Closed | None:
-    """Return the period that rows are equal in: ROWTIME itself, or the first column that is a period of it."""
+    """Return the period within which rows are compared: ROWTIME, or the first column that is a period of it."""
     if any(output.is_rowtime for output in outputs):
         return Closed(EXACT, None)
     for column, output in enumerate(outputs):
         period = period_of(output.expr)
         if period is not None:
-            # A column that is ROWTIME under another name is a key like others, besides that.
+            # A column that is ROWTIME under another name is also an ordinary key.
             return Closed(period, column)
     return None
 
@@ -149,7 +148,7 @@ def _with_side(node: Node, relation: str, side: int) -> Node:
 def _outputs(
     outputs: Sequence[SelectOutput], exprs: dict[int, Expr], nullable: dict[int, bool] | None = None
 ) -> tuple[SelectOutput, ...]:
-    """Return outputs over the group's row; ``exprs`` are by the position among those that are fields."""
+    """Return outputs over the group's row; ``exprs`` are indexed by position among the outputs that are fields."""
     given = []
     position = 0
     for output in outputs:

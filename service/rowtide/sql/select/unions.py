@@ -41,7 +41,7 @@ def align(shapes: Sequence[QueryShape], operation: str) -> tuple[list[QueryShape
     """Return the queries with the same columns, by position, and the columns one by one.
 
     Raises:
-      StatementError: they have more or fewer columns, or of types that do not go together.
+      StatementError: the numbers of columns differ, or their types have no common type.
     """
     for shape in shapes:
         if shape.changelog is not shapes[0].changelog:

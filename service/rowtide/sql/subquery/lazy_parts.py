@@ -1,7 +1,7 @@
 """The parts of an expression that are computed only if other parts do not decide the result.
 
-They are those of docs/sql/expressions.md: of AND, OR, CASE, COALESCE, and of expressions that are rewritten
-as these.
+These are parts of AND, OR, CASE, COALESCE, and of expressions that are rewritten as these
+(docs/sql/expressions.md).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SURE_FORMS = (IsTest, IsDistinct, Between, InList, Case)
 
 
 def visited(syntax: object, visit: Visit) -> Expression | None:
-    """Return an expression with its parts visited, each with its conditions; None if it computes all."""
+    """Return an expression with its parts visited, each with its conditions; None if it computes all parts."""
     match syntax:
         case Binary(operator="AND" | "OR"):
             return _junction(syntax, visit)
@@ -70,12 +70,12 @@ def visited(syntax: object, visit: Visit) -> Expression | None:
 
 
 def after(conditions: Sequence[Expression]) -> Iterator[Expression]:
-    """Return the condition under which AND computes the part after some conditions."""
+    """Return the conditions under which AND computes the part after ``conditions``."""
     return (_unless(each, "FALSE") for each in conditions)
 
 
 def may_fail(syntax: Expression) -> bool:
-    """Return whether an expression may reject a row, judged by its text alone."""
+    """Return whether an expression can reject a row, according to its syntax alone."""
     sure = isinstance(syntax, (*_SURE, *_SURE_FORMS)) or (
         isinstance(syntax, Binary | Unary) and syntax.operator in _SURE_OPERATORS
     )
@@ -83,7 +83,7 @@ def may_fail(syntax: Expression) -> bool:
 
 
 def is_of_row(guard: Expression) -> bool:
-    """Return whether a condition is one of a row alone: of no group and no window."""
+    """Return whether a condition depends only on a row: it has no aggregate and no window."""
     return not has_aggregate(guard) and all(call.over is None for call in calls_in(guard))
 
 

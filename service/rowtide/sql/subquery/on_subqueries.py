@@ -1,8 +1,8 @@
 """Sub-queries in ON: looked up for the rows of one side before they are joined, or for the joined rows.
 
-What names one side alone is a matter of that side's rows, for any kind of join: a row that could match
-nothing else is filtered out where the join does not keep it, any other has a field that says what the
-sub-query gives. What names both sides is a condition on the pairs, so only an inner join takes it.
+A condition that names only one side applies to that side's rows, for any kind of join: if the join does not
+keep rows without a match, it filters the rows; otherwise a field has the result of the sub-query. A condition
+that names both sides applies to the pairs, so only an inner join supports it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def parted(
     scope_of: Callable[[Read], NameScope],
     resolved: Callable[[Expression, Read, bool, Sequence[Expression]], tuple[Expression | None, Read]],
 ) -> Parted[Read]:
-    """Take the conditions with sub-queries out of ON, and join the side that each names with what it gives.
+    """Remove the conditions with sub-queries from ON, and join each result with the side that it names.
 
-    ``resolved`` gives a condition without sub-queries and the rows that it is over then; where its third
-    argument is True, rows for which it is not TRUE may be gone. Its last one are the conditions on the same
-    side that come before it.
+    ``resolved`` returns a condition without sub-queries and its input rows. If its third argument is True,
+    it can drop rows for which the condition is not TRUE. Its last argument has the earlier conditions on
+    the same side.
 
     Raises:
-      StatementError: a column of one of them is ambiguous.
+      StatementError: a column of such a condition is ambiguous.
     """
     left, right = sides
     rest: list[Expression] = []
@@ -67,7 +67,7 @@ def parted(
                 behind = [one for one in rest if all(map(scope_of(side).resolves, columns_in(one)))]
                 condition, side = resolved(each, side, filters, behind)
             except StatementError:
-                # It names the other side. Other errors are reported for the joined rows.
+                # The sub-query names the other side. Other errors are reported for the joined rows.
                 continue
             rest += [] if condition is None else [condition]
             left, right = (side, right) if is_left else (left, side)
@@ -79,7 +79,7 @@ def parted(
 
 
 def refused_pairs(join: Join, condition: Expression) -> StatementError:
-    """Return the error that an outer join has a sub-query about its pairs."""
+    """Return the error for an outer join with a sub-query that names both sides."""
     return StatementError(
         f"a sub-query in the ON of a {join.kind} JOIN can refer to columns of one of its sides only",
         place=condition.place,

@@ -1,8 +1,8 @@
 """Sub-queries over a stream with a window: for each row, aggregates of the rows in its window.
 
-``EXISTS (SELECT * FROM t OVER (RANGE INTERVAL '1' MINUTE FOLLOWING) AS t WHERE t.id = s.id)``: the row is
-joined with the window's rows, kept without any, and the pairs are put together again by the number that the
-row was given. It comes when nothing more can come into its window.
+``EXISTS (SELECT * FROM t OVER (RANGE INTERVAL '1' MINUTE FOLLOWING) AS t WHERE t.id = s.id)``: each row gets
+a number and is left-joined with the window's rows; then the pairs are grouped by this number. The row comes
+out when no further row can arrive in its window.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ def windowed(query: QuerySyntax) -> Windowed | None:
 def looked_at_where(
     window: Windowed, calls: Sequence[FunctionCall], guards: Sequence[Expression], outer: NameScope
 ) -> Windowed:
-    """Return a window without rows unless all ``guards`` on the rows of ``outer`` hold.
+    """Return a window that has no rows unless all ``guards`` on the rows of ``outer`` hold.
 
-    It is unchanged if neither its WHERE nor the argument of an aggregate may fail.
+    The window is unchanged if neither its WHERE nor the argument of an aggregate can fail.
     """
     where = list(conjuncts(window.select.where))
     if not guards or not any(map(may_fail, [*where, *(part for call in calls for part in parts_of(call))])):
         return window
 
     def qualified(syntax: object) -> ColumnRef | None:
-        # The window may have a column of that name, too.
+        # The window can have a column of the same name.
         if not isinstance(syntax, ColumnRef) or len(syntax.parts) > 1:
             return None
         owner = next((each for each in outer.bindings if NameScope((each,)).resolves(syntax)), None)
@@ -90,7 +90,7 @@ def with_aggregates(
 ) -> PlannedFrom:
     """Return each row with aggregates of the rows of its window that satisfy WHERE.
 
-    They are the columns ``$A0``, ``$A1``, .. of a relation called ``binding_name``.
+    The aggregates are the columns ``$A0``, ``$A1``, .. of a relation called ``binding_name``.
 
     Raises:
       StatementError: the outer query reads a table, or an aggregate or WHERE cannot be planned.

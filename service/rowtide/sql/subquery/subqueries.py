@@ -1,14 +1,14 @@
-"""EXISTS, IN and queries that stand for a value -> joins, and expressions over what these give.
+"""EXISTS, IN and scalar sub-queries -> joins, and expressions over the joined rows.
 
-Those over a stream with a window are ``stream_subqueries``.
+``stream_subqueries`` plans sub-queries over a stream with a window.
 
-A sub-query over tables becomes a table of what it gives for each key, and the query around it is joined
-with that: a stream as of each row's ROWTIME, a table as its changes. EXISTS and IN that stand in WHERE alone,
-or with AND, are inner joins that keep the rows with a match; everything else is an outer one, whose columns
-say whether there was a match, and may stand in any expression.
+A sub-query over tables becomes a table of its result for each key, which is joined with the outer query: with
+a stream as of each row's ROWTIME, with a table as changes. An EXISTS or IN that is the WHERE, or connected to
+the rest of it by AND, is an inner join, which keeps the rows with a match. Every other sub-query is an outer
+join; its columns show whether a row matches, and any expression can use them.
 
-A sub-query may name columns of the query around it where its WHERE says that something of its own equals
-them: these equalities become the keys of the join. What is added to the row cannot be named.
+A sub-query can name columns of the outer query if its WHERE compares them with its own expressions by ``=``:
+these equalities become the keys of the join. Queries cannot name the columns that such a join adds.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class SubqueryPlanner:
         """Remove the sub-queries from the WHERE of a SELECT at ``place``.
 
         Raises:
-          StatementError: one reads a stream, or names the outer query in another way; with its place.
+          StatementError: a sub-query reads a stream, or names the outer query in another way; with its place.
         """
         if holds_query(where):
             with _not_too_deep(place):
@@ -150,8 +150,8 @@ class SubqueryPlanner:
     ) -> tuple[Expression | None, PlannedFrom]:
         """Return one condition without sub-queries, and its input rows.
 
-        With ``filters`` only rows for which it is TRUE are needed; None: there are no others. It comes after
-        the conditions ``behind``, on the same rows.
+        With ``filters`` only rows for which it is TRUE are needed; the condition is None if the input rows
+        are exactly these. The conditions ``behind``, on the same rows, come before it.
 
         Raises:
           StatementError: as ``filtered``.
@@ -168,7 +168,7 @@ class SubqueryPlanner:
         return given
 
     def _meant(self, select: Select, term: Expression) -> Expression:
-        """Return the sub-query of the select list that a term of GROUP BY means, or the term itself."""
+        """Return the sub-query of the select list that a term of GROUP BY refers to, or the term itself."""
         meant = meant_by_group_term(select, term, self._read.scope)
         return meant if holds_query(meant) else term
 
@@ -211,7 +211,7 @@ class SubqueryPlanner:
 
     @contextmanager
     def _where(self, conditions: Iterable[Expression]) -> Iterator[None]:
-        """Add the guards ``conditions``: rows are used only if these, and the earlier guards, are TRUE."""
+        """Add the guards ``conditions``: rows are used only if all guards are TRUE."""
         before = self._guards
         self._guards = (*before, *filter(is_of_row, conditions))
         try:
@@ -246,7 +246,7 @@ class SubqueryPlanner:
     # ---------------------------------------------------------------- EXISTS
 
     def _kept(self, condition: Expression, behind: Sequence[Expression]) -> bool:
-        """Keep only the rows with a match, if a condition is exactly that.
+        """Keep only the rows with a match, if this is the meaning of a condition; return whether it is.
 
         The conditions ``behind`` come before it and guard it.
         """
@@ -268,7 +268,7 @@ class SubqueryPlanner:
             pairs = (*inner.pairs, *pairs)
             of_row = isinstance(condition, Exists) and condition.of_row
             if not of_row and holds_query(tuple(behind)) and any(self._can_fail(outer) for _, outer in pairs):
-                # Its guards are known only after the join with their own sub-queries.
+                # The guards have sub-queries, so their results exist only after those joins.
                 return False
             if isinstance(condition, Exists):
                 values = self._matches(inner, place)
@@ -296,14 +296,14 @@ class SubqueryPlanner:
         return IsTest(found, "NULL", True, place)
 
     def _matches(self, inner: Inner, place: SourceSpan) -> QuerySyntax:
-        """Return the keys for which a sub-query has rows, each once; without keys its number of rows."""
+        """Return the distinct keys for which a sub-query has rows; without keys, one row if it has rows."""
         select = inner.select
         if inner.aggregated is not None:
             hint = "Compare the value: (SELECT COUNT(*) FROM ..) > 1."
             raise StatementError("an aggregate without GROUP BY returns one row", place=place, hint=hint)
         if inner.pairs and select is not None:
             return each_once(asked_for(select, inner.pairs, ()), place)
-        # The same for any number of rows: only the first one and the last one change it.
+        # MIN(1) is the same for any number of rows: only the first and the last row change it.
         any_row = FunctionCall("MIN", (NumberLiteral("1", place),), place)
         any_rows = grouped_by(inner.query, (), [(COUNT, any_row)], place)
         # A group of all rows stays, with NULL, when all rows are deleted.
@@ -312,7 +312,7 @@ class SubqueryPlanner:
     # -------------------------------------------------------------------- IN
 
     def _in(self, syntax: InQuery) -> Expression:
-        """Return IN with three-valued logic: UNKNOWN if a NULL might have been the value."""
+        """Return IN with three-valued logic: UNKNOWN if there is no match but a NULL."""
         place = syntax.place
         operand = replaced(syntax.operand, self._replacement)
         window = self._window(unordered(syntax.query))
@@ -365,7 +365,7 @@ class SubqueryPlanner:
         return self._one_column(select, place)
 
     def _one_column(self, query: QuerySyntax, place: SourceSpan) -> Select:
-        """Return a query of one column, under the name of the value."""
+        """Return a query of one column, renamed to the name of the value."""
         fields = self._plan(query).fields
         if len(fields) != 1:
             raise several_columns(len(fields), place)
@@ -378,7 +378,7 @@ class SubqueryPlanner:
     def _quantified(self, syntax: Quantified) -> Expression:
         """Return a comparison with all rows of a query, decided by the least or greatest value.
 
-        It is UNKNOWN if a NULL might have changed it.
+        It is UNKNOWN if the result depends on a NULL.
         """
         place, operator, every = syntax.place, syntax.operator, syntax.every
         operand = replaced(syntax.operand, self._replacement)
@@ -452,7 +452,7 @@ class SubqueryPlanner:
         return Case(None, ((single, column_in(name, VALUE, place)),), None, place)
 
     def _aggregate(self, select: Select, pairs: tuple[Pair, ...], place: SourceSpan) -> Expression:
-        """Return an expression over a table's aggregates: over no rows they are NULL, and COUNT is 0."""
+        """Return an expression over a table's aggregates: without rows they are NULL, and COUNT is 0."""
         if select.having is not None:
             raise StatementError("a scalar sub-query cannot have HAVING", place=place)
         expression = only_column(select, place)
@@ -471,7 +471,7 @@ class SubqueryPlanner:
     # --------------------------------------------------- streams with windows
 
     def _window(self, query: QuerySyntax) -> Windowed | None:
-        """Return a sub-query over a stream with a window, its own columns named as its own."""
+        """Return a sub-query over a stream with a window, with its own columns qualified."""
         found = windowed(query)
         if found is None:
             return None
@@ -500,7 +500,7 @@ class SubqueryPlanner:
         return [column_in(name, f"$A{at}", place) for at in range(len(calls))]
 
     def _compared_in_window(self, window: Windowed, compared: Expression, whole: str) -> list[ColumnRef]:
-        """Return what ``whole`` makes of a comparison, for how many rows that is known, and their number."""
+        """Return the aggregate ``whole`` of a comparison, the number of rows where it is not NULL, and of all rows."""
         place = compared.place
         calls = [FunctionCall(whole, (compared,), place), FunctionCall("COUNT", (compared,), place)]
         return self._of_window(window, [*calls, count_of_rows(place)], place)

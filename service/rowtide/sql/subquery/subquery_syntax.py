@@ -29,7 +29,7 @@ VALUE, COUNT, KNOWN = "$V", "$N", "$C"
 """Names of columns of a sub-query without a name in the text."""
 
 Pair = tuple[Expression, Expression]
-"""An equality of a sub-query: an own expression, and one of the outer query."""
+"""An equality of a sub-query: its own expression, and an expression of the outer query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +48,21 @@ class Inner:
 
     @property
     def aggregated(self) -> Select | None:
-        """The query, if it is a SELECT of aggregates of all its rows: it always gives one row."""
+        """The query, if it is a SELECT of aggregates of all its rows: it always returns one row."""
         return self.select if self.select is not None and is_global(self.select) else None
 
 
 def is_aggregate(syntax: object) -> TypeGuard[FunctionCall]:
-    """Return whether some syntax is the call of an aggregate of a group."""
+    """Return whether syntax is the call of an aggregate of a group."""
     return isinstance(syntax, FunctionCall) and syntax.name in OF_GROUPS and syntax.over is None
 
 
 def over_aggregates(
     expression: Expression, name: str, place: SourceSpan
 ) -> tuple[Expression, list[FunctionCall]]:
-    """Return an expression over columns ``$A0``, ``$A1``, .. of ``name``, and the aggregates that they are.
+    """Return an expression over columns ``$A0``, ``$A1``, .. of ``name``, and the aggregates in these columns.
 
-    Where a row finds none of these columns, COUNT is 0.
+    For a row without a match, COUNT is 0.
     """
     calls: list[FunctionCall] = []
 
@@ -89,7 +89,7 @@ def is_global(select: Select) -> bool:
 
 
 def unlimited(query: QuerySyntax) -> QuerySyntax:
-    """Return a query that is only tested for rows without its ORDER BY, and without a LIMIT above 0."""
+    """Return a query that is only tested for rows, without ORDER BY and without a LIMIT above 0."""
     if not isinstance(query, Select):
         return query
     limit = query.limit
@@ -99,14 +99,14 @@ def unlimited(query: QuerySyntax) -> QuerySyntax:
 
 
 def unordered(query: QuerySyntax) -> QuerySyntax:
-    """Return a query whose values are only compared without its ORDER BY and DISTINCT, if it has no LIMIT."""
+    """Return a query whose values are only compared, without ORDER BY and DISTINCT if it has no LIMIT."""
     if isinstance(query, Select) and query.limit is None:
         return replace(query, order_by=(), distinct=False)
     return query
 
 
 def asked_for(select: Select, pairs: Sequence[Pair], further: Sequence[tuple[str, Expression]]) -> Select:
-    """Select a SELECT's own sides of the pairs, and further columns; groups are split by the former."""
+    """Return a SELECT of its own sides of the pairs and further columns; GROUP BY also gets the own sides."""
     columns = [(key_name(at), own) for at, (own, _) in enumerate(pairs)]
     items = tuple(SelectItem(each, Name(name, each.place), each.place) for name, each in (*columns, *further))
     group_by = (*select.group_by, *(own for own, _ in pairs)) if select.group_by else ()
@@ -114,7 +114,7 @@ def asked_for(select: Select, pairs: Sequence[Pair], further: Sequence[tuple[str
 
 
 def each_once(select: Select, place: SourceSpan) -> Select:
-    """Return each row of a SELECT once."""
+    """Return the query of the distinct rows of a SELECT."""
     if not select.group_by:
         return replace(select, distinct=True)
     names = [each.alias for each in select.items if isinstance(each, SelectItem) and each.alias is not None]
@@ -179,7 +179,7 @@ def several_columns(count: int, place: SourceSpan) -> StatementError:
 
 
 def pair_of(condition: Expression, own: NameScope) -> Pair | None:
-    """Return both sides of an equality between columns of the scope and others alone."""
+    """Return both sides of an equality between columns of the scope on one side and others on the other."""
     if not isinstance(condition, Binary) or condition.operator != "=":
         return None
     for inside, outside in ((condition.left, condition.right), (condition.right, condition.left)):

@@ -1,11 +1,11 @@
 """QUALIFY: filters the rows of a query by its windows.
 
-On a stream it is a filter after the windows. Rows of a table, and of other changes, have no numbers that
-stay, but the first ones of each partition do: ``QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) <=
-3`` keeps them, as ORDER BY with LIMIT does. The number itself may be selected: then a row whose number
-changes is reported again.
+On a stream it is a filter after the windows. The row numbers of a table, and of other changes, are not
+constant, so only the first rows of each partition are supported: ``QUALIFY ROW_NUMBER() OVER (PARTITION BY k
+ORDER BY x) <= 3`` keeps them, as ORDER BY with LIMIT does. If the query selects the number itself, a row whose
+number changes is sent again.
 
-``SELECT .. FROM (SELECT .., ROW_NUMBER() OVER (..) AS n FROM table) WHERE n <= 3`` says the same.
+``SELECT .. FROM (SELECT .., ROW_NUMBER() OVER (..) AS n FROM table) WHERE n <= 3`` has the same meaning.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from rowtide.sql.select.scope import NameScope
 RANK = FieldRef(-1, BIGINT)
 """A placeholder for the number of a row of a table, until its field is known."""
 MOST_NUMBERS = 16
-"""Maximum number of numbered rows of each partition, because a change may move all of them."""
+"""Maximum number of numbered rows of each partition, because a change can move all of them."""
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
@@ -92,7 +92,7 @@ def top_of(qualify: Expression) -> Top:
 
 
 def _numbers(condition: Expression) -> tuple[FunctionCall, int, int | None] | None:
-    """Return the ROW_NUMBER that a condition compares, and its least and greatest value."""
+    """Return the ROW_NUMBER that a condition limits, and its least and greatest value."""
     if isinstance(condition, Between) and not condition.negated:
         call, low, high = condition.operand, _whole(condition.low), _whole(condition.high)
         if _is_row_number(call) and low is not None and high is not None:
@@ -148,7 +148,7 @@ def _not_kept(place: SourceSpan) -> StatementError:
 class QualifiedRows:
     """The rows of a table that stay: the first ones by ``order`` in each ``partition``.
 
-    Of these, the rows for which ``conditions`` hold.
+    Only those of them for which ``conditions`` hold.
     """
 
     order: PeriodOrder
@@ -159,8 +159,8 @@ class QualifiedRows:
 class Qualify:
     """QUALIFY of one query, planned by ``planner`` over the rows after its windows.
 
-    ``follow`` is set if the query returns changes: it notes the ROW_NUMBER that is followed, and returns its
-    window. ``sort_keys`` returns the sort keys of ORDER BY.
+    ``follow`` is set if the query returns changes: it registers the ROW_NUMBER, and returns its window.
+    ``sort_keys`` returns the sort keys of ORDER BY.
     """
 
     def __init__(
@@ -179,14 +179,14 @@ class Qualify:
         if follow is None:
             if not holds_window(condition):
                 raise _without_window(condition.place)
-            # The windows in it are noted. Their positions in the row are known after all windows.
+            # This registers the windows in it. Their positions in the row are known after all windows.
             planner.condition(condition)
             return
         self._top = top_of(condition)
         self._window = follow(self._top.call)
 
     def over(self, relation: str, node: Node, old_rowtime: FieldRef | None) -> Node:
-        """Return the rows of a stream that stay; ``old_rowtime`` holds their own, if ranking has changed it."""
+        """Return the rows of a stream that stay; ``old_rowtime`` has their own ROWTIME, if ranking has changed it."""
         if self._condition is None or self._top is not None:
             return node
         condition = self._planner.condition(self._condition)
@@ -293,9 +293,9 @@ def _has_number(expr: Expr) -> bool:
 
 
 def with_qualify(query: Select, gives_changes: Callable[[Select], bool]) -> Select:
-    """Return a query that keeps the first rows of one in FROM by their numbers with QUALIFY in that one.
+    """Rewrite a WHERE on the row numbers of a query in FROM as QUALIFY of that query.
 
-    ``gives_changes`` returns whether a query is of a table. Rows of a stream keep their numbers.
+    ``gives_changes`` returns whether a query returns changes. A query of a stream is not rewritten.
     """
     source = query.source
     if not isinstance(source, DerivedTable) or source.columns or source.window is not None:

@@ -1,8 +1,8 @@
 """Ranks by value within a period: RANK() OVER (PARTITION BY period, .. ORDER BY x DESC) and its like.
 
-The rows of a period are sorted when it closes, as by ORDER BY, and come in that order with the period's end
-as ROWTIME. Their ranks then depend only on earlier rows. The old ROWTIME is kept in a field for other
-expressions of the query.
+At the end of a period its rows are sorted, as by ORDER BY, and come out in that order with the period's end as
+ROWTIME. Their ranks then depend only on earlier rows. A field keeps the old ROWTIME for other expressions of
+the query.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class RankCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The order of a ranking: in ``period`` and ``partition``, by ``keys``, with True if a key descends."""
+    """The order of a ranking: within ``period`` and ``partition``, by ``keys``, with True if a key descends."""
 
     period: Period
     partition: tuple[Expr, ...]
@@ -45,7 +45,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The ranked rows, the field that holds their old ROWTIME, and that of each rank."""
+    """The ranked rows, the field of their old ROWTIME, and the field of each rank."""
 
     node: Node
     rowtime: FieldRef

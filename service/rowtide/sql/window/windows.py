@@ -62,10 +62,10 @@ class _ByValue:
 
 
 class Windows:
-    """The windows that a select list uses, each with its calls, in the order in which they are noted.
+    """The windows that a select list uses, each with its calls, in the order of their first use.
 
-    ``planner`` plans their expressions. ``named_by`` is, in a grouped query, the field of the group's row
-    that names its period, like its ROWTIME. Rows ``of_changes`` have only the window that selects the first
+    ``planner`` plans their expressions. In a grouped query, ``named_by`` is the field of the group's row for
+    its period, which ROWTIME determines, too. Rows ``of_changes`` have only the window that selects the first
     rows.
     """
 
@@ -85,7 +85,7 @@ class Windows:
         for each in named:
             if each.name.text in self._named:
                 raise StatementError(f'window "{each.name.text}" appears twice', place=each.name.place)
-            # A window may extend an earlier one.
+            # A window can extend an earlier one.
             self._named[each.name.text] = self._whole(each.window)
         self._calls: dict[_Window, list[WindowCall]] = {}
         self._first: int | None = None
@@ -95,7 +95,7 @@ class Windows:
         self._followed: WindowSpec | None = None
 
     def follow(self, syntax: FunctionCall) -> WindowSpec:
-        """Note the ROW_NUMBER by which rows of a table are kept, and return its window.
+        """Register the ROW_NUMBER that selects the rows of a table, and return its window.
 
         Raises:
           StatementError: its window does not exist, or has a frame.
@@ -109,7 +109,7 @@ class Windows:
 
     @property
     def old_rowtime(self) -> FieldRef | None:
-        """Return the field that holds the ROWTIME of the rows as they were read, if ranking has changed it."""
+        """Return the field of the rows' original ROWTIME, if ranking has changed it."""
         return None if self._ranked is None else self._ranked.rowtime
 
     def check(self) -> None:
@@ -129,10 +129,10 @@ class Windows:
         return self._find(spec) if isinstance(spec, Name) else self._whole(spec)
 
     def reference(self, syntax: FunctionCall) -> Expr:
-        """Return the field that holds the result of a call, noting it if it is new.
+        """Return the field of the result of a call; register the call if it is new.
 
         Raises:
-          StatementError: the function or its window do not exist or fit.
+          StatementError: the function or its window does not exist, or does not fit.
         """
         whole = self._spec(syntax)
         if syntax.name == "ROW_NUMBER" and whole == self._followed:
@@ -171,7 +171,7 @@ class Windows:
         return unpaired(found, paired(self._planner, syntax)[1], declared)
 
     def over(self, node: Node) -> Node:
-        """Return the nodes of all windows noted, over ``node``."""
+        """Return the nodes of all registered windows, over ``node``."""
         node = self._over(node)
         if self._by_value is not None:
             self._ranked = ranked(self._relation, node, self._by_value.ranking, self._by_value.wanted)
@@ -182,7 +182,7 @@ class Windows:
         self._first = len(node.row_type)
         if not self._calls:
             return node
-        # Windows with waiting rows come last, so that no other waits for them, and several are parallel.
+        # Windows that hold rows back come last, so that no other window waits for them; several run in parallel.
         abreast = sum(window.frame.waits for window in self._calls) > 1
         by_wait = sorted(
             self._calls.items(),
@@ -316,7 +316,7 @@ class Windows:
         """Return the ranking of a window, if it is by value and not by ROWTIME.
 
         Raises:
-          StatementError: PARTITION BY names no period, or the window has a frame.
+          StatementError: PARTITION BY has no period, or the window has a frame.
         """
         items = spec.sort
         if spec.order is not None:
@@ -346,7 +346,7 @@ class Windows:
         return Ranking(found, tuple(each for each in terms if each != period), tuple(keys))
 
     def _rank(self, syntax: FunctionCall, ranking: Ranking) -> FieldRef:
-        """Return the field of a rank by value, noting it if it is new."""
+        """Return the field of a rank by value; register it if it is new."""
         rank, of = RankCall(syntax.name), BIGINT if syntax.name in RANKS else DOUBLE
         if rank.function == "NTILE":
             if len(syntax.args) != 1:
@@ -453,7 +453,7 @@ class Windows:
     def _with_default(self, call: WindowCall, syntax: Expression) -> WindowCall:
         """Return a shift with its default.
 
-        The type is that of the rows if it holds a constant default unchanged; else one that holds both.
+        The type is that of the rows if a constant default fits it unchanged; else a type that fits both.
         """
         what = f"what {call.function} gives"
         default = self._planner.plan_as(syntax, UNTYPED_NULL.type)
@@ -467,7 +467,7 @@ class Windows:
 
 
 class WindowedPlanner(ExpressionPlanner):
-    """Plans a select list with windows, over the rows that ``Windows.over`` gives."""
+    """Plans a select list with windows, over the rows of ``Windows.over``."""
 
     def __init__(self, scope: NameScope, clause: str, windows: Windows) -> None:
         super().__init__(scope, clause)
@@ -485,7 +485,7 @@ def _check_no_aggregate(syntax: FunctionCall) -> None:
 
 
 def _snap(window: _Window) -> tuple[int, Period] | None:
-    """Return the term of PARTITION BY that is a period of ROWTIME, by its place."""
+    """Return the position and the period of the term of PARTITION BY that is a period of ROWTIME."""
     periods = ((place, period_of(each)) for place, each in enumerate(window.partition))
     return next(((place, period) for place, period in periods if period is not None), None)
 
