@@ -1,4 +1,4 @@
-"""The casts that an expression needs without saying so: ``price > 50.0`` compares two DOUBLEs."""
+"""Implicit casts: ``price > 50.0`` compares two DOUBLEs."""
 
 from __future__ import annotations
 

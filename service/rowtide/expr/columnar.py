@@ -65,7 +65,7 @@ class RowErrors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluated:
-    """What an expression gave for a tray. A row that was rejected is NULL in ``column``."""
+    """The result of an expression over a tray. A rejected row is NULL in ``column``."""
 
     column: Column
     errors: RowErrors | None = None
@@ -94,7 +94,7 @@ def compile_columns(expr: Expr) -> ColumnFunction:
 
     def evaluated(tray: Tray) -> Evaluated:
         try:
-            # What kernels meet in rows that are NULL or not asked for is theirs to survive.
+            # Kernels must not fail on the values of rows that are NULL or not requested.
             with np.errstate(all="ignore"):
                 values, valid, errors = evaluate(tray, None)
         except (RowtideError, MemoryError):
@@ -116,7 +116,7 @@ def compile_columns(expr: Expr) -> ColumnFunction:
 
 
 def _row_by_row(expr: Expr, tray: Tray) -> EvaluatedPart:
-    """Evaluate an expression for each row alone."""
+    """Evaluate an expression row by row."""
     evaluate = compile_row(expr)
     answers: list[object] = []
     errors: Errors = {}
@@ -131,7 +131,7 @@ def _row_by_row(expr: Expr, tray: Tray) -> EvaluatedPart:
 
 
 def without_kernel(expr: Expr) -> tuple[str, ...]:
-    """Return the functions in an expression that go row by row for these types, each once."""
+    """Return the distinct functions in an expression that have no kernel for these types."""
     expr = fold(expr)
     if not isinstance(expr, Call):
         return ()
@@ -158,7 +158,7 @@ def _compile(expr: Expr) -> ColumnEvaluator:
 
 
 def _literal(literal: Literal) -> ColumnEvaluator:
-    """Return one value for all rows; as many as there are rows where it is NULL."""
+    """Return a part with one value for all rows, or one NULL for each row."""
     kind = literal.type
     if literal.value is None:
         return lambda tray, active: EvaluatedPart(*_nulls(literal, len(tray)))
@@ -178,7 +178,7 @@ def _call(call: Call) -> ColumnEvaluator:
     function, args, signature = _signed(call)
     evaluators = [_compile(arg) for arg in args]
     if _are_constant(args):
-        # Only what fails is left of these: let it fail for each row that looks at it.
+        # Constant folding leaves only constants that fail: they fail for each row that evaluates them.
         evaluators = [_for_each_row(evaluator) for evaluator in evaluators]
     return function.columnar(signature, evaluators)
 

@@ -1,7 +1,6 @@
 """Constant folding: subtrees without a field or ROWTIME are computed once.
 
-A subtree that fails stays as it is: whether it is an error depends on whether a
-row looks at it.
+A subtree that fails is unchanged: it is an error only if a row evaluates it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from rowtide.expr.tree import Call, Expr, Literal
 def fold(expr: Expr) -> Expr:
     """Return an expression of the same type and the same answers, values and errors, for every row.
 
-    Besides constant subtrees it drops what AND, OR, CASE and COALESCE never look at.
+    It folds constant subtrees, and drops arguments that AND, OR, CASE and COALESCE never evaluate.
     """
     if not isinstance(expr, Call):
         return expr
@@ -30,7 +29,7 @@ def fold(expr: Expr) -> Expr:
 
 
 def _pruned(call: Call) -> Expr:
-    """Drop the arguments that no row looks at."""
+    """Drop the arguments that no row evaluates."""
     match call.function:
         case "AND" | "OR":
             return _junction(call, decisive=call.function == "OR")

@@ -1,14 +1,13 @@
-"""How expressions are evaluated: over the columns of a tray, or over one row.
+"""Evaluation of expressions, over the columns of a tray or over one row.
 
-An evaluator of columns takes a tray and the rows that are asked for (None: all
-of them) and gives a ``EvaluatedPart``. For every row that was asked for and is not among
-the part's errors, ``values`` and ``valid`` hold the answer; elsewhere they hold
-anything. A part of a literal has one value that stands for all rows.
+An evaluator of columns takes a tray and the requested rows (None: all of them) and returns an
+``EvaluatedPart``. For every requested row without an error, ``values`` and ``valid`` hold the result;
+elsewhere they are undefined. The part of a literal has one value for all rows.
 
 ``strict_columns`` and ``strict_row`` make evaluators of functions that are NULL
-where an argument is NULL. The row function is the meaning; a column function
-computes what it is sure of, names the rows in doubt, and those are processed
-by the row function: so both agree in values, reasons and messages.
+where an argument is NULL. The row function defines the result. A column function computes the rows
+that it is sure of and returns the others as rows in doubt, which the row function processes. So both
+agree in values, reasons and messages.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ class RowError(NamedTuple):
 
 
 Errors = dict[int, RowError]
-"""Why rows are rejected, by row index; never changed once it is in a part."""
+"""Why rows are rejected, by row index; immutable once it is in a part."""
 
 
 class EvaluatedPart(NamedTuple):
-    """What an evaluator of columns gives: as ``Column``, and the rows that failed."""
+    """The result of an evaluator of columns: as ``Column``, and the rows that failed."""
 
     values: Any
     valid: Mask | None = None
@@ -50,18 +49,18 @@ class EvaluatedPart(NamedTuple):
 
 
 ColumnEvaluator = Callable[[Tray, Mask | None], EvaluatedPart]
-"""Takes the tray and the rows asked for."""
+"""Takes the tray and the requested rows."""
 RowEvaluator = Callable[[Row, int], object]
 """Takes a row and its rowtime (ms); raises RejectedRowError."""
 RowKernel = Callable[..., object]
 """Takes arguments in row form, none of them NULL; raises RejectedRowError."""
 ColumnKernel = Callable[..., tuple[Any, Mask | None]]
-"""Takes the arguments' values; gives values and the rows in doubt. What is in rows that are NULL
-or were not asked for means nothing and must do no harm."""
+"""Takes the arguments' values; returns values and the rows in doubt. Values of rows that are NULL or
+not requested are undefined, and must not make it fail."""
 
 
 def first_errors(first: Errors | None, second: Errors | None) -> Errors | None:
-    """Return the errors of two parts, where a row fails twice those of the first."""
+    """Return the errors of two parts; if a row fails in both, the error of the first."""
     if not first:
         return second
     if not second:
@@ -86,7 +85,7 @@ def stored(kind: Type, value: object) -> object:
 
 
 def row_form(kind: Type, values: Any, index: int) -> Any:
-    """Return value ``index`` of a column's values in row form; of a literal's part the one value."""
+    """Return value ``index`` of a column in row form, or the one value of a literal's part."""
     value = values[index if len(values) > 1 else 0]
     if kind.is_variable_width:
         return value.as_py()
@@ -110,7 +109,7 @@ def nulls_where_invalid(values: Any, valid: Mask | None) -> Any:
 
 
 def strict_row(kernel: RowKernel, args: Sequence[RowEvaluator]) -> RowEvaluator:
-    """Evaluate all of ``args`` in order; NULL if one of them is."""
+    """Evaluate all of ``args`` in order; NULL if one of them is NULL."""
     if len(args) == 1:
         (only,) = args
 
@@ -181,7 +180,7 @@ def _wanted(rows: Mask | None, errors: Errors | None, count: int) -> Indices:
 
 
 def _without(valid: Mask | None, nulls: Sequence[int], count: int) -> Mask | None:
-    """Return a mask in which further rows are NULL: a function may be that of arguments that are not."""
+    """Return a mask in which further rows are NULL: a function may return NULL for arguments that are not."""
     if not nulls:
         return valid
     valid = np.ones(count, dtype=np.bool_) if valid is None else valid.copy()

@@ -1,4 +1,4 @@
-"""Which expressions have a value, or are NULL, for every row, and which may reject one."""
+"""Analysis of which expressions may reject a row."""
 
 from __future__ import annotations
 

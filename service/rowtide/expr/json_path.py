@@ -11,7 +11,7 @@ from functools import lru_cache
 JsonSteps = tuple[str | int, ...]
 
 REMEMBERED_PATHS = 256
-"""Paths that are no constants are read once, unless more of them than this take turns."""
+"""The number of parsed paths in the cache, for paths that are not constants."""
 
 _STEP = re.compile(
     r"""\s*(?:

@@ -1,4 +1,4 @@
-"""Expressions over one row: tree -> function of a row. This is what an expression means."""
+"""Expressions over one row: tree -> function of a row. It defines the meaning of an expression."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rowtide.rows.types import Kind
 def compile_row(expr: Expr) -> RowEvaluator:
     """Return the function that evaluates ``expr`` for a row and its rowtime (ms).
 
-    The function gives the value in row form, None for NULL, and raises
-    RejectedRowError where the expression has no value. Whatever else a function
-    raises is a rejection too (FUNCTION): no row may stop a pipeline.
+    The function returns the value in row form, None for NULL, and raises RejectedRowError where the
+    expression has no value. Any other exception of a function is a rejection too (FUNCTION), so that
+    no row can stop a pipeline.
 
     Raises:
       UnknownFunction: a call names no function; the caller that builds trees asks ``functions.resolve`` first.
@@ -52,7 +52,7 @@ def _compile(expr: Expr) -> RowEvaluator:
 
 
 def literal_value(literal: Literal) -> object:
-    """Return the value of a literal, of a float type as a float that the type has."""
+    """Return the value of a literal, rounded to its type if that is a float type."""
     if literal.value is None or not literal.type.is_float:
         return literal.value
     value = float(literal.value)  # type: ignore[arg-type]

@@ -36,10 +36,9 @@ class RowtimeRef:
 class Call:
     """A scalar function or operator of ``expr.functions``, by its name there.
 
-    ``AND``, ``OR``, ``CASE``, ``COALESCE`` look at an argument only where the
-    ones before it leave the answer open: an error in an argument that was not
-    looked at is no error. ``CASE`` has the arguments condition, value,
-    condition, value, ..., otherwise.
+    ``AND``, ``OR``, ``CASE`` and ``COALESCE`` evaluate an argument only where the ones before it do
+    not decide the result, so an error in an argument that is not evaluated does not count. ``CASE``
+    has the arguments condition, value, condition, value, ..., otherwise.
     """
 
     function: str
@@ -78,7 +77,7 @@ def fields_used(expr: Expr) -> frozenset[int]:
 
 
 def renumbered(expr: Expr, places: Mapping[int, int]) -> Expr:
-    """Return the expression for rows that have only some fields: ``places`` says where each stands now."""
+    """Return the expression for rows with a subset of the fields: ``places`` maps old to new indices."""
     match expr:
         case FieldRef(index=index):
             return replace(expr, index=places[index])

@@ -1,4 +1,4 @@
-"""What an aggregate is.
+"""The declaration of an aggregate.
 
 It is declared once: where it may be used, the type of its result, what DISTINCT, NULLs and the order of
 values mean to it, and which calls have a compiled form. ``of_values`` is its meaning: the result over the
@@ -56,21 +56,21 @@ class CallingOver(Calling, Protocol):
 
 
 class Family(Enum):
-    """How a function looks at the values."""
+    """Which values a function reads."""
 
     VALUES = "VALUES"
-    """At all of them. NULLs are left out."""
+    """All of them. NULLs are left out."""
     PLACE = "PLACE"
-    """At the one in a place. NULLs count, unless IGNORE NULLS is written."""
+    """The value at one place. NULLs count, unless IGNORE NULLS is written."""
     RANK = "RANK"
-    """At the order of rows: it has no argument."""
+    """Only the order of rows: it has no argument."""
     SHARE = "SHARE"
-    """At the order of all rows of a period."""
+    """Only the order of all rows of a period."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrameShape:
-    """What a kernel asks of a frame: whether it has no start, and whether it then ends at the current row."""
+    """The shape of a frame: whether it has no start, and whether it then ends at the current row."""
 
     endless: bool
     running: bool
@@ -118,8 +118,8 @@ class Aggregate:
     * ``few_of_rows``: it keeps a few values of rows that only come; ``few_of_changes``: also of rows that go.
     * ``can_fail``: its type may not hold a result; but it does if it holds all values, as the result is
       ``between`` them. ``finite``: it takes neither NaN nor infinity.
-    * ``of_values`` gets the values in ascending order if it is ``ascending``. Where it ``folds``, the result
-      over some values stands for them.
+    * ``of_values`` gets the values in ascending order if it is ``ascending``. Where it ``folds``, the
+      result over some values can replace them.
     * ``pair_of``: the function that makes one value of its two arguments (``functions.pairs``).
     """
 
@@ -151,7 +151,7 @@ class Aggregate:
         if self.ascending and self.order_matters:
             raise ValueError(f"{self.name}: values in ascending order do not come in an order that matters")
         if self.can_fail and self.order_matters:
-            # A value that does not fit is taken back by its value: which of two equal ones must not matter.
+            # A value that does not fit is removed by value, so equal values must be interchangeable.
             raise ValueError(f"{self.name}: an aggregate to which the order matters cannot fail")
 
     @property
@@ -164,7 +164,7 @@ class Aggregate:
         return self.family is Family.PLACE and not call.ignore_nulls
 
     def value_of(self, call: Calling, values: Sequence[Any]) -> object:
-        """Return the result over values, ascending if it wants them so; None over no values.
+        """Return the result over values, in ascending order if ``ascending``; None over no values.
 
         Raises:
           TypeError: it does not declare its meaning by values.
@@ -197,7 +197,7 @@ def is_plain_over(call: CallingOver, frame: FrameShape) -> bool:
 
 
 def is_fixed(call: Calling) -> bool:
-    """Return whether there is an argument of fixed width that is no Python object."""
+    """Return whether there is an argument of fixed width that is not a Python object."""
     return is_plain(call) and call.argument is not None and not call.argument.type.is_variable_width
 
 

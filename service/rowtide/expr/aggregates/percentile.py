@@ -1,4 +1,4 @@
-"""MEDIAN and percentiles: a value with a fraction of all values before it, or what lies between two; MAD."""
+"""MEDIAN and percentiles (the value at a fraction of the order, or interpolated), and MAD."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def between(ordered: Sequence[Any], fraction: Fraction, kind: Type) -> object:
 
 
 def exactly_between(ordered: Sequence[Any], fraction: Fraction) -> Fraction:
-    """Return the same, exact."""
+    """Return the exact value at ``fraction``."""
     place = fraction * (len(ordered) - 1)
     low, part = Fraction(ordered[int(place)]), place - int(place)
     high = Fraction(ordered[min(int(place) + 1, len(ordered) - 1)])
@@ -71,7 +71,7 @@ def _deviation(call: Calling, values: Sequence[Any]) -> object:
 
 
 def _over(call: CallingOver, frame: FrameShape) -> bool:
-    """Of zeros with both signs DISTINCT keeps the first one."""
+    """DISTINCT keeps the first of two zeros with different signs."""
     del frame
     signed = call.distinct and call.argument is not None and call.argument.type.is_float
     few = call.fraction is not None and call.fraction.denominator <= MOST_PARTS

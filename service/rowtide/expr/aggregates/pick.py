@@ -17,7 +17,7 @@ from rowtide.expr.aggregates.aggregate import (
 )
 
 MOST_RUNNING_PLACES = 64
-"""So many values a partition are kept for NTH_VALUE and LAG by a compiled frame without a start, at most."""
+"""The most values that a compiled frame without a start keeps per partition for NTH_VALUE and LAG."""
 
 
 def _over(call: CallingOver, frame: FrameShape) -> bool:

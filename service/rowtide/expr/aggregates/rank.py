@@ -1,4 +1,4 @@
-"""Ranks: which one of the rows this is."""
+"""Ranks: the number of a row in its order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of two numbers: CORR, COVAR_POP, COVAR_SAMP and the REGR_ functions of the SQL standard.
+"""Aggregates of two numbers: CORR, COVAR_POP, COVAR_SAMP and the REGR_ functions of the SQL standard.
 
 Numbers count as DOUBLE, sums of them are exact and each result is rounded once, so it does not depend on the
 order, and a pair that has gone leaves no trace.
@@ -41,7 +41,7 @@ class PairSums:
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """What the functions are made of: means, and sums of the products of the distances to them."""
+    """Inputs of the functions: means, and sums of the products of the distances to them."""
 
     count: int
     mean_y: Fraction

@@ -13,7 +13,7 @@ from rowtide.expr.aggregates.aggregate import (
 from rowtide.rows.types import BIGINT, DOUBLE, MAX_DECIMAL_PRECISION, Type, decimal
 
 AVG_SCALE = 6
-"""The least digits behind the point that AVG of exact numbers has (docs/sql/semantics.md#numbers)."""
+"""The least scale of AVG of exact numbers (docs/sql/semantics.md#numbers)."""
 
 
 def _sum(argument: Type | None) -> Type | None:
@@ -25,7 +25,7 @@ def _sum(argument: Type | None) -> Type | None:
 
 
 def mean_type(argument: Type | None) -> Type | None:
-    """Return the type of what lies between values: a DECIMAL with more digits, DOUBLE of floats."""
+    """Return the type of interpolated values: a DECIMAL with more digits, DOUBLE of floats."""
     if argument is None or not argument.is_numeric:
         return None
     if argument.is_float:

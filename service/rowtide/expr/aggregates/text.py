@@ -1,4 +1,4 @@
-"""LISTAGG: text put together."""
+"""LISTAGG: concatenation of texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LISTS = (
         order_matters=True,
         of_values=_joined,
     ),
-    # What LISTAGG with WITHIN GROUP is in a plan.
+    # The name of LISTAGG with WITHIN GROUP in a plan.
     Aggregate(
         "SORTED_LISTAGG", "", _text, spellings=(), over_windows=False, of_values=_joined, ascending=True
     ),

@@ -1,4 +1,4 @@
-"""Between Arrow arrays and NumPy arrays, without a copy where that can be."""
+"""Conversions between Arrow and NumPy arrays, without a copy where possible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rowtide.rows.column import arrow_type
 
 
 def flags(array: Any) -> Mask:
-    """Return an Arrow array of booleans as a mask; what stands for NULL means nothing."""
+    """Return an Arrow array of booleans as a mask; values of NULLs are undefined."""
     count = len(array)
     if not count:
         return np.zeros(0, dtype=np.bool_)
@@ -23,7 +23,7 @@ def flags(array: Any) -> Mask:
 
 
 def numbers(array: Any, dtype: str) -> Any:
-    """Return an Arrow array of fixed width as NumPy array; what stands for NULL means nothing."""
+    """Return an Arrow array of fixed width as NumPy array; values of NULLs are undefined."""
     count = len(array)
     if not count:
         return np.zeros(0, dtype=dtype)

@@ -1,10 +1,9 @@
 """Comparisons: = <> < <= > >=, IS [NOT] DISTINCT FROM, NULLIF, GREATEST and LEAST.
 
-Exact numbers are compared exactly, whatever their scales; as soon as a float is
-among them, as DOUBLE (REAL with REAL as REAL). Text is compared by code points,
-blanks at the end included; FALSE is less than TRUE. There are no conversions
-between text and anything else. NaN is neither equal to, less nor greater than
-any number, itself included.
+Exact numbers are compared exactly, at any scales. If one of them is a float, they are compared as
+DOUBLE (REAL with REAL as REAL). Text is compared by code points, blanks at the end included; FALSE is
+less than TRUE. Text is not converted to or from other types. NaN is neither equal to, less
+nor greater than any number, itself included.
 
 The planner lowers ``x BETWEEN a AND b`` to ``x >= a AND x <= b`` and ``x IN (a,
 b)`` to ``x = a OR x = b`` (NOT around them for the negated forms): NULLs then
@@ -97,7 +96,7 @@ def _truth(name: str) -> Callable[[Sequence[Type]], Type]:
 
 
 def compared_as(args: Sequence[Type], result: Type) -> Sequence[Type]:
-    """Bring the arguments to their common type, but leave exact numbers and text as they are."""
+    """Return the common type as the type of each argument; exact numbers and text keep their types."""
     del result
     if all(arg.is_exact for arg in args) or any(arg.is_variable_width for arg in args):
         return args
@@ -126,7 +125,7 @@ def comparing(name: str, signature: CallSignature) -> ColumnKernel:
 
 
 def _booleans(values: Any) -> Any:
-    """Return what a comparison of arrays of Python objects gave as a mask too."""
+    """Return the result of a comparison as a mask, also for arrays of Python objects."""
     return values.astype(np.bool_, copy=False)
 
 
@@ -139,7 +138,7 @@ def _comparison(name: str) -> ScalarFunction:
 
 
 def _distinct(name: str, *, negated: bool) -> ScalarFunction:
-    """Declare IS [NOT] DISTINCT FROM: never NULL."""
+    """Declare IS [NOT] DISTINCT FROM, which is never NULL."""
 
     def row(signature: CallSignature, args: Sequence[RowEvaluator]) -> RowEvaluator:
         del signature

@@ -1,4 +1,4 @@
-"""CASE and COALESCE: of several values the first one that applies, and only that one is looked at.
+"""CASE and COALESCE: the first value that applies; the others are not evaluated.
 
 ``CASE x WHEN a THEN ..`` is ``CASE WHEN x = a THEN ..``; a missing ELSE is NULL.
 """
@@ -42,7 +42,7 @@ def _common(name: str, types: Sequence[Type], args: Sequence[Type]) -> Type:
 def choose(
     choices: Sequence[Mask], parts: Sequence[EvaluatedPart], result: Type, count: int
 ) -> tuple[Any, Any]:
-    """Return values and validity of the first part whose choice holds, of the last one where none does.
+    """Return values and validity of the first part whose choice holds, else of the last part.
 
     ``choices`` has one mask less than there are ``parts``.
     """
@@ -188,7 +188,7 @@ def _coalesce() -> ScalarFunction:
 
 
 def _single() -> ScalarFunction:
-    """Declare $SINGLE(n): TRUE, and a rejected row where the query that stands for a value gave n > 1."""
+    """Declare $SINGLE(n): TRUE; rejects the row where a scalar subquery returned n > 1 rows."""
 
     def resolve(args: Sequence[Type]) -> Type:
         if tuple(args) != (BIGINT,):
@@ -214,7 +214,7 @@ def _single() -> ScalarFunction:
 
 
 def _check() -> ScalarFunction:
-    """Declare $CHECK(condition, name): TRUE, and a rejected row where a CHECK of that name is not met."""
+    """Declare $CHECK(condition, name): TRUE; rejects the row where the CHECK of that name fails."""
 
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 2 or args[0] != BOOLEAN or not args[1].is_text:

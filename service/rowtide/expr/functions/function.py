@@ -1,4 +1,4 @@
-"""What a scalar function is.
+"""The declaration of a scalar function.
 
 It is declared once and says four things: which type it has for given argument
 types, which types its arguments are brought to first, how it computes columns
@@ -23,7 +23,7 @@ from rowtide.rows.types import Kind, Type
 
 
 class TypeMismatch(StatementError):
-    """A function does not take these types; ``place`` is for the catcher to add."""
+    """A function does not take these types; the code that catches it adds ``place``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class CallSignature:
 
 
 Resolve = Callable[[Sequence[Type]], Type]
-"""Gives the type of the result; raises TypeMismatch."""
+"""Returns the type of the result; raises TypeMismatch."""
 Operands = Callable[[Sequence[Type], Type], Sequence[Type]]
-"""Gives the types that arguments of these types are cast to before the function gets them."""
+"""Returns the types that arguments of these types are cast to before the function gets them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class ScalarFunction:
 
 
 def as_given(args: Sequence[Type], result: Type) -> Sequence[Type]:
-    """Leave the arguments as they are."""
+    """Return the types of the arguments unchanged."""
     del result
     return args
 
@@ -79,7 +79,7 @@ def strict(
     columnar: Callable[[CallSignature], ColumnKernel | None],
     operands: Operands = as_given,
 ) -> ScalarFunction:
-    """Declare a function that is NULL where an argument is NULL; ``columnar`` may know no kernel."""
+    """Declare a function that is NULL where an argument is NULL; ``columnar`` may return no kernel."""
 
     def columns(signature: CallSignature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
         return strict_columns(signature.args, signature.result, row(signature), columnar(signature), args)

@@ -1,8 +1,7 @@
 """Three-valued logic: AND, OR, NOT and the tests IS [NOT] NULL, TRUE, FALSE.
 
-AND looks at an argument only while none before it is FALSE, OR while none is
-TRUE; so ``x <> 0 AND y / x > 1`` divides by no zero. UNKNOWN is NULL, so IS
-UNKNOWN is IS NULL.
+AND evaluates an argument only while none before it is FALSE, OR while none is TRUE; so ``x <> 0 AND y
+/ x > 1`` never divides by zero. UNKNOWN is NULL, so IS UNKNOWN is IS NULL.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def _junction(name: str, *, decisive: bool) -> ScalarFunction:
         def evaluate(tray: Tray, active: Mask | None) -> EvaluatedPart:
             values, valid, errors = args[0](tray, active)
             for arg in args[1:]:
-                # Where a value means nothing because it is NULL, the answer is open too.
+                # A NULL does not decide the result either.
                 still_open = values if not decisive else ~values
                 if valid is not None:
                     still_open = still_open | ~valid
@@ -105,7 +104,7 @@ def _not() -> ScalarFunction:
 
 
 def _test(name: str, of_value: bool | None, *, negated: bool) -> ScalarFunction:
-    """Declare IS [NOT] TRUE, FALSE or (``of_value`` None) NULL: never NULL itself."""
+    """Declare IS [NOT] TRUE, FALSE or (``of_value`` None) NULL, which is never NULL."""
 
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 1 or (of_value is not None and args[0] != BOOLEAN):

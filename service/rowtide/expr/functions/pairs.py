@@ -1,4 +1,4 @@
-"""Two values in one, as aggregates of two arguments take them: $BY(x, y), $NUMBERS(y, x) and $VALUE(pair).
+"""Pairs of values for aggregates of two arguments: $BY(x, y), $NUMBERS(y, x) and $VALUE(pair).
 
 A pair is a binary string. The pair of $BY begins with a form of ``y`` that has the order of ``y``, NaN before all
 others; then follows ``x``, which may be NULL. The planner writes these calls, SQL has no name for them.
@@ -38,7 +38,7 @@ NUMBER_PAIR = Type(Kind.VARBINARY, 16)
 _LENGTH = struct.Struct(">I")
 _DOUBLES = struct.Struct(">dd")
 _WHOLE_BYTES = 17
-"""As many as 38 digits and a sign need."""
+"""The bytes that 38 digits and a sign need."""
 _ZERO = 1 << (8 * _WHOLE_BYTES - 1)
 
 
@@ -64,7 +64,7 @@ def _ordered(kind: Type, value: object) -> bytes:
 
 
 def key_of(pair: bytes) -> bytes:
-    """Return what a pair of $BY is ordered by; it is empty for NaN."""
+    """Return the sort key of a pair of $BY; it is empty for NaN."""
     length = int.from_bytes(pair[: _LENGTH.size])
     return pair[_LENGTH.size : _LENGTH.size + length]
 
@@ -76,7 +76,7 @@ def numbers_of(pair: bytes) -> tuple[float, float]:
 
 
 def by(kind: Type, value: object, by_kind: Type, by_value: object) -> bytes:
-    """Return the pair of a value, or None, and of what it is ordered by."""
+    """Return the pair of a value, or None, and its sort key."""
     key = _ordered(by_kind, by_value)
     if value is None:
         return _LENGTH.pack(len(key)) + key
@@ -163,7 +163,7 @@ def _by() -> ScalarFunction:
 
 
 def _numbers() -> ScalarFunction:
-    """Declare $NUMBERS(y, x): of two numbers, as DOUBLE."""
+    """Declare $NUMBERS(y, x): the pair of two numbers, as DOUBLE."""
 
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 2 or not all(arg.is_numeric for arg in args):

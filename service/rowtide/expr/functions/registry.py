@@ -86,7 +86,7 @@ MAY_BE_NULL = frozenset(
 
 
 class UnknownFunction(StatementError):
-    """There is no function of this name."""
+    """A function of this name does not exist."""
 
     def __init__(self, name: str) -> None:
         near = suggestion(name)
@@ -99,7 +99,7 @@ def find(name: str) -> ScalarFunction:
     """Return the function called ``name``, in upper case.
 
     Raises:
-      UnknownFunction: there is none; its hint names the nearest one.
+      UnknownFunction: it does not exist; the hint names the nearest one.
     """
     function = FUNCTIONS.get(name)
     if function is None:
@@ -122,7 +122,7 @@ _NOT_CALLED = frozenset(
         "TRIM_TRAILING",
     }
 )
-"""Names that SQL does not write before parentheses."""
+"""Functions that SQL does not write as name and parentheses."""
 
 
 def suggestion(name: str) -> str | None:
@@ -136,7 +136,7 @@ def resolve(name: str, arg_types: Sequence[Type]) -> Type:
     """Return the type of function ``name`` for arguments of these types; of CAST for (source, target).
 
     Raises:
-      UnknownFunction: there is no such function.
+      UnknownFunction: the function does not exist.
       TypeMismatch: it does not take these types.
     """
     return find(name).resolve(arg_types)

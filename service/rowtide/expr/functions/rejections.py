@@ -1,4 +1,4 @@
-"""Why a function rejects a row: the errors, and how values stand in their messages."""
+"""Errors with which a function rejects a row, and how their messages show values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rowtide.errors import Reason, RejectedRowError
 from rowtide.rows.types import Type
 
 SHOWN_CHARACTERS = 40
-"""Longer text is cut in messages: an error row is no second copy of the row."""
+"""Longer text is cut in messages, so that an error row does not repeat the row."""
 
 
 def shown(value: object) -> str:

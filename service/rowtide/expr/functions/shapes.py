@@ -1,7 +1,7 @@
 """Functions of texts and integers, declared by the shape of their arguments.
 
 A shape has a letter for each argument: ``t`` a text, ``i`` an integer, ``b`` a text or a binary string;
-those behind ``?`` may be left out.
+those after ``?`` are optional.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which type comes out of which types.
+"""Result types of operators.
 
 Integers keep their size and mixed sizes take the larger; an integer with a
 DECIMAL counts as DECIMAL(3, 5, 10 or 19, 0); anything with a float is DOUBLE,
@@ -13,10 +13,9 @@ DECIMAL(p1, s1) op DECIMAL(p2, s2), i = p - s being the digits before the point:
 | /     | max(6, s1 + p2 + 1)  | i1 + s2 + s          |
 | %     | max(s1, s2)          | min(i1, i2) + s      |
 
-A precision above 38 becomes 38. Sums, products and remainders keep their scale
-then, so that they stay exact: what does not fit is a row with OVERFLOW, and a
-product with more than 38 digits behind the point is refused. A quotient gives up
-digits behind the point, down to 6, and is rounded half away from zero.
+A precision above 38 becomes 38. Sums, products and remainders then keep their scale, so that they
+stay exact: a result that does not fit rejects the row with OVERFLOW, and a product with a scale above
+38 is an error. A quotient reduces its scale, down to 6, and is rounded half away from zero.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from rowtide.rows.types import (
 
 INTEGER_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INTEGER: 10, Kind.BIGINT: 19}
 QUOTIENT_SCALE = 6
-"""The digits behind the point that a quotient has at least."""
+"""The least scale of a quotient."""
 
 
 def digits(kind: Type) -> tuple[int, int]:
@@ -52,7 +51,7 @@ def common_type(types: Sequence[Type]) -> Type:
     The types of bare NULLs are for the caller to leave out; at least one type.
 
     Raises:
-      TypeMismatch: there is none.
+      TypeMismatch: they have no common type.
     """
     result = types[0]
     for kind in types[1:]:
@@ -95,7 +94,7 @@ def arithmetic_type(operator: str, first: Type, second: Type) -> Type:
     """Return the type of ``first operator second`` for two numbers; the operator is one of + - * / %.
 
     Raises:
-      TypeMismatch: a product with too many digits behind the point.
+      TypeMismatch: the scale of a product is too large.
     """
     if not (first.is_exact and second.is_exact):
         return first if first == second else DOUBLE

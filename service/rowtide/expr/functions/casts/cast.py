@@ -1,6 +1,6 @@
-"""CAST, and TRY_CAST, which is NULL where that rejects: which types become which.
+"""Types that CAST and TRY_CAST convert.
 
-How they do is in the modules of each family.
+TRY_CAST is NULL where CAST rejects the row. The module of each family defines the conversions.
 
 | from, to  | number   | BOOLEAN  | text | binary | DATE | TIME | TIMESTAMP | INTERVAL   |
 |-----------|----------|----------|------|--------|------|------|-----------|------------|
@@ -35,7 +35,7 @@ _Makers = tuple[Callable[[Type, Type], RowKernel], Callable[[Type, Type], Column
 
 
 def _family(source: Type, target: Type) -> _Makers | None:
-    """Return the makers of the row and column functions; None where there is no such cast."""
+    """Return the makers of the row and column functions; None if the cast does not exist."""
     if source.is_numeric and target.is_numeric:
         return cast_numbers.row, cast_numbers.columns
     if (source == BOOLEAN and target.is_integer) or (target == BOOLEAN and source.is_integer):

@@ -3,8 +3,8 @@
 Digits that the target does not have are rounded half away from zero. A float
 becomes a DECIMAL from the shortest decimal that reads back as that float: the
 DOUBLE 0.285 becomes 0.29, as the text '0.285' does, though its exact value is a
-little less. It becomes an integer from its exact value. What is out of range,
-infinite or NaN is OVERFLOW. Zero is FALSE, other integers TRUE.
+little less. It becomes an integer from its exact value. A number that is out of range, infinite or
+NaN rejects the row with OVERFLOW. Zero is FALSE, other integers TRUE.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _float_to_float(target: Type) -> ColumnKernel:
 def _exact_to_float(source: Type, target: Type) -> ColumnKernel:
     dtype, scale = target.dtype, digits(source)[1]
     if source.is_integer:
-        # By way of DOUBLE, as the row function goes.
+        # Convert by way of DOUBLE, as the row function does.
         return lambda values: (values.astype(np.float64).astype(dtype, copy=False), None)
     divisor = float(10**scale) if scale <= _EXACT_POWER_OF_TEN else None
 
@@ -146,7 +146,7 @@ def _float_to_exact(target: Type) -> ColumnKernel:
         if high > exact.INT64_MAX:
             fits &= np.abs(result) < 2.0**63
         if target.kind is Kind.DECIMAL:
-            # Near a half only the shortest decimal can tell; large values are all near one.
+            # Near a half only the shortest decimal decides; large values are all near one.
             fits &= np.abs(np.abs(wide - result) - 0.5) > floats.decimal_error(values, factor)
         doubtful = None
         if not fits.all():

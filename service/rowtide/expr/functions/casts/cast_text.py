@@ -13,13 +13,12 @@ Text of a value:
 | INTERVAL year to month | [-]y-m                                                           |
 | BINARY                 | UTF-8                                                            |
 
-Blanks around a value are no matter. Any number is written as any numeric
-literal and then rounded as CAST between numbers rounds; digits finer than a
-millisecond are cut off. What is no such text is CAST, a number out of range
-OVERFLOW.
+Blanks around a value are ignored. A number may have the form of any numeric literal and is rounded as
+CAST between numbers rounds; digits finer than a millisecond are cut off. Text of another form rejects
+the row with CAST, a number out of range with OVERFLOW.
 
 A string goes into a shorter type only if nothing but blanks (zero bytes) are
-cut off. CHAR and BINARY are not filled up: nothing in Rowtide counts on that.
+cut off. CHAR and BINARY are not filled up: nothing in Rowtide depends on it.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ def _fitted(target: Type, write: ColumnKernel) -> ColumnKernel:
 
 
 def _writer(source: Type, target: Type) -> Callable[[Any], Any] | None:
-    """Return the function that writes a value as text; None for what is a string of that sort already."""
+    """Return the function that writes a value as text; None if it is already such a string."""
     if source.is_binary:
         return _utf8 if target.is_text else None
     if target.is_binary:

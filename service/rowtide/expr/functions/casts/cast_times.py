@@ -1,9 +1,9 @@
 """CAST between DATE, TIME, TIMESTAMP, INTERVAL and integers.
 
-A DATE is the midnight that it begins with. An integer and a TIMESTAMP stand for
-each other as milliseconds since 1970-01-01 00:00:00 UTC, as they do in JSON
-messages, an integer and an INTERVAL as milliseconds or months. A time without a
-day becomes no TIMESTAMP, for there is no today here.
+A DATE is the midnight that it begins with. An integer converts to and from a TIMESTAMP as
+milliseconds since 1970-01-01 00:00:00 UTC, as in JSON messages, and to and from an INTERVAL as
+milliseconds or months. A TIME does not convert to a TIMESTAMP, because expressions have no current
+date.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Text as values, for CAST: of one text and of columns; ``cast_text`` says from which form."""
+"""Parse text for CAST, one value or a column; ``cast_text`` defines the forms."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _PLAIN_DOUBLES = r"^-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 class _UnreadableError(Exception):
-    """The text is no value of the type."""
+    """The text is not a value of the type."""
 
 
 def reader(target: Type) -> RowKernel:
@@ -85,7 +85,7 @@ def _read_exact(target: Type) -> Callable[[str], Any]:
         try:
             number = Decimal(text)
         except InvalidOperation:
-            # An exponent that no Decimal has: nothing, or far too much.
+            # An exponent that Decimal does not support: the value is zero or out of range.
             mantissa, _, exponent = text.lower().partition("e")
             if not exponent.startswith("-") and mantissa.strip("+-.0"):
                 raise OverflowError from None
@@ -191,7 +191,7 @@ _READERS: dict[Type, Callable[[str], Any]] = {
 
 
 def number_reader(target: Type) -> ColumnKernel:
-    """Read plainly written numbers by Arrow and leave all other text to the row function."""
+    """Parse plain numbers by Arrow and leave all other text to the row function."""
     pattern = _PLAIN_INTEGERS if target.is_integer else _PLAIN_DOUBLES
     name = "int64" if target.is_integer else "float64"
     dtype = target.dtype

@@ -1,4 +1,4 @@
-"""Values as text, for CAST: of one value and of columns; ``cast_text`` says in which form."""
+"""Write values as text for CAST, one value or a column; ``cast_text`` defines the forms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rowtide.rows.arrays import Mask
 from rowtide.rows.types import INTEGER_BYTES, TIME, TIMESTAMP, Kind, Type
 
 _PLAIN_FROM, _PLAIN_BELOW = 1e-4, 1e15
-"""Between these Python writes doubles without an exponent. Arrow does up to some size between them."""
+"""Python writes doubles between these without an exponent. Arrow does so in part of this range."""
 
 
 def _date_text(day: int) -> str:
@@ -58,7 +58,7 @@ WRITERS: dict[Kind, Callable[[Any], str]] = {
     Kind.INTERVAL_DAY: _day_time_text,
     Kind.INTERVAL_MONTH: _year_month_text,
 }
-"""How one value in row form is written; for all types but those of strings."""
+"""Writers of one value in row form, for all types except strings."""
 
 
 def _truth_texts(values: Any) -> tuple[Any, Mask | None]:
@@ -81,7 +81,7 @@ def _double_texts(values: Any) -> tuple[Any, Mask | None]:
 
 
 def _moment_texts(kind: Type, seconds: pa.DataType, milliseconds: pa.DataType) -> ColumnKernel:
-    """Write times by Arrow, which gives the milliseconds of the one type always and of the other never."""
+    """Write times by Arrow, which always writes the milliseconds of one type and never those of the other."""
     low, high = civil.RANGES[kind]
 
     def write(values: Any) -> tuple[Any, Mask | None]:
@@ -114,4 +114,4 @@ COLUMN_WRITERS: dict[Kind, ColumnKernel] = {
     Kind.TIME: _moment_texts(TIME, pa.time32("s"), pa.time32("ms")),
     Kind.TIMESTAMP: _moment_texts(TIMESTAMP, pa.timestamp("s"), pa.timestamp("ms")),
 }
-"""How columns are written, where there is a way that is faster than value by value."""
+"""Writers of columns, for types where that is faster than value by value."""

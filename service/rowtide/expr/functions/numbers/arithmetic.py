@@ -1,11 +1,11 @@
-"""The arithmetic operators; what they compute is in the module of each family.
+"""The arithmetic operators; the module of each family computes them.
 
 See docs/sql/semantics.md#numbers.
 
-Nothing widens and nothing wraps: what is out of range for the result's type is
-a row with OVERFLOW, also a float that would become infinite. Division of
-integers goes towards zero, a remainder has the sign of the dividend; x / 0 and
-x % 0 are rows with DIVISION_BY_ZERO, for floats too, but NULL / 0 is NULL.
+Results do not widen and do not wrap: a result out of range for its type rejects the row with
+OVERFLOW, also a float that would become infinite. Division of integers truncates towards zero, a
+remainder has the sign of the dividend. x / 0 and x % 0 reject the row with DIVISION_BY_ZERO, for
+floats too, but NULL / 0 is NULL.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Kernels = tuple[Callable[[CallSignature], RowKernel], Callable[[CallSignature],
 
 
 def _family(kind: Type) -> _Kernels:
-    """Return the makers of the row and column functions for what gives a ``kind``."""
+    """Return the makers of the row and column functions for results of ``kind``."""
     if kind.is_integer:
         return integers.row, integers.columns
     if kind.is_float:

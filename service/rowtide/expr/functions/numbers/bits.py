@@ -1,8 +1,9 @@
 """The bits of integers: & | # << >> ~ and BIT_COUNT, as PostgreSQL has them.
 
 An integer is a two's complement number of the width of its type. & | and # (exclusive or) have the
-larger of two types; shifts have the type of the first argument: bits that leave it on the left are
-lost, from the left its sign follows. A shift by less than zero or by the width or more is FUNCTION.
+larger of two types; shifts have the type of the first argument: bits shifted out on the left are
+lost, and a shift to the right copies the sign. A shift by less than zero or by the width or more
+rejects the row with FUNCTION.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""+ - * / % NEGATE ABS of exact numbers that give a DECIMAL; the arguments may be integers.
+"""+ - * / % NEGATE ABS of exact numbers with a DECIMAL result; the arguments may be integers.
 
 Sums, products and remainders are exact, quotients are rounded half away from
 zero to the scale of their type.
@@ -44,7 +44,7 @@ def _places(signature: CallSignature) -> list[int]:
         case "*":
             return [0, 0]
         case "/":
-            # dividend / divisor is to come out in units of the result's scale.
+            # dividend / divisor must be in units of the result's scale.
             up = signature.result.scale - scales[0] + scales[1]
             return [max(up, 0), max(-up, 0)]
         case _:
@@ -77,7 +77,7 @@ def columns(signature: CallSignature) -> ColumnKernel:
     if signature.name in "/%":
         return _divided(signature)
     operation = _COLUMNS[signature.name]
-    # The rules of types leave room for every result, unless they had to stop at 38 digits.
+    # The type rules leave room for every result, unless the precision is capped at 38 digits.
     may_overflow = digits(kind)[0] == MAX_DECIMAL_PRECISION
     dtype = kind.dtype
 

@@ -1,4 +1,4 @@
-"""GCD, LCM and FACTORIAL of integers; what does not fit the type of the result is OVERFLOW."""
+"""GCD, LCM and FACTORIAL of integers; a result that does not fit its type rejects the row with OVERFLOW."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _factorial() -> ScalarFunction:
 
 DIVISORS: Sequence[ScalarFunction] = (
     _of_two("GCD", math.gcd, np.gcd),
-    # A kernel would have to see which products overflow: they are computed row by row.
+    # Computed row by row, because a kernel would have to detect which products overflow.
     _of_two("LCM", math.lcm, None),
     _factorial(),
 )

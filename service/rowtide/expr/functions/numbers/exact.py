@@ -3,7 +3,7 @@
 Column forms of integers and DECIMALs are whole numbers of some unit. The
 functions here compute with them in int64 when the bounds of the arguments show
 that nothing can overflow, and with Python ints otherwise, so their answers are
-always exact; only ``settled`` looks at the digits that the result has.
+always exact; only ``settled`` depends on the precision of the result.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def in_int64(low: int, high: int) -> bool:
 
 
 def whole(values: Any) -> Whole:
-    """Return a column's values as int64, or as they are if they are Python ints."""
+    """Return a column's values as int64, or unchanged if they are Python ints."""
     return values if values.dtype == object else values.astype(np.int64, copy=False)
 
 
@@ -107,7 +107,7 @@ def multiply(first: Whole, second: Whole) -> Whole:
 def truncated(first: Whole, second: Whole) -> Whole:
     """Return the quotients, rounded towards zero; ``second`` has no zero.
 
-    The least number of an integer type divided by -1 gives itself.
+    The least number of an integer type divided by -1 is itself.
     """
     quotient = first // second
     if least(second) > 0 and least(first) >= 0:

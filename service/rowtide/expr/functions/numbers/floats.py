@@ -1,8 +1,8 @@
 """+ - * / % NEGATE ABS of REAL or DOUBLE: the arguments have the type of the result.
 
-A result is infinite or NaN only if an argument was: what would become infinite
-is OVERFLOW. REAL is computed as DOUBLE and rounded once, which for these
-operations gives the bits of single-precision arithmetic.
+A result is infinite or NaN only if an argument is; otherwise an infinite result rejects the row with
+OVERFLOW. REAL is computed as DOUBLE and rounded once, which for these operations has the same bits as
+single-precision arithmetic.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def finite(name: str, kind: Type, operation: Callable[..., float]) -> RowKernel:
 
 
 def doubtful(result: Any, *args: Any) -> Mask | None:
-    """Return the rows in which finite arguments gave something infinite or NaN."""
+    """Return the rows in which the arguments are finite and the result is infinite or NaN."""
     fine: Mask = np.isfinite(result)
     if fine.all():
         return None

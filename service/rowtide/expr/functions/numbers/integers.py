@@ -15,7 +15,8 @@ from rowtide.rows.arrays import Mask
 from rowtide.rows.types import Kind
 
 PRODUCT_IN_DOUBT = 9.2e18
-"""Below 2**63 by more than the rounding of a product of doubles: what is smaller fits an int64."""
+"""Less than 2**63 by more than the rounding error of a product of doubles, so smaller products fit an
+int64."""
 
 _ROW: dict[str, Callable[..., int]] = {
     "+": int.__add__,

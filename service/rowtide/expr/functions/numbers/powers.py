@@ -1,9 +1,8 @@
 """SQRT, EXP, LN, LOG, LOG2, LOG10, POWER, sines and angles: of numbers of any type, always DOUBLE.
 
-Their last bits depend on who computes them, so rows and columns call the same
-NumPy functions, on arrays that lie in one piece. Where a function has no value
-the row is rejected with FUNCTION, where it is out of range for DOUBLE with
-OVERFLOW.
+Their last bits depend on the implementation, so rows and columns call the same NumPy functions on
+contiguous arrays. If a function is undefined for its arguments, the row is rejected with FUNCTION; if
+the result is out of range for DOUBLE, with OVERFLOW.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from rowtide.rows.arrays import Mask
 from rowtide.rows.types import DOUBLE, Type
 
 Domain = Callable[..., Any]
-"""Gives the rows in which a function has no value."""
+"""Returns the rows in which a function is undefined."""
 
 
 def _operands(args: Sequence[Type], result: Type) -> Sequence[Type]:
@@ -35,7 +34,7 @@ def _function(name: str, ufunc: Any, count: int, outside: Domain, why: str) -> S
         return DOUBLE
 
     def compute(*args: Any) -> tuple[Any, Mask, Mask | None]:
-        # One piece of memory: NumPy may take another way through anything else.
+        # Contiguous: for other arrays NumPy may use another implementation.
         given = [np.ascontiguousarray(each) for each in np.broadcast_arrays(*args)]
         values = ufunc(*given)
         return values, outside(*given), floats.doubtful(values, *given)
@@ -72,7 +71,7 @@ def _no_power(base: Any, exponent: Any) -> Any:
 
 
 def _everywhere(*values: Any) -> Any:
-    """Return no row: the function has a value for every finite number."""
+    """Return no row: the function is defined for every finite number."""
     return np.zeros(len(values[0]), dtype=np.bool_)
 
 
@@ -93,7 +92,7 @@ def _no_base(base: Any, value: Any) -> Any:
 
 
 def _log(base: Any, value: Any) -> Any:
-    """Return logarithms; to 2 and 10 as LOG2 and LOG10 do, which are exact for whole powers."""
+    """Return logarithms; for bases 2 and 10 as LOG2 and LOG10 do, which are exact for whole powers."""
     found = np.log(value) / np.log(base)
     for known, log in ((2, np.log2), (10, np.log10)):
         at = base == known

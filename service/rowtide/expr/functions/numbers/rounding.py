@@ -1,11 +1,10 @@
 """FLOOR, CEIL, ROUND, TRUNCATE, SIGN and WIDTH_BUCKET of numbers.
 
-FLOOR and CEIL give whole numbers: DECIMAL(p - s + 1, 0) of a DECIMAL(p, s).
-ROUND goes half away from zero and may need one more digit, so it gives
-DECIMAL(p + 1, s); TRUNCATE goes towards zero. Both take the number of digits
-behind the point that stay, negative for tens and hundreds. At a
-number of digits a float is rounded from the shortest decimal that reads back as
-that float, as CAST to DECIMAL does: ROUND(2.675e0, 2) is 2.68.
+FLOOR and CEIL return whole numbers: DECIMAL(p - s + 1, 0) of a DECIMAL(p, s). ROUND rounds half away
+from zero and may need one more digit, so it returns DECIMAL(p + 1, s); TRUNCATE rounds towards zero.
+Both take the number of decimal places to keep, negative for tens and hundreds. At a number of digits
+a float is rounded from the shortest decimal that reads back as that float, as CAST to DECIMAL does:
+ROUND(2.675e0, 2) is 2.68.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from rowtide.rows.column import scaled
 from rowtide.rows.types import INTEGER, MAX_DECIMAL_PRECISION, Kind, Type, decimal
 
 _MOST_DIGITS = 2 * MAX_DECIMAL_PRECISION
-"""Rounding at more digits than this, either way, changes nothing or leaves nothing."""
+"""Rounding at more digits than this changes nothing; at fewer than its negative, the result is 0."""
 _WHOLE_DOUBLES = 2.0**52
 """Doubles from here on have no fractional part."""
 _EXACT_POWER_OF_TEN = 22
 """10**22 is the largest power of ten that a double holds exactly."""
 _MOST_FLOAT_DIGITS = 400
-"""Rounding a float at more digits than this, either way, changes nothing or leaves nothing."""
+"""Rounding a float at more digits than this changes nothing; at fewer than its negative, the result is 0."""
 
 Divide = Callable[[Any, Any], Any]
 
@@ -161,7 +160,7 @@ def _float_row(signature: CallSignature) -> RowKernel:
 
 
 def _round_floats(name: str, values: Any, kept: int) -> tuple[Any, Mask | None]:
-    """Round a column of floats; also return the rows where only the shortest decimals can tell."""
+    """Round a column of floats; also return the rows where only the shortest decimals decide."""
     round_whole = _FLOATS[name]
     if kept == 0:
         return round_whole(values), None

@@ -23,7 +23,7 @@ def _chr(number: int) -> str:
 
 
 def _translate(text: str, old: str, new: str) -> str:
-    """Put the character of ``new`` for each one of ``old``; those beyond the end of ``new`` go."""
+    """Replace each character of ``old`` by that of ``new``; remove those beyond the end of ``new``."""
     table: dict[int, str | None] = {}
     for place, char in enumerate(old):
         table.setdefault(ord(char), new[place] if place < len(new) else None)

@@ -1,4 +1,4 @@
-"""Text and bytes as other text: hashes, hexadecimal digits, Base64 and what stands in a URL.
+"""Text and bytes as other text: hashes, hexadecimal digits, Base64 and URL encoding.
 
 MD5 SHA1 SHA224 SHA256 SHA384 SHA512 CRC32 HEX UNHEX TO_HEX TO_BASE64 FROM_BASE64 URL_ENCODE URL_DECODE. Text
 counts as its bytes in UTF-8. All are computed row by row.
@@ -68,7 +68,7 @@ def _to_base64(value: str | bytes) -> str:
 
 
 def _from_base64(text: str) -> bytes:
-    """Read Base64; blanks and ends of lines in it are left out, as PostgreSQL does."""
+    """Read Base64; blanks and line ends in it are ignored, as in PostgreSQL."""
     try:
         return base64.b64decode("".join(text.split()), validate=True)
     except ValueError as error:

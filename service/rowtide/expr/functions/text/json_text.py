@@ -1,7 +1,7 @@
 """JSON in columns of text: JSON_VALUE, JSON_QUERY, JSON_EXISTS, ``->`` and ``->>`` (docs/sql/expressions.md#json).
 
-A path names one place of the value. What is not there is NULL; text that is not JSON rejects the row. Values are
-given as the text has them: 1.50 stays 1.50.
+A path names one place of the value. A place that does not exist is NULL; text that is not JSON
+rejects the row. Values keep their spelling: 1.50 stays 1.50.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _steps(name: str, args: tuple[object, ...]) -> JsonSteps:
 
 
 def _at(given: bytes, steps: JsonSteps) -> bytes | None:
-    """Return the JSON at a place; None: nothing is there."""
+    """Return the JSON at a place, or None if the place does not exist."""
     found: bytes | None = given
     for step in steps:
         if found is None:
@@ -59,7 +59,7 @@ def _text(name: str, args: tuple[object, ...], found: bytes) -> str | None:
 
 
 def _found(name: str, args: tuple[object, ...], steps: JsonSteps) -> bytes | None:
-    """Return the JSON at a place of a function's first argument; None: nothing is there.
+    """Return the JSON at a place of a function's first argument, or None if it does not exist.
 
     Raises:
       RejectedRowError: the argument is not JSON.

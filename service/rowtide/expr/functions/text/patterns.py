@@ -1,7 +1,7 @@
 """Regular expressions: REGEXP_LIKE _COUNT _REPLACE _SUBSTR _EXTRACT, and SUBSTRING by a pattern.
 
-The expressions are those of RE2, which Arrow has: the time that they take grows with the text alone. Rows and
-columns go through the same code, so that they agree.
+The expressions are those of RE2, which Arrow uses: their time is linear in the text. Rows and columns
+use the same code, so that they agree.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ _FLAGS = frozenset("ims")
 REMEMBERED_PATTERNS = 256
 
 _Columns = Callable[..., Any]
-"""Gives an Arrow array for one of texts, a pattern and what further texts the function takes."""
+"""Takes an Arrow array of texts, a pattern and the further texts; returns an Arrow array."""
 
 
 def _with_flags(name: str, pattern: str, flags: str) -> str:
-    """Return a pattern that says its flags: i ignores case, m has ^ and $ for each line, s . for its end.
+    """Return a pattern with inline flags.
+
+    i ignores case, with m ^ and $ match at each line, with s . matches a line end.
 
     Raises:
-      RejectedRowError: there is no such flag.
+      RejectedRowError: the flag does not exist.
     """
     if not _flags_of(name).issuperset(flags):
         raise undefined(name, (pattern, flags), f"the flags are {', '.join(sorted(_flags_of(name)))}")
@@ -69,7 +71,7 @@ def _regular(name: str, further: int, result: Resolve, compute: _Columns, out: A
         try:
             compute(pa.array([""], pa.string()), whole, *others[:further])
         except pa.ArrowInvalid:
-            # Row by row each says why it is rejected.
+            # Evaluate row by row, so that each row has its own error.
             return None
 
         def all_rows(texts: Any, *constants: Any) -> tuple[Any, Mask | None]:
@@ -159,7 +161,7 @@ def _replaced(texts: Any, pattern: str, replacement: str) -> Any:
 
 
 def _by_sql_pattern() -> ScalarFunction:
-    """Declare SUBSTRING(text FROM pattern FOR escape): what is between two ``escape"`` of the pattern."""
+    """Declare SUBSTRING(text FROM pattern FOR escape): the match between two ``escape"`` of the pattern."""
 
     def one(text: str, pattern: str, escape: str) -> str | None:
         if len(escape) != 1:

@@ -1,4 +1,4 @@
-"""CONCAT_WS: texts with a separator in between; NULLs are left out, a NULL separator gives NULL."""
+"""CONCAT_WS: texts with a separator in between; NULLs are left out; a NULL separator makes it NULL."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _concat_ws() -> ScalarFunction:
                 columns.append(part.values[0] if constant else part.values)
             separator, *texts = columns
             if all(isinstance(text, pa.Array) for text in texts):
-                # Arrow leaves out the rows in which there is nothing to join.
+                # Arrow leaves out the rows without anything to join.
                 nothing = reduce(pc.and_, map(pc.is_null, texts))
                 texts[0] = pc.if_else(nothing, "", texts[0])
             values = pc.binary_join_element_wise(*texts, separator, null_handling="skip")

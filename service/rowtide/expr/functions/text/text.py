@@ -1,8 +1,8 @@
 """Text: || LIKE ILIKE UPPER LOWER INITCAP CHAR_LENGTH SUBSTRING TRIM POSITION REPLACE OVERLAY.
 
-Characters are Unicode code points, positions begin at 1. Upper and lower case
-are taken character by character, and only where that gives one character, so
-text keeps its length (``ß`` stays as it is). || takes binary strings too.
+Characters are Unicode code points, positions begin at 1. Upper and lower case are converted character
+by character, and only to single characters, so text keeps its length (``ß`` is unchanged). || takes
+binary strings too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rowtide.rows.types import BOOLEAN, INTEGER, Kind, Type
 
 _WORD = re.compile(r"[^\W_]+")
 REMEMBERED_PATTERNS = 256
-"""Patterns of LIKE that are no constants are translated once, unless more of them than this take turns."""
+"""The number of translated LIKE patterns in the cache, for patterns that are not constants."""
 
 
 def _together(args: Sequence[Type]) -> Type:
@@ -65,9 +65,9 @@ def _concat() -> ScalarFunction:
 
 @lru_cache(maxsize=REMEMBERED_PATTERNS)
 def _pattern(pattern: str, escape: str | None, name: str = "LIKE") -> tuple[re.Pattern[str], str]:
-    r"""Translate a pattern: % is any text, _ any character; gives a regex and Arrow's form, with \ as escape.
+    r"""Return a regex, and the pattern in Arrow's form, with \ as escape.
 
-    That of ILIKE matches text in lower case.
+    % is any text, _ any character. A pattern of ILIKE matches text in lower case.
 
     Raises:
       RejectedRowError: the escape is not one character, or comes before an ordinary one.

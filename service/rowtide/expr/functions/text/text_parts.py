@@ -1,4 +1,4 @@
-"""Text cut, filled up and turned round: LEFT RIGHT LPAD RPAD REPEAT REVERSE SPLIT_PART, and SIMILAR TO.
+"""Parts of text, padding and repetition: LEFT RIGHT LPAD RPAD REPEAT REVERSE SPLIT_PART, and SIMILAR TO.
 
 Characters are Unicode code points. Only SPLIT_PART has a kernel over columns: the others
 are computed row by row.
@@ -25,7 +25,7 @@ from rowtide.rows.types import BOOLEAN
 MAX_CHARACTERS = 10_000_000
 """The longest text that REPEAT, LPAD and RPAD make: more would be a mistake, and fill the memory."""
 REMEMBERED_PATTERNS = 256
-"""As for LIKE: patterns that are no constants are translated once, unless more than this take turns."""
+"""The number of translated patterns in the cache, for patterns that are not constants."""
 
 
 def _left(text: str, count: int) -> str:
@@ -73,7 +73,7 @@ def _split_part_columns(signature: CallSignature) -> ColumnKernel | None:
 
     def split(texts: Any, *rest: Any) -> tuple[Any, Mask | None]:
         del rest
-        # What is behind the part that is wanted need not be split.
+        # Text after the requested part need not be split.
         parts = pc.split_pattern(texts, separator, max_splits=number if number > 0 else None)
         edges = parts.offsets.to_numpy()
         place = edges[:-1] + number - 1 if number > 0 else edges[1:] + number
@@ -108,7 +108,7 @@ def similar_regex(pattern: str, escape: str | None, *, lazy: bool = False) -> st
     With ``lazy`` it matches as little as it can.
 
     Raises:
-      RejectedRowError: it is none.
+      RejectedRowError: the pattern is invalid.
     """
 
     def wrong(why: str) -> RejectedRowError:

@@ -1,7 +1,7 @@
 """The proleptic Gregorian calendar, for one day and for columns of days.
 
-Days count from 1970-01-01, months from January 1970. The arithmetic on single
-days is that of any year, also beyond what ``datetime.date`` knows.
+Days count from 1970-01-01, months from January 1970. The arithmetic on single days works for any
+year, also beyond the range of ``datetime.date``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Days = TypeVar("Days", int, NDArray[np.int64])
 """A day, or a column of days."""
 DAY_MS = 86_400_000
 MIN_DAY, MAX_DAY = -719_162, 2_932_896
-"""0001-01-01 and 9999-12-31: what SQL, databases and ``datetime`` agree on."""
+"""0001-01-01 and 9999-12-31: the range that SQL, databases and ``datetime`` share."""
 
 RANGES: dict[Type, tuple[int, int]] = {
     TIMESTAMP: (MIN_DAY * DAY_MS, MAX_DAY * DAY_MS + DAY_MS - 1),
@@ -26,10 +26,10 @@ RANGES: dict[Type, tuple[int, int]] = {
     INTERVAL_DAY: (-(2**63), 2**63 - 1),
     INTERVAL_MONTH: (-(2**63), 2**63 - 1),
 }
-"""What functions give of each type at least and at most; anything else is OVERFLOW."""
+"""The range of results of each type; a result out of it rejects the row with OVERFLOW."""
 
 MAX_MONTHS = 12 * 20_000
-"""More months than this lead from any day of the calendar out of it."""
+"""Adding more months than this to any day leaves the calendar."""
 
 
 def civil(day: int) -> tuple[int, int, int]:

@@ -10,7 +10,7 @@
 | INTERVAL * or / number                           | that kind, rounded half away from zero |
 
 A month is added by the calendar: the same day of the month, or the last one
-where the month is shorter. Results out of years 1 to 9999 are OVERFLOW.
+where the month is shorter. Results outside years 1 to 9999 reject the row with OVERFLOW.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def resolve(operator: str, first: Type, second: Type) -> Type:
     """Return the type of ``first operator second``.
 
     Raises:
-      TypeMismatch: they do not go together.
+      TypeMismatch: the operator does not take these types.
     """
     found = _shifted(operator, first, second) or _interval(operator, first, second)
     if found is None:
@@ -68,7 +68,7 @@ def _shifted(operator: str, first: Type, second: Type) -> Type | None:
 
 
 def _interval(operator: str, first: Type, second: Type) -> Type | None:
-    """Return the type of an interval that comes out."""
+    """Return the type of a resulting interval."""
     if operator == "-" and (first == second == TIME or (first in _DAYS and second in _DAYS)):
         return INTERVAL_DAY
     if operator in ("+", "-") and first == second and first in INTERVALS:
@@ -207,7 +207,7 @@ def _months_columns(signature: CallSignature) -> ColumnKernel:
 
     def compute(first: Any, second: Any) -> tuple[Any, Mask | None]:
         point, months = (second, first) if turned else (first, second)
-        # Points that no calendar has are left to the row function, which knows any year.
+        # Points outside the calendar are left to the row function, which takes any year.
         point, strange = exact.within(exact.whole(point), low, high, np.dtype(np.int64))
         months, far = exact.within(months, -civil.MAX_MONTHS, civil.MAX_MONTHS, np.dtype(np.int64))
         day = point // per_day

@@ -1,7 +1,7 @@
 """Formats of times: ``YYYY-MM-DD HH24:MI:SS.MS`` as TO_CHAR spells them, and as Java does.
 
-A format is a row of parts, each a field of a time or text that stands for itself. Both spellings come to the
-same parts, and the same parts are written and read. Times are in UTC; names are English.
+A format is a sequence of parts, each a field of a time or literal text. Both spellings translate to
+the same parts, for writing and for reading. Times are in UTC; names are English.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ MONTHS = (
 )
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 REMEMBERED_FORMATS = 256
-"""Formats that are no constants are understood once, unless more of them than this take turns."""
+"""The number of parsed formats in the cache, for formats that are not constants."""
 _PIVOT = 70
 """Two digits of a year below it are of 2000 to 2069, the others of 1970 to 1999."""
 
 
 class FormatError(Exception):
-    """A format cannot be understood, or a text does not have it; its text says why."""
+    """A format is invalid, or a text does not match it; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class DayTime:
 
 @dataclass(frozen=True, slots=True)
 class FormatPart:
-    """A piece of a format: ``field``, or text for itself where that is empty.
+    """A part of a format: ``field``, or literal text where that is empty.
 
     ``digits`` are written at least, with zeros in front. ``style`` is how a name is written.
     """
@@ -130,10 +130,10 @@ _JAVA: Mapping[str, str] = {
 
 @lru_cache(maxsize=REMEMBERED_FORMATS)
 def template(text: str) -> tuple[FormatPart, ...]:
-    """Understand a format as TO_CHAR has it: letters are fields, in double quotes text; FM leaves zeros out.
+    """Parse a format of TO_CHAR: letters are fields, text is in double quotes; FM leaves zeros out.
 
     Raises:
-      FormatError: it has letters that are no field.
+      FormatError: it has letters that are not a field.
     """
     parts: list[FormatPart] = []
     at, filled = 0, True
@@ -175,10 +175,10 @@ def _style(given: str) -> Callable[[str], str]:
 
 @lru_cache(maxsize=REMEMBERED_FORMATS)
 def java_pattern(text: str) -> tuple[FormatPart, ...]:
-    """Understand a format as Java's SimpleDateFormat has it: letters are fields, in single quotes text.
+    """Parse a format of Java's SimpleDateFormat: letters are fields, text is in single quotes.
 
     Raises:
-      FormatError: it has letters that are no field.
+      FormatError: it has letters that are not a field.
     """
     parts: list[FormatPart] = []
     for match in re.finditer(r"''|'((?:[^']|'')*)('?)|([A-Za-z])\3*|.", text, re.DOTALL):
@@ -297,10 +297,10 @@ def _number(field: str, at: DayTime) -> int:
 
 
 def read(parts: Sequence[FormatPart], text: str) -> DayTime:
-    """Read a time; what the format does not say is of 1970-01-01 00:00:00.
+    """Read a time; fields that the format does not have are those of 1970-01-01 00:00:00.
 
     Raises:
-      FormatError: the text does not have the format, or there is no such time.
+      FormatError: the text does not have the format, or the time does not exist.
     """
     match = _regex(tuple(parts)).fullmatch(text.strip())
     if match is None:
@@ -333,7 +333,7 @@ def _regex(parts: tuple[FormatPart, ...]) -> re.Pattern[str]:
             pieces.append(re.escape(part.text))
             continue
         if part.field in _NUMBERS:
-            # Before another number there is nothing that ends this one: it has all its digits.
+            # A number directly before another number has no end marker, so it has all its digits.
             following = parts[index + 1].field if index + 1 < len(parts) else ""
             most = max(_NUMBERS[part.field][0], part.digits)
             wanted = f"{{{part.digits}}}" if following in _NUMBERS else f"{{1,{most}}}"

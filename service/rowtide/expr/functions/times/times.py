@@ -44,13 +44,13 @@ UNITS: dict[Type, Sequence[str]] = {
     INTERVAL_DAY: ("DAY", *_OF_DAY, "EPOCH"),
     INTERVAL_MONTH: ("YEAR", "MONTH"),
 }
-"""What can be extracted from values of a type."""
+"""The units that can be extracted from values of a type."""
 ROUNDED_TO: dict[Type, Sequence[str]] = {
     TIMESTAMP: tuple(CalendarUnit.__members__),
     DATE: tuple(CalendarUnit.__members__),
     TIME: ("MILLISECOND", "SECOND", "MINUTE", "HOUR"),
 }
-"""What values of a type can be rounded to."""
+"""The units that values of a type can be rounded to."""
 
 
 # ------------------------------------------------------------------- EXTRACT
@@ -265,7 +265,7 @@ def _tsdiff() -> ScalarFunction:
 
 
 def _months_between() -> ScalarFunction:
-    """Declare what TIMESTAMPDIFF counts months by: the most whole ones that do not lead beyond the end."""
+    """Declare the month count of TIMESTAMPDIFF: the most whole months that do not pass the end."""
     name = "TSDIFF MONTHS"
 
     def resolve(args: Sequence[Type]) -> Type:
