@@ -69,11 +69,11 @@ SOURCE = Source("WARM", ROW_TYPE)
 PAIRS = RowType(tuple(Field(f"{side}{field.name}", field.type) for side in "LR" for field in ROW_TYPE))
 KEYS = ((0,), (1,), (0, 1), ())
 ONE, TWO = OperatorSite(2), OperatorSite(2, True, ((0,), (1,)))
-"""Where operators with one input stand, and with two."""
+"""Positions of operators with one input, and with two."""
 
 
 def warm() -> None:
-    """Run every kernel once with every combination of types that operators give it."""
+    """Run every kernel once with every combination of types that operators use."""
     trays = [_tray(origin) for origin in (0, 1)]
     _warm_keys(trays)
     _warm_order(trays)

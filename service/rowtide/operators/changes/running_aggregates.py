@@ -34,7 +34,7 @@ class RunningAccumulator(Accumulator, Protocol):
     ) -> Column:
         """Add rows that fit, in order, and return the ``rows_out`` results before and after them.
 
-        ``begins``: there is no result before. ``changed`` becomes True where the result differs.
+        ``begins``: no result exists before. ``changed`` becomes True where the result differs.
         """
 
 
@@ -144,7 +144,7 @@ def _add_up(
     out: NDArray[Any],
     changed: Mask,
 ) -> Mask | None:
-    """Write the sums into ``out`` and return which are valid; without ``use`` every row counts and all are."""
+    """Write the sums into ``out`` and return which are valid; without ``use`` all are."""
     from rowtide.operators.changes.kernels.running import add_up, add_up_all
 
     total, rows = parts["total"], parts["count"]

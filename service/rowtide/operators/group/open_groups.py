@@ -229,8 +229,8 @@ class OpenGroupsOperator:
     def _add(self, tray: Tray, keys: Int64s, inputs: AggregateInputs, rows: Int64s) -> list[int]:
         """Add some rows, in order; return those that an aggregate cannot take.
 
-        Such a row has no effect: it begins no group and keeps no session open. Rows that do not fit
-        are halved, so a tray with few such rows costs little more than one without.
+        A row that does not fit has no effect: it begins no group and keeps no session open. Rows that
+        do not fit are halved, so a tray with few such rows costs little more than one without.
         """
         before = self._count
         assigned = self._assign(tray, rows, keys)
@@ -378,5 +378,5 @@ def row_places(tray: Tray, rows: Int64s | None = None) -> tuple[Int64s, NDArray[
 
 
 def of_rows(values: NDArray[Any], rows: Int64s | None) -> NDArray[Any]:
-    """Return the values of some rows of a tray, in order; None: of all."""
+    """Return the values of some rows of a tray, in order; None means all rows."""
     return values if rows is None or len(rows) == len(values) else values[rows]

@@ -1,7 +1,7 @@
 """Functions that compute a call row by row: over windows, and over groups with changes.
 
 ``MAKERS`` has the functions that continue from a result. Every other aggregate is computed from all
-values, as it is declared: ``ByValues`` and ``SortedValues``.
+values, as declared: ``ByValues`` and ``SortedValues``.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class TruthFunction:
 
 
 class FoldedValues:
-    """An aggregate over rows that only come, whose result over some values stands for them."""
+    """An aggregate over rows that are only added, whose result over some values can replace them."""
 
     def __init__(self, call: Calling, of: Type) -> None:
         self._call = call

@@ -58,7 +58,7 @@ class Chains:
         return bool(self._counts[0])
 
     def memory(self) -> Memory:
-        """Return the chains as they are."""
+        """Return the chains unchanged."""
         return Memory(self._slots, self._links, self._counts)
 
     def with_room(self, first: int, stop: int, more: int, codes: int) -> Memory:

@@ -14,7 +14,7 @@ from rowtide.rows.arrays import Int64s
 BEGIN, LENGTH, ROOM = range(3)
 """Indexes in ``lists``."""
 DONE, POOLED = range(2)
-"""Indexes in the ``progress`` of a kernel: what is done, and how much of the pool is in use."""
+"""Indexes in the ``progress`` of a kernel: the number of processed entries, and the used part of the pool."""
 FIRST_ROOM = 4
 
 Whole = int | np.int64

@@ -96,7 +96,7 @@ def _hash(data: Bytes, begin: int, length: int) -> np.uint64:
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def _is_same(data: Bytes, begin: int, length: int, start: int, pool: Bytes) -> bool:
-    # One return: with two, Numba counts the references of all arrays at every call.
+    # One return: if there are two, Numba counts the references of all arrays at every call.
     done = 0
     same = True
     while same and done < length:
@@ -116,7 +116,7 @@ def _bucket(value: np.uint64, slots: Slots) -> np.int64:
 def _search(
     value: np.uint64, length: int, data: Bytes, begin: int, slots: Slots, starts: Int64s, pool: Bytes
 ) -> np.int64:
-    """Return the code of a value with hash ``value``, or -1 less the empty place where it would stand."""
+    """Return the code of a value with hash ``value``, or -1 minus the empty place for it."""
     place = _bucket(value, slots)
     code = np.int64(-1)
     while code < 0 and slots[place, 1] != EMPTY:
@@ -144,8 +144,8 @@ def _guess(
 ) -> None:
     """Look up ``count`` values from ``first`` on, each in one line of the cache, by their hashes alone.
 
-    A guess is the slot with the hash, if any; it must still be compared. Each step runs for all values before
-    the next one, the shorter the better: so the memory is asked for many of them at a time.
+    A guess is the slot with the hash, if any; it must still be compared. Each short step runs for all
+    values before the next step, so that many loads overlap.
     """
     is_far = len(slots) > NEAR
     begin = offsets[first]
@@ -190,9 +190,9 @@ def intern(
     count: int,
     codes: Int64s,
 ) -> tuple[int, int]:
-    """Write the code of each value from ``first`` on into ``codes``, until there is no more room.
+    """Write the code of each value from ``first`` on into ``codes``, until the room is used up.
 
-    Gives the new number of distinct values, and the row before which it stopped. ``offsets`` (n + 1) and
+    Returns the new number of distinct values, and the row before which it stopped. ``offsets`` (n + 1) and
     ``data`` are the Arrow buffers of the values. ``slots`` has a power of two places: the hash of a value,
     then its length and one more than its code in a half each, or ``EMPTY``; at most half of them are taken.
     Value ``i`` is in ``pool[starts[i]:starts[i + 1]]``; ``pool`` has room for all.
@@ -322,7 +322,7 @@ def _copy(pool: Bytes, start: int, length: int, data: Bytes, begin: int) -> None
         return
     source, target, end = np.uint64(start), np.uint64(begin), np.uint64(start + length)
     while source < end:
-        # Of a fixed size, it is a few wide loads and stores.
+        # With a fixed size, it is a few wide loads and stores.
         for at in range(WIDE):
             data[target + np.uint64(at)] = pool[source + np.uint64(at)]
         source += np.uint64(WIDE)

@@ -109,7 +109,7 @@ class MergeOperator:
         return StepOutput(leaving, self._promised, faults)
 
     def _judged(self, tray: Tray) -> Tray:
-        """Return the rows that are not below the merge's bound. Only an input that joins has others."""
+        """Return the rows not below the merge's bound; only a joining input has rows below it."""
         least = self._promised.rowtime
         count = int(np.searchsorted(tray.rowtime, least))
         names = tray.row_type.names

@@ -1,9 +1,8 @@
 """Several parallel windows with waiting rows: a row leaves when each window has its results.
 
-Each window is an operator that receives the rows as they come, with numbers
-instead of their origins, so that their outputs can be combined again: each
-returns its rows in the order of their numbers, without those that it rejects.
-Rows that one has released and another has not wait here.
+Each window is an operator that receives the rows in order of arrival, with numbers instead of their
+origins, so that their outputs can be combined again: each returns its rows in the order of their
+numbers, without those that it rejects. Rows that one has released and another has not wait here.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _NO_FIELDS = RowType(())
 
 
 class _Window:
-    """One window: what it has given that another has not yet, and the number of its first row that waits."""
+    """One window: its results that another one does not have yet, and its first waiting row's number."""
 
     def __init__(self, node: WindowAggregate, place: OperatorSite) -> None:
         self.operator = make(node, place)

@@ -142,7 +142,7 @@ class SumKernel(Held):
         if self._limited:
             return self._found, known
         above, counts = self._above, np.maximum(self._counted, 1)
-        # What is above bit 63 only repeats the sign if the total is an int64.
+        # The bits above 63 only repeat the sign if the total is an int64.
         narrow = (above == above >> 63).all()
         if narrow and not self._average:
             return self._found.astype(self._type.dtype), known

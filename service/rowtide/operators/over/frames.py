@@ -169,7 +169,7 @@ class PartitionFrames:
             return self._all_fit(inputs, int(self._frame[over.END] - self._frame[over.START]) + 1)
         if self._all_fit(inputs, int(self._slots[over.STORED]) + rows):
             return True
-        # Not all rows: count those of the largest partition.
+        # The rows of all partitions are too many for a quick check: count those of the largest partition.
         lengths = self._lengths()
         return self._all_fit(inputs, rows + (int(lengths.max()) if len(lengths) else 0))
 

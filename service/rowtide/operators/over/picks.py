@@ -1,4 +1,4 @@
-"""Calls that give a value at any place of a frame, or of all rows so far; some leave out NULLs."""
+"""Calls that return a value at any place of a frame, or of all rows so far; some leave out NULLs."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class RunningPick(Held):
             self._result = values.copy(), use.copy()
         else:
             fresh = np.flatnonzero(~self.began[groups])[::-1]
-            # Of several rows of one partition the first is written last.
+            # If several rows have one partition, the first one is written last.
             self.held[groups[fresh]], self.known[groups[fresh]] = values[fresh], use[fresh]
             self._result = self.held[groups], self.known[groups]
         self.began[groups] = True

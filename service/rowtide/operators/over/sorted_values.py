@@ -41,7 +41,7 @@ class Percentile(Held):
         self._nodes = np.array([1, 0], dtype=np.int64)
 
     def fits(self, values: Values, use: Mask, most: int) -> bool:
-        """Infinity and NaN are no kernel's."""
+        """No kernel takes infinity and NaN."""
         return self._dtype is np.int64 or bool(np.isfinite(values[use]).all())
 
     def begin(self, values: Values, use: Mask) -> None:
@@ -102,7 +102,7 @@ class Percentile(Held):
         if self._fraction.denominator == 2:
             with np.errstate(over="ignore"):
                 sums = low + high
-            # Half of a sum that is rounded is rounded once: where it is inexact, its half has all digits.
+            # The half of a rounded sum is rounded only once: if the sum is inexact, halving it is exact.
             means = np.where(np.isfinite(sums), sums * 0.5, low * 0.5 + high * 0.5)
             return np.where(differ, means + 0.0, low)
         rows = np.flatnonzero(differ)

@@ -65,7 +65,7 @@ class VarianceKernel(Held):
         spreads(*Moved.added(groups).path, bits, self._are_doubles, use, self.sums, nothing, count)
 
     def of_groups(self, count: int) -> tuple[Values, Mask | None]:
-        """Return the results of the first partitions as they are."""
+        """Return the results of the first partitions unchanged."""
         groups = np.arange(count)
         self.begin_held(count)
         self.follow(Moved(groups, 0, count, groups[:0], np.zeros(count, dtype=np.int64), groups, groups))
@@ -100,5 +100,5 @@ class VarianceKernel(Held):
 
     @property
     def _below(self) -> int:
-        """How many bits lower the unit of sums is where it is that of the plain path."""
+        """The number of bits by which the unit of sums is lower if it is that of the plain path."""
         return FLOAT_BITS + LOWEST if self._are_doubles else 0

@@ -141,7 +141,7 @@ class WaitingFrames(PartitionFrames):
         return (self._lengths() - counts)[groups] + within, np.searchsorted(kept, groups)
 
     def load_waiting(self, tray: Tray, groups: Sequence[int]) -> None:
-        """Take over the rows that wait, behind what ``load`` took over."""
+        """Take over the waiting rows, after those that ``load`` took over."""
         numbers = np.array(groups, dtype=np.int64)
         waiting = np.bincount(numbers, minlength=self._keys.count)
         self._partitions[: self._keys.count, self._kernels.WAITING] = waiting

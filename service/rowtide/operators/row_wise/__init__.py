@@ -1,1 +1,1 @@
-"""Operators that look at one row at a time."""
+"""Operators that process one row at a time."""

@@ -19,10 +19,11 @@ from rowtide.rowtime.bound import Bound
 
 
 class ProjectOperator(RowWise):
-    """Passes rows and bounds on. A row is rejected by the first expression that fails.
+    """Passes rows and bounds on.
 
-    So is a row with NULL in a field that is declared NOT NULL. A DELETE needs only its key and is not
-    checked. A row for which a key of ProjectKeys fails has a fault, and continues with NULL there.
+    The first expression that fails rejects the row. A row with NULL in a NOT NULL field is rejected,
+    too. A DELETE needs only its key and is not checked. A row for which a key of ProjectKeys fails
+    has a fault, and continues with NULL there.
     """
 
     def __init__(self, node: Project, _place: OperatorSite) -> None:

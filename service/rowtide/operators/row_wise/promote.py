@@ -1,4 +1,4 @@
-"""Promote: give each row the rowtime that an expression computes from it.
+"""Promote: set the rowtime of each row to the value of an expression.
 
 See docs/sql/semantics.md#late-rows, #promotion, #error-rows.
 """
@@ -93,7 +93,7 @@ class PromoteOperator(RowWise):
         return bound.shifted(mapped)
 
     def _takes_any_from(self, rowtime: int) -> bool:
-        """Return whether rows of some later rowtime are not out of range: monotonic, so the ends tell."""
+        """Return whether rows of some later rowtime are in range; monotonic, so the ends decide."""
         if rowtime > MAX_TIMESTAMP_MS:
             return False
         ends = (max(rowtime, MIN_TIMESTAMP_MS), MAX_TIMESTAMP_MS)

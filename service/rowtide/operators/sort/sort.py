@@ -38,8 +38,8 @@ class SortOperator:
     again.
 
     Resubmitted rows are never late: rows below the bound take the least accepted
-    rowtime. So do rows below only the bound that their partition took while it was
-    idle, if they go only to keyed tables: they are revived (docs/sql/streams.md).
+    rowtime. The same holds for rows below only the bound that their partition took while it was idle,
+    if they go only to keyed tables: they are revived (docs/sql/streams.md).
     """
 
     def __init__(self, node: Sort, place: OperatorSite) -> None:

@@ -133,7 +133,7 @@ def _comparable(column: Column, *, descending: bool) -> list[NDArray[Any]]:
     else:
         numbers = column.values.astype(np.int64)
     if descending:
-        # No int64 is lost when all bits are turned over.
+        # Inverting all bits cannot overflow, unlike negation.
         numbers = -numbers if column.type.is_float else ~numbers
     if column.valid is None:
         return [numbers]

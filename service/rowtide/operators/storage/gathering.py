@@ -17,7 +17,7 @@ from rowtide.rows.deferred import DeferredColumn
 from rowtide.rows.tray import Tray
 
 BITS = {width: np.dtype(f"i{width}") for width in (1, 2, 4, 8)}
-"""Whole numbers of each width, as which kernels take values."""
+"""Integer types by width; kernels take values as these."""
 
 
 def take_rows(tray: Tray, places: Int64s, rowtime: Int64s) -> Tray:

@@ -12,7 +12,7 @@ LINE_BYTES = 64
 
 
 LARGE = 1 << 25
-"""Bytes from which on ``roomy`` gives room for ``MUCH_MORE`` times as much, not for twice.
+"""Bytes from which on ``roomy`` reserves ``MUCH_MORE`` times as much, not twice.
 
 Smaller arrays get memory that others had; larger ones new pages, which cost when they are first written."""
 MUCH_MORE = 16
@@ -86,14 +86,14 @@ def grown(array: NDArray[Any], length: int, fill: object = 0, axis: int = 0) -> 
         return array
     shape = list(array.shape)
     shape[axis] = max(length, 2 * before)
-    # What is all zeros takes memory only where it is written.
+    # Zeros take memory only where they are written.
     larger = np.full(shape, fill, dtype=array.dtype) if fill else np.zeros(shape, dtype=array.dtype)
     larger[(slice(None),) * axis + (slice(before),)] = array
     return larger
 
 
 def zeros_in_lines(length: int, dtype: Any) -> NDArray[Any]:
-    """Return zeros that begin where a line of the cache does: a half or quarter of a line lies in one only."""
+    """Return zeros that begin where a line of the cache does: no half or quarter spans two lines."""
     size = np.dtype(dtype).itemsize
     room = np.zeros(length + LINE_BYTES // size, dtype=dtype)
     begin = -room.ctypes.data % LINE_BYTES // size

@@ -20,14 +20,14 @@ _NULL = np.uint64(0xD6E8FEB86659FD93)
 def parts_of(key: Sequence[Column], parts: int) -> NDArray[np.int64]:
     """Return for each row the part that it belongs to, from 0 on.
 
-    Keys are equal as they are for ``KeyCoder``: NULL is a value of its own, both zeros of floating
-    point are one. Columns of one place must be of one kind wherever their parts shall agree.
+    Keys are equal as for ``KeyCoder``: NULL is a separate value, both zeros of floating point are
+    one. Columns at one place must be of one kind if their parts must agree.
     """
     mixed = np.full(len(key[0]), _FIRST, dtype=np.uint64)
     for column in key:
         mixed = (mixed ^ _bits(column)) * _MIX
         mixed ^= mixed >> _HALF
-    # Multiplied, high bits know all of the value; low ones only low ones.
+    # After the multiplication, high bits depend on all bits of the value; low ones only on low ones.
     return (((mixed * _MIX) >> _HALF) % np.uint64(parts)).astype(np.int64)
 
 

@@ -2,8 +2,7 @@
 
 Equal values have equal codes for as long as the coder lives; codes say nothing
 about order. A fixed-width value is its own code; variable-width values are
-interned. The last code of a key is a bit mask of its NULLs, so that NULL is a
-value of its own.
+interned. The last code of a key is a bit mask of its NULLs, so that NULL is a separate value.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def power_of_two(least: int) -> int:
 
 
 def whole_codes(column: Column) -> NDArray[np.int64]:
-    """Return the code of each value of a type of fixed width that is no Python object; of NULL anything."""
+    """Return the code of each value of a fixed-width type that is not a Python object; undefined for NULL."""
     if column.type.is_float:
         # Zero has two forms.
         return np.asarray((column.values.astype(np.float64) + 0.0).view(np.int64))
@@ -91,7 +90,7 @@ class TextTable:
         return codes
 
     def reader(self) -> Callable[[NDArray[np.int64]], tuple[NDArray[np.int32], NDArray[np.uint8]]]:
-        """Return what looks up the codes there are now, at any time: the values' offsets and bytes."""
+        """Return a function that looks up the current codes later: the values' offsets and bytes."""
         starts, pool = self._starts, self._pool
         return lambda codes: gather_texts(codes, starts, pool)
 

@@ -44,6 +44,6 @@ class PooledLists:
     def listed(self, numbers: Int64s | slice = slice(None)) -> tuple[Int64s, Int64s]:
         """Return what some lists have: the place of each list in ``numbers``, and the value."""
         begins, lengths, _ = self.lists[numbers].T
-        # Where each list's values are in the pool, less where they stand one list after the other.
+        # The position of each list's values in the pool, minus their position if lists are concatenated.
         shifts = np.repeat(begins - (np.cumsum(lengths) - lengths), lengths)
         return np.repeat(np.arange(len(lengths)), lengths), self.pool[shifts + np.arange(len(shifts))]

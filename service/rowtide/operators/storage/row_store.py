@@ -136,7 +136,7 @@ class _Fixed:
         return self.reader()(places)
 
     def reader(self) -> ColumnReader:
-        """Return what takes values, as they are now, at any time."""
+        """Return a function that takes the current values later."""
         kind, values, valid = self._type, self._values.array, _array_of(self._valid)
         return lambda places: Column(
             kind, take_values(values, places), None if valid is None else take_values(valid, places)
@@ -171,7 +171,7 @@ class _Text:
         return self.reader()(places)
 
     def reader(self) -> ColumnReader:
-        """Return what takes values, as they are now, at any time."""
+        """Return a function that takes the current values later."""
         kind, texts, valid = self._type, self._texts.reader(), _array_of(self._valid)
 
         def read(places: Numbers) -> Column:
@@ -213,14 +213,14 @@ def _kept_valid(valid: Growing | None, places: Numbers) -> Growing | None:
 
 
 def _look_up(read: ColumnReader, places: Numbers, there: Mask | None) -> Callable[[], Column]:
-    """Return what looks up values later; with ``there``, NULL where it does not hold."""
+    """Return a function that looks up values later; with ``there``, NULL where it is False."""
     if there is None:
         return lambda: read(places)
     return lambda: read(places).where_valid(there)
 
 
 def _note_valid(values: Any, column: Column, before: int) -> None:
-    """Keep the validity of what is added behind ``before`` values; there is none while all are valid."""
+    """Store the validity of values added after ``before`` others; None while all are valid."""
     if values._valid is None and column.valid is not None:
         values._valid = Growing(np.bool_)
         values._valid.append(np.ones(before, dtype=np.bool_))

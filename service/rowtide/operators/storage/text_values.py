@@ -28,7 +28,7 @@ AT_ONCE = 1 << 14
 Places = NDArray[np.int64]
 Buffers = tuple[NDArray[np.int32], NDArray[np.uint8]]
 TextReader = Callable[[Places], Buffers]
-"""Gives the texts at some places, as offsets and bytes."""
+"""Returns the texts at some places, as offsets and bytes."""
 
 
 class Texts:
@@ -48,7 +48,7 @@ class Texts:
         self._settle()
 
     def reader(self) -> TextReader:
-        """Return what looks texts up, as they are now, at any time."""
+        """Return a function that looks the current texts up later."""
         return self._held.reader()
 
     def drop(self, count: int) -> None:
@@ -58,7 +58,7 @@ class Texts:
         self._settle()
 
     def kept(self, places: Places) -> Texts:
-        """Return the texts at some places alone; nothing is added to these here any more."""
+        """Return the texts at some places alone; no more texts are added to these."""
         fresh = Texts()
         fresh.length = len(places)
         if isinstance(self._held, _Coded) and self._held.is_worth_it(len(places)):
@@ -68,7 +68,7 @@ class Texts:
         return fresh
 
     def _settle(self) -> None:
-        """Keep texts as they are from now on where they are not alike."""
+        """Store texts unchanged from now on if they are not alike."""
         if isinstance(self._held, _Coded) and not self._held.is_worth_it(self.length):
             self._held = _whole(self._held.reader(), np.arange(self.length, dtype=np.int64))
 

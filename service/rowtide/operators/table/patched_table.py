@@ -1,4 +1,4 @@
-"""An engine table whose changes may leave columns of a row as they are, row by row (docs/sql/tables.md)."""
+"""An engine table whose changes may leave columns of a row unchanged, row by row (docs/sql/tables.md)."""
 
 from __future__ import annotations
 

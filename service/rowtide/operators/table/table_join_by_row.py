@@ -33,7 +33,7 @@ class _Group:
 
 
 class TableJoinByRow(AtOnce):
-    """Plain Python. Nothing waits: the merge below has put the changes of both sides in order."""
+    """Plain Python. No row waits: the merge below has put the changes of both sides in order."""
 
     def __init__(self, node: TableJoin, _place: OperatorSite) -> None:
         super().__init__()

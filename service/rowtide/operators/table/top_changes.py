@@ -161,7 +161,7 @@ class _Image:
     def cleaned(self) -> _Image:
         """Return an image without the deleted rows, if there are too many of them."""
         if self._store.end < self._looked_at + CLEAN_OVER:
-            # Counting what is there looks at all partitions.
+            # Counting the rows reads all partitions.
             return self
         self._looked_at = self._store.end
         there = self._lists.total

@@ -99,7 +99,7 @@ def sift(
 ) -> int:
     """Write the found and waiting places before the frontier to ``out``; return their number.
 
-    What is found and stays goes to the heap. ``opened`` is the first open row of each side;
+    Found places that stay go to the heap. ``opened`` is the first open row of each side;
     ``*_waiting`` counts the waiting places of each row, ``closed_waiting[0]`` the closed rows that have
     any. The heap's new size is in ``closed_waiting[1]``.
     """
@@ -165,7 +165,7 @@ def in_order(places: Int64s, count: int, patience: int) -> bool:
 
 @lean
 def apart(places: Int64s, times: Int64s, lefts: Int64s, rights: Int64s) -> None:
-    """Write the three parts of places to arrays of their own."""
+    """Write the three parts of places to separate arrays."""
     for each in range(len(places)):
         times[each], lefts[each], rights[each] = places[each, 0], places[each, 1], places[each, 2]
 

@@ -158,7 +158,7 @@ class OverOperator:
         return Bound(first.rowtime, first.origin, first.counter - 1)
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
-        # A frame that ends rows behind its row waits for rows of its partition.
+        # A frame that ends a number of rows after its row waits for rows of its partition.
         waiting = self._waiting(bound)
         if bound is None:
             return [self._wanted(*waiting[0])] if waiting else []
@@ -546,7 +546,7 @@ class OverOperator:
 
 
 def _passing(period: Period, value: int) -> int:
-    """Return the least bound (ms) behind which no row is in a period named ``value`` or before it."""
+    """Return the least bound (ms) after which no row is in a period named ``value`` or before it."""
     return least_reaching(lambda rowtime: value_of(period, rowtime), value + 1)
 
 

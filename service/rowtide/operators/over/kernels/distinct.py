@@ -1,7 +1,7 @@
-"""Which values of a frame are there once: counts by partition and value, in a table of open addresses.
+"""Distinct values of a frame: counts by partition and value, in an open-addressing hash table.
 
-A place holds a partition, a value's code and how often it is there; -1 instead of a partition: nothing yet.
-Places whose count is 0 stay until the table is created again.
+A place holds a partition, a value's code and its count; -1 instead of a partition: free. Places whose
+count is 0 stay until the table is created again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rowtide.operators.over.kernels.frames import ENTER, WRITE
 from rowtide.rows.arrays import Int64s, Mask
 
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
-"""Multiplied by this, neighbours lie far apart."""
+"""Multiplication by this moves neighbours far apart."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)

@@ -15,7 +15,8 @@ from rowtide.rows.arrays import Int32s, Int64s, Mask
 Values = NDArray[Any]
 
 LENGTH, FRONT, BACK = range(3)
-"""Of a partition, for MIN and MAX: how many values may still become the best, the first and the last one."""
+"""State of a partition for MIN and MAX: the number of values that may still become the best, the
+first and the last one."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -1,12 +1,11 @@
 """Windows of an OVER, row by row: the frames.
 
-``advance`` moves the frame of each row, one that comes or one that has waited for
-what follows it, and writes down what happens, in order, as ``steps``: a slot, and
-whether a row is written to it, enters the frame from it, or leaves the frame and
-the slot. The other kernels follow these steps, one for
-what a call computes, and give a result a row. Slots hold the rows of all
-partitions, each names the next of its partition; one that is left is the first
-to be taken again, so they are as many as there ever were rows at a time.
+``advance`` moves the frame of each row, one that arrives or one that has waited for later rows, and
+records the changes, in order, as ``steps``: a slot, and whether a row is written to it, enters the
+frame from it, or leaves the frame and the slot. The other kernels, one per kind of call, follow these
+steps and return one result per row. Slots hold the rows of all partitions, and each names the next of
+its partition. A free slot is the first to be reused, so the number of slots is the maximum number of
+rows at a time.
 """
 
 from __future__ import annotations
@@ -22,18 +21,20 @@ from rowtide.rows.arrays import Int32s, Int64s, Mask
 Values = NDArray[Any]
 
 HEAD, TAIL, PENDING, LAST, INSIDE, AHEAD, WAITING = range(7)
-"""Of a partition: the slots of its first row inside the frame, its last row, its first row ahead of it, its
-last row inside; how many are inside and how many ahead; how many rows, its last ones, have no result yet."""
+"""State of a partition: the slots of its first row inside the frame, its last row, its first row
+ahead of it, its last row inside; the number of rows inside and ahead; the number of last rows that
+have no result yet."""
 WIDTH = 8
 
 LEAVE, WRITE, ENTER = range(3)
-"""What a step does; 3 is WRITE and ENTER. A step is a slot * 4 + this."""
+"""Kinds of steps; 3 is WRITE and ENTER. A step is a slot * 4 + this."""
 STORED, FREE = range(2)
 """How many slots were ever taken, and how many of them are free."""
 
 BY_ROWS, START, TO_CURRENT, END_BY_ROWS, END, ENDLESS = range(6)
-"""Of a frame: whether its edges count rows, their offsets, whether it ends with the current row, and whether
-it has no start: then what enters leaves its slot at once."""
+"""Parameters of a frame: whether its edges count rows, their offsets, whether it ends with the
+current row, and whether it has no start. Without a start, a row that enters leaves its slot at
+once."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -53,7 +54,7 @@ def advance(
     first: Int64s,
     last: Int64s,
 ) -> int:
-    """Move the frames of the rows from ``first_row`` on; give the row before which ``steps`` is full.
+    """Move the frames of the rows from ``first_row`` on; return the row before which ``steps`` is full.
 
     ``held``: the rows have waited in their slots; others come, and are written. ``orders`` has what a slot's
     row is ordered by, where an edge is in time. ``until`` becomes how many steps there are after each row,
@@ -248,7 +249,7 @@ def expire(
     steps: Int64s,
     until: Int64s,
 ) -> None:
-    """Let the rows go that are ordered before ``least``: ``until`` has a place a partition.
+    """Release the rows that are ordered before ``least``: ``until`` has a place per partition.
 
     ``by_rows``: all rows of the partitions of which none waits instead.
     """

@@ -41,7 +41,7 @@ def picks(
         end = ends[row]
         found[row] = held[end] if end >= 0 else 0
         known[row] = end >= 0 and held_use[end]
-        # A row ahead of its own frame may have the slot of one that has just left it.
+        # A row ahead of its frame may have the slot of one that has just left the frame.
         if slot >= 0:
             held[slot], held_use[slot] = given[row], use[row]
 
@@ -82,9 +82,9 @@ def nths(
 ) -> None:
     """Write the value ``number`` places from an end of each row's frame; ``ignore``: of those that are used.
 
-    A partition's ``places`` are how many values there are, the slots of the first and the last one, and that
-    of the result. ``values`` and ``use`` are by step, ``held`` and ``held_use`` by slot; ``behind`` links
-    the values that count. ``there`` is True if the frame has that number of values.
+    A partition's ``places`` are the number of values, the slots of the first and the last one, and
+    that of the result. ``values`` and ``use`` are by step, ``held`` and ``held_use`` by slot;
+    ``behind`` links the values that count. ``there`` is True if the frame has that number of values.
     """
     at = 0
     for row in range(first_row, end_row):

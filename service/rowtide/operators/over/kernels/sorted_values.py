@@ -1,8 +1,8 @@
-"""Percentiles of what is in the frames of an OVER, following the steps of ``kernels.over``.
+"""Percentiles of the values in the frames of an OVER, following the steps of ``kernels.over``.
 
-A partition's values are a treap: in order from left to right, equal ones as they came, and every node below
-one of a higher rank, which its number gives. Nodes count what is below them. Node 0 is none; its first child
-stands for the root of the partition that is worked on.
+A partition's values are a treap: in order from left to right, equal ones in order of arrival, and
+every node below one of a higher rank, which its number determines. Nodes count the nodes below them.
+Node 0 means no node; its first child is the root of the current partition.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WORD = 0xFFFFFFFF
 STORED, FREE = range(2)
 """How many nodes were ever taken, node 0 among them, and how many of them are free."""
 CONTINUOUS, NUMERATOR, DENOMINATOR = range(3)
-"""Of a percentile: whether it may lie between two values, and the fraction."""
+"""A percentile: whether it may be between two values, and the fraction."""
 
 
 @lean
@@ -52,7 +52,7 @@ def percentiles(
 ) -> None:
     """Find the values at a fraction of the way through each row's frame.
 
-    One that may lie between two is ``part`` / DENOMINATOR of the way from ``low`` to ``high``.
+    One that may be between two is ``part`` / DENOMINATOR of the way from ``low`` to ``high``.
     """
     numerator, denominator = fraction[NUMERATOR], fraction[DENOMINATOR]
     at = 0
@@ -103,7 +103,7 @@ def _enter(value: Any, held: Values, kids: Int32s, sizes: Int32s, free: Int32s, 
     kids[parent, side] = fresh
     held[fresh] = value
     sizes[fresh] = sizes[node] + 1
-    # What is up to the value goes to the left, the rest to the right.
+    # Nodes up to the value go to the left, the rest to the right.
     lefts = np.int64(0)
     below = node
     while below:

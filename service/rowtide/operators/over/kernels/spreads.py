@@ -19,7 +19,7 @@ from rowtide.operators.over.kernels.sums import MANTISSA, leading_zeros, rounded
 from rowtide.rows.arrays import Int64s, Mask, Words
 
 TOTAL, SQUARED = 1, 1 + WORDS
-"""Where the words of the sums begin in a partition's state, behind the number of its values."""
+"""The index of the first word of the sums in a partition's state, after the number of its values."""
 FEW_LIMBS, LIMBS = 4, 8
 """Halves of words that are divided: enough for the digits of a double, whatever they are divided by."""
 FEW_BITS = 70
@@ -166,7 +166,7 @@ def variances(
 ) -> None:
     """Write the bits of the double nearest to each spread * 2**exponent / (count * weight * all units).
 
-    ``units`` are below 2**32. Where the weight is 0, so is the result.
+    ``units`` are below 2**32. If the weight is 0, the result is 0.
     """
     zero, one, full = np.uint64(0), np.uint64(1), np.uint64(0xFFFFFFFF)
     divisors = np.empty(len(units) + 2, dtype=np.uint64)

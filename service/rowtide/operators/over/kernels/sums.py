@@ -1,6 +1,6 @@
-"""Sums of what is in the frames of an OVER, following the steps that ``kernels.over`` wrote down.
+"""Sums of the values in the frames of an OVER, following the steps that ``kernels.over`` recorded.
 
-Sums are exact (``operators.group.exact_sums``). What has left a frame leaves no trace.
+Sums are exact (``operators.group.exact_sums``). A value that has left a frame has no effect.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _added(sum_: Sum, bits: int, leaves: bool) -> Sum:
         add0, add1, add2, add3 = zero, low, high, zero
     carry = zero
     if (bits < 0) != leaves:
-        # The complement, and 1: what is added is taken away.
+        # The complement plus 1: adding it subtracts the value.
         add0, add1, add2, add3 = ~add0, ~add1, ~add2, ~add3
         carry = np.uint64(1)
     word0 = sum_[0] + add0 + carry
@@ -134,7 +134,7 @@ def rounded(high: np.uint64, below: bool, exponent: int) -> int:
     rest = np.int64(high & np.uint64(0x7FF))
     # More than half a unit rounds up, and just a half where there is more below or the unit is odd.
     kept += (rest + 0x3FF + ((1 if below else 0) | (kept & 1))) >> 11
-    # Where ``kept`` has become 2**53 it carries over into the exponent, as it should.
+    # If ``kept`` is 2**53, it carries over into the exponent, which is correct.
     return int(((exponent + 11 + 52 + 1023) << 52) + kept - (1 << 52))
 
 

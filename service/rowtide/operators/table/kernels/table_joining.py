@@ -1,9 +1,9 @@
 """Joins two tables: the changes of the result for a change of one side.
 
-The distinct rows of a side have numbers (``KeyGroups``), and so have keys (groups). ``copies`` is how often
-a row is there; those of one side and group that are there at all are chained, in the order in which they
-came: ``ends`` has the first and the last of them and how many copies there are together, by side and group,
-``links`` the one before and the one behind, by side and row; -1 for none.
+The distinct rows of a side have numbers (``KeyGroups``), and so have keys (groups). ``copies`` is the
+number of copies of a row. The existing rows of one side and group are chained, in order of arrival:
+``ends`` has the first and the last of them and their total number of copies, by side and group,
+``links`` the previous and the next one, by side and row; -1 for none.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ def join_changes(
     out_opcodes: Int8s,
     places: Int64s,
 ) -> None:
-    """Apply changes, and write what they change: cause, opcode, and the rows of both sides (-1: none).
+    """Apply changes, and write the resulting changes: cause, opcode, and the rows of both sides (-1: none).
 
     ``groups`` is -1 where a key has a NULL: that row matches nothing. A call ends when all is done or
-    what the next change gives does not fit, and can be repeated with room for ``progress[NEEDED]``.
+    the output of the next change does not fit, and can be repeated with room for
+    ``progress[NEEDED]``.
     """
     change, written = progress[DONE], progress[WRITTEN]
     while change < len(sides):

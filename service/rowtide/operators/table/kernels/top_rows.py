@@ -38,11 +38,11 @@ def change_top(
 ) -> None:
     """Apply changes; write those of the rows from ``offset`` to before ``end`` (-1: all): cause, opcode, row.
 
-    ``rows`` are the numbers of the changes' own rows. Where what came ``stays``, as no DELETE comes, rows
-    from ``end`` on are forgotten, and there are no ``idents``: ``alike`` becomes True where a row goes and
-    one comes that is sorted like it, which may be an equal one. ``numbered``: each place is emitted by itself,
-    with its number. A call ends when all is done, the pool is full or there is no room for what the next
-    change may write, and can be repeated with more.
+    ``rows`` are the numbers of the changes' own rows. If rows ``stays``, because no DELETE arrives,
+    rows from ``end`` on are dropped, and ``idents`` is empty: ``alike`` becomes True where a row goes
+    and one comes that is sorted like it, which may be an equal one. ``numbered``: each place is
+    emitted by itself, with its number. A call ends when all is done, the pool is full or the next
+    change may not fit, and can be repeated with more room.
     """
     change, written = progress[DONE], progress[WRITTEN]
     most = 2 * (end - offset) if numbered else 2
@@ -67,8 +67,8 @@ def change_top(
             at = _place(row, begin, length, pool, orders, False)
             while at < length and idents[pool[begin + at]] != idents[row]:
                 at += 1
-        # With the row that comes or goes there is at each place what is there or was, and what is pushed
-        # out, or comes back, behind.
+        # The list has the inserted row, or still has the deleted one. The row ``behind`` a place is
+        # the one that the insert pushes out or the delete moves up.
         stop = length if end < 0 else min(length, end)
         first = max(at, offset)
         for place in range(first, stop if numbered else min(stop, first + 1)):

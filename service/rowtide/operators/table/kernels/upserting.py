@@ -20,8 +20,8 @@ def upsert(
     """Apply rowops to the table and write its changelog; return the number of its rowops.
 
     ``current`` has the number of each key's row, -1 for none; the rowops' own rows are numbered from
-    ``first``. What is written is the rowop that caused it, the number of the row and the opcode. A
-    group of -1 is passed over.
+    ``first``. It writes the rowop that caused it, the number of the row and the opcode. It skips a
+    group of -1.
     """
     count = 0
     for row in range(len(groups)):
