@@ -20,11 +20,11 @@ from rowtide_connectors.api import Database, TopicSource
 
 @dataclass(frozen=True, slots=True)
 class PipelineContext:
-    """What every command works with on one pipeline; ``PipelineIO`` makes its readers and committer.
+    """The context of a command on one pipeline; ``PipelineIO`` makes its readers and committer.
 
     ``sources`` has the source of each foreign stream that a pump reads. ``wait`` False: a dependency
-    that is down ends the service. ``recreate_tables``: output tables that are missing are created again where
-    positions are committed. ``threads`` False reads in the main thread, for simulations.
+    that is down ends the service. ``recreate_tables``: missing output tables are created again even
+    if positions are committed. ``threads`` False reads in the main thread, for simulations.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Checks the options of a plan against its connectors. Nothing is opened."""
+"""Checks the options of a plan against its connectors, without any connection."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def check_options(plan: Plan, text: str, *, file: str) -> tuple[Notice, ...]:
       file: their file's name, for the same.
 
     Returns:
-      The options that are missing: a configuration may bring them, so they refuse nothing. Likewise what
-      is wrong with a server that nothing uses.
+      The missing options, which are not an error because a configuration may set them, and the
+      problems of servers that no relation uses.
 
     Raises:
       StatementError: a wrapper, a format or an option does not exist, a value is not of its kind, or a
@@ -98,7 +98,7 @@ class _Places:
 
 
 class _Declaring(Protocol):
-    """A connector, its source or its sink: what declares options."""
+    """An object that declares options: a connector, its source or its sink."""
 
     options: Sequence[Option]
 

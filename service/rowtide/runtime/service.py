@@ -23,10 +23,10 @@ class Service:
         """Start, then run until a stop is requested or, with ``until_end``, to the current ends.
 
         Raises:
-          StatementError: the start is refused; nothing has changed.
+          StatementError: the start is refused; no state has changed.
           SupersededError: another process took the pipeline.
           TransientError: a dependency is down and waiting is not wanted.
-          StoppedError: a stop was requested while a dependency was down; nothing uncommitted was kept.
+          StoppedError: a stop was requested while a dependency was down; uncommitted work was dropped.
           FaultError: an invariant broke.
         """
         context = self._io.context

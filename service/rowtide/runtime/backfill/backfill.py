@@ -99,7 +99,7 @@ def backfill(
     """Fill history with Spark and hand over to the live service.
 
     Args:
-      context: what the live service works with, too: the plan, its sources and its database.
+      context: the same as for the live service: the plan, its sources and its database.
       session: the Spark session.
       frames: reads messages.
       staging: a folder that driver and workers share, for the results of the stages.
@@ -109,9 +109,9 @@ def backfill(
       take_over: start although another backfill of the pipeline runs, which then cannot commit.
 
     Raises:
-      StatementError: the pipeline has committed positions, or another backfill of it runs; nothing has
-        changed.
-      SupersededError: another process took the pipeline meanwhile; nothing was committed.
+      StatementError: the pipeline has committed positions, or another backfill of it runs; no state
+      has changed.
+      SupersededError: another process took the pipeline meanwhile; no row was committed.
       TransientError: a dependency is down and waiting is not wanted, or Spark stops.
     """
     patience = Patience(context.wait, denied_ends=lambda: True)
@@ -196,7 +196,7 @@ def backfill(
 def refuse_if_begun(context: PipelineContext, *, take_over: bool = False) -> None:
     """Refuse a pipeline that the live service has started, or that another process backfills.
 
-    Only the backfill that took the epoch last can commit, so a second one would waste the work of the
+    Only the backfill with the latest epoch can commit, so a second one would waste the work of the
     first. Processes on other machines are not detected. ``take_over`` allows a second backfill.
 
     Raises:

@@ -80,7 +80,7 @@ class TableFold:
 
 @dataclass(frozen=True, slots=True)
 class StagedPart:
-    """What one task has written to a staging table. ``trouble`` is the reason if it failed."""
+    """The rows that one task has written to a staging table. ``trouble`` is the reason if it failed."""
 
     part: str
     rows: int
@@ -148,7 +148,7 @@ class TablesOutput:
     Args:
       run: the result of Spark.
       context: the plan and the database.
-      epoch: under which the commit is made; names the staging tables.
+      epoch: the epoch of the commit; it is part of the names of staging tables.
       retry: repeats what fails because the database is down.
     """
 
@@ -164,7 +164,7 @@ class TablesOutput:
         self._staged: list[tuple[StagingTable, list[str]]] = []
 
     def prepare(self) -> None:
-        """Let Spark write every table before the commit: to staging tables if the database has them."""
+        """Write every table with Spark before the commit: to staging tables if the database has them."""
         database = self._context.database
         if isinstance(database, StagingDatabase):
             # Left over from a crashed backfill.

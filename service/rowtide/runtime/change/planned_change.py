@@ -61,7 +61,7 @@ def change_from(pipeline: Pipeline, older: Plan | None, file: str) -> PlannedCha
     ``older`` is the plan that ``file`` contains.
 
     Raises:
-      StatementError: nothing is committed, or it is something else that ran.
+      StatementError: the pipeline has no commit, or the committed plan is another one.
       MismatchError: a table in the database does not fit.
     """
     record = pipeline.ledger.read()
@@ -92,9 +92,9 @@ def planned_change(
     """Return the effect of running ``newer`` instead of the committed plan.
 
     Args:
-      record: what is committed.
+      record: the committed record.
       newer: the plan of the changed file.
-      older: the plan that ran, if its file is there: one of the committed digests.
+      older: the plan that ran, if its file exists; its digest is committed.
       snapshot: the newest one.
       missing: foreign tables of ``newer`` that the database does not have.
     """

@@ -63,7 +63,7 @@ class Writes:
         )
 
     def folded(self) -> Tray:
-        """Return the last rowop of each key; of a table without key, all."""
+        """Return the last rowop of each key, or all rowops of a table without a key."""
         return self.tray.take(self._last()) if self.target.key else self.tray
 
     def apply(self, transaction: Transaction) -> None:

@@ -1,1 +1,1 @@
-"""From topics to the flow."""
+"""Ingestion of topics into the flow."""

@@ -52,7 +52,7 @@ class AppendTimes:
             self._seen[relation] = max(self._seen[relation], int(timestamps.max()))
 
     def look_up(self, relation: str, ends: Mapping[PartitionId, int]) -> None:
-        """Note the ends of a stream's partitions as they are now; may be called by another thread."""
+        """Record the current ends of a stream's partitions; may be called by another thread."""
         if relation in self._seen:
             shown = self._before_look_up[relation]
             self._proved.update({place: (end, shown) for place, end in ends.items()})

@@ -37,7 +37,7 @@ def idle_timeouts(streams: Iterable[ForeignStream]) -> dict[str, int]:
     """Return the time-out in ms of each stream that has one.
 
     Raises:
-      StatementError: the option is no length of time.
+      StatementError: the option is not a duration.
     """
     found = {}
     for stream in streams:
@@ -76,7 +76,7 @@ class IdleWatch:
             self._streams[relation].hear(partition, self._now())
 
     def look_up(self, ends: Mapping[PartitionId, int]) -> None:
-        """Note the ends of partitions as they are now; may be called by another thread."""
+        """Record the current ends of partitions; may be called by another thread."""
         now = self._now()
         self._looked_up.update({place: (end, now) for place, end in ends.items()})
 

@@ -85,7 +85,7 @@ class DirectInbox:
 
 
 class ThreadedInbox:
-    """Reads each stream in a thread of its own."""
+    """Reads each stream in a separate thread."""
 
     def __init__(
         self,

@@ -1,11 +1,11 @@
-"""From a topic to the flow: messages are read, decoded and delivered, partition by partition.
+"""Reads, decodes and delivers the messages of a topic, partition by partition.
 
 A ``StreamReader`` belongs to one foreign stream and one thread, and returns the
 result of a poll as deliveries. ``DirectInbox`` polls in the caller's thread, for
-tests and simulations; ``runtime.ingest.inbox`` has one thread a stream.
+tests and simulations; ``runtime.ingest.inbox`` has one thread per stream.
 
 A message becomes a row of its partition (rowtime: the message's timestamp;
-counter: its offset), an explicit bound, or a fault; none is passed over. One
+counter: its offset), an explicit bound, or a fault; none is skipped. One
 whose timestamp is before 1970 or after 9999 is a fault and moves no bound.
 """
 
@@ -169,7 +169,7 @@ def deliver(
 
 
 def decoded_by(decoder: Decoder, values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> Decoded:
-    """Decode messages; of a topic that fills a table, with their keys."""
+    """Decode messages; for a topic that fills a table, with their keys."""
     if isinstance(decoder, ChangeDecoder):
         return decoder.decode_changes(values, keys)
     return decoder.decode(values)
@@ -275,7 +275,7 @@ class StreamReader:
         try:
             deliveries = [self.channel.deliver(messages) for messages in polled]
         except BaseException:
-            # What a format needs, such as its schemas, is not there: all of it is read again.
+            # A dependency of the format, such as a schema registry, is down: read all messages again.
             self.close()
             raise
         for messages in polled:

@@ -36,7 +36,7 @@ _TIME_NAME = re.compile(
     r"(^|_)(ts|time|timestamp|at|date|epoch|when|created|updated|occurred)($|_)|(At|Time|Ts)$"
 )
 _FINER_UNITS = {"ms": 10**3, "us": 10**6, "ns": 10**9}
-"""Units whose numbers of this century are in ranges of their own, with how many make a second."""
+"""Units whose numbers for this century are in distinct ranges, with the number of units in a second."""
 _LOGICAL = {
     "date": "DATE",
     "uuid": "VARCHAR(36)",
@@ -54,7 +54,8 @@ _AVRO = {
     "bytes": "VARBINARY",
 }
 _MOST_MEMBERS = 50
-"""An object with more members than this, over all messages, is taken for a map: a column of JSON text."""
+"""An object with more members than this, over all messages, is inferred to be a map: a column of JSON
+text."""
 _DEEPEST = 5
 """Objects further down than this are columns of JSON text."""
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
@@ -82,7 +83,7 @@ class Guess:
 
     @property
     def options(self) -> str:
-        """The column's OPTIONS as SQL writes them, with a blank before them; nothing where it needs none."""
+        """The column's OPTIONS as SQL writes them, with a blank before them; empty if it needs none."""
         given = []
         if len(self.steps) > 1:
             given.append(f"path '{_text(show_path(self.steps))}'")
@@ -210,7 +211,7 @@ def _avro_column(kind: Mapping[str, Any], name: str) -> tuple[str | None, str | 
 def guesses_of(documents: Sequence[Mapping[str, object]]) -> list[Guess]:
     """Return the inferred type of each value, in the order in which the values first occur.
 
-    The members of an object are columns of their own, those of objects in arrays are not.
+    The members of an object are separate columns, those of objects in arrays are not.
     """
     names: dict[str, str] = {}
     values: dict[str, list[object]] = {}
@@ -226,7 +227,7 @@ def guesses_of(documents: Sequence[Mapping[str, object]]) -> list[Guess]:
 
 
 def _guessed(steps: tuple[str, ...], given: Sequence[object], messages: int) -> Iterator[Guess]:
-    """Yield what the values at a place are taken for: several columns, where they are objects."""
+    """Yield the inferred columns of the values at a place: several columns if the values are objects."""
     objects = [value for value in given if isinstance(value, dict)]
     members: dict[str, list[object]] = {}
     for each in objects:
@@ -316,7 +317,7 @@ def _all_are(kind: Type, given: Sequence[object]) -> bool:
 
 
 def _view(stream: str, columns: Sequence[Guess], sample: Sample) -> Iterator[str]:
-    """Propose a promotion of the likeliest time; nothing if no column is a time in every message."""
+    """Propose a promotion of the likeliest time; empty if no column is a time in every message."""
     times = [each for each in columns if each.always and each.type == "TIMESTAMP"]
     times.sort(key=lambda each: _TIME_NAME.search(str(each.steps[-1])) is None)
     if not times:

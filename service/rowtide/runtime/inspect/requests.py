@@ -88,7 +88,7 @@ class Requests:
         return self.questions.ask(lambda work: work.followers.add(question, work.flow, list(work.positions)))
 
     def contents(self, relation: str, limit: int) -> TableContents:
-        """Return rows of an engine table as it is now.
+        """Return the current rows of an engine table.
 
         Raises:
           StatementError: the table does not exist.

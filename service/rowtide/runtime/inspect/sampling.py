@@ -32,7 +32,7 @@ PATIENCE_S = 10.0
 
 SECONDS_FROM = int(datetime(2001, 1, 1, tzinfo=UTC).timestamp())
 SECONDS_TO = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp())
-"""Whole numbers that are times of this century as seconds since 1970."""
+"""The range of times of this century in seconds since 1970."""
 
 Documents = Sequence[Mapping[str, object]]
 
@@ -109,7 +109,7 @@ def documents_of(values: Sequence[bytes]) -> list[Mapping[str, object]]:
 
 
 def folded(name: str) -> str:
-    """Return a field's name as the JSON decoder compares it: without the case of ASCII letters."""
+    """Return a field's name as the JSON decoder compares it, with ASCII letters in lower case."""
     return name.encode().lower().decode()
 
 
@@ -178,7 +178,7 @@ def _paths(stream: ForeignStream) -> dict[str, JsonSteps]:
 def _given(
     stream: ForeignStream, documents: Documents
 ) -> Iterator[tuple[Field, JsonSteps | None, list[object]]]:
-    """Yield each column with its path and what the messages have there; where they have nothing, nothing."""
+    """Yield each column with its path and its values in the messages, without those that lack it."""
     paths = _paths(stream)
     plain: dict[str, list[object]] = {}
     for document in documents:
@@ -191,7 +191,7 @@ def _given(
             continue
         found = []
         for document in documents:
-            # What leads elsewhere is among the messages that do not decode.
+            # A message in which the path does not apply is counted as undecodable.
             with contextlib.suppress(RejectedRowError):
                 found.append(value_at(document, path))
         yield field, path, [value for value in found if value is not UNSET]

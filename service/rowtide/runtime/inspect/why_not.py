@@ -30,7 +30,7 @@ class SilenceCause(Enum):
     """No started pump reads the relation."""
     PUMP_STOPPED = "PUMP_STOPPED"
     NOT_FED = "NOT_FED"
-    """Nothing inserts into a stream."""
+    """No pump inserts into a stream."""
     PAUSED = "PAUSED"
     """The partition is ahead of the others, and too many rows are held."""
     LAGGING = "LAGGING"

@@ -31,13 +31,13 @@ TURN_MESSAGES = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Inflow:
-    """What comes into a running pipeline, and what is decided about it.
+    """The input of a running pipeline, and the sources of its decisions.
 
     Args:
-      inbox: gives deliveries from the pipeline's positions on.
+      inbox: returns deliveries from the pipeline's positions on.
       backpressure: balances the partitions.
-      clocks: decides what the messages do not.
-      seam: says when history is over; None: it is not for this run to say.
+      clocks: makes the decisions that do not follow from the messages.
+      seam: decides when history is over; None: this run does not decide it.
     """
 
     inbox: Inbox
@@ -48,7 +48,7 @@ class Inflow:
 
 @dataclass(frozen=True, slots=True)
 class BetweenTurns:
-    """What the loop does between two turns.
+    """The work of the loop between two turns.
 
     Args:
       stopping: returns true once the loop must stop.
@@ -67,7 +67,7 @@ class Live(ReadLoop):
     Args:
       context: the pace, the clock and the crash points of the pipeline.
       work: the flow, recovered.
-      carries_state: every commit has a snapshot: the log may not give the same messages again.
+      carries_state: every commit has a snapshot, because the log may not return the same messages again.
     """
 
     def __init__(

@@ -73,7 +73,7 @@ class Unobserved:
 
 
 class Watching:
-    """Keeps the status board up to date, and tells the next observer."""
+    """Keeps the status board up to date, and notifies the next observer."""
 
     def __init__(
         self, board: StatusBoard, observer: Observer, work: PipelineState, created: Sequence[str]

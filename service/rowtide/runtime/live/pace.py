@@ -12,7 +12,7 @@ MAX_COMMIT_BYTES = 128 * 1024 * 1024
 class Pace:
     """When to commit and when to snapshot; None: never for that reason.
 
-    ``first_rows_at_once``: those that come out first after a start do not wait for the interval.
+    ``first_rows_at_once``: the first rows after a start do not wait for the interval.
     """
 
     commit_interval_ms: int

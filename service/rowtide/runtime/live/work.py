@@ -207,9 +207,10 @@ class PipelineState:
     ) -> int | None:
         """Add a new partition, from ``start_offset`` on; return its bound (ms).
 
-        Its rows may not be below the bound that the others have given the stream
-        (docs/sql/semantics.md#new-partitions): this is a decision, one for each judge of its lateness. Its
-        messages come by ``enter``. ``target`` is the target of its rows, if they are resubmitted.
+        Its rows may not be below the bound of the stream's other partitions
+        (docs/sql/semantics.md#new-partitions): this is a decision, one for each judge of its
+        lateness. ``enter`` adds its messages. ``target`` is the target of its rows, if they are
+        resubmitted.
         """
         self.drain()
         self.followers.end("the pipeline has got another partition: ask again")

@@ -1,1 +1,1 @@
-"""Queries over a running pipeline: each in a process of its own."""
+"""Queries over a running pipeline, each in a separate process."""

@@ -1,4 +1,4 @@
-"""Queries that follow a running pipeline, each in a process of its own.
+"""Queries that follow a running pipeline, each in a separate process.
 
 A query's flow starts from a copy of the pipeline's state and processes the same input from then on. The pipeline
 copies the state that the query needs and passes the input to the query's process. Time, memory and errors of a
@@ -48,24 +48,25 @@ from rowtide.runtime.query.query_work import (
 __all__ = ["CONTENTS", "Follower", "Followers", "QueryProcess"]
 
 WAITING_MESSAGES = 1_000
-"""Trays and bounds that may wait for a query's process: it has seconds to take them."""
+"""Maximum trays and bounds that wait for a query's process; it has seconds to take them."""
 QUERIES_AT_MOST = 8
 """Maximum number of queries. Each is a process with its own memory."""
 FEEDING_ENDS_S = 1.0
-"""The thread that feeds a process ends at its next write to one that is gone."""
+"""Wait for the thread that feeds a process, which ends at its next write to a process that has ended."""
 HEARTBEAT_S = 1.0
-"""How long nothing may be said: so that a client that has gone is noticed."""
+"""Longest time without output, so that a disconnected client is detected."""
 LARGEST_PLAN = 4 * 1024 * 1024
-"""Bytes of a plan as the query's process sends it: constants are part of it."""
+"""Maximum bytes of a plan as the query's process sends it, with its constants."""
 NOT_TAKEN = "its rows were not taken in time"
 HEAVIEST_PLAN = 200_000
-"""Of ``_weight``: the pipeline's loop waits for about half a second while a query of that plan begins."""
+"""Maximum ``_weight`` of a plan: the pipeline's loop waits for about half a second while such a query
+starts."""
 PRELOADED = ["rowtide.runtime.query.query_preload"]
-"""What the parent of all queries' processes imports once."""
+"""Modules that the parent of all queries' processes imports once."""
 
 
 class QueryProcess:
-    """The process of one query: it plans the query first, and is ended when its time is over.
+    """The process of one query: it plans the query first, and is ended after its time limit.
 
     Raises:
       StatementError: there are too many.
@@ -117,7 +118,7 @@ class QueryProcess:
         return found
 
     def caught_up(self) -> None:
-        """Take as long as it wants from now on."""
+        """Remove the time limit from now on."""
         self._clock.cancel()
 
     def kill(self, message: str, hint: str | None) -> None:
@@ -136,12 +137,12 @@ class QueryProcess:
         self._process.kill()
         self._process.join()
         if (self._process.exitcode or 0) < 0:
-            # Compiled code that gets no memory cannot say so: it is ended by a signal.
+            # Compiled code cannot report a failed allocation: a signal ends it.
             return failed_line(out_of_memory(self._limits), MEMORY_HINT)
         return failed_line(f"the query's process ended with code {self._process.exitcode}", None)
 
     def close(self) -> None:
-        """End the process, and give its place back."""
+        """End the process, and free its place."""
         self._clock.cancel()
         if self._process is None:
             return
@@ -167,7 +168,7 @@ def refuse_heavy(question: Question) -> None:
 
 
 def _weight(node: Node) -> int:
-    """Return how many fields are looked at where every step looks at all that it reads, directly or not.
+    """Return the number of fields visited if every step visits all that it reads, directly or not.
 
     A step that is read twice counts twice with all below it, as in the hashes by which a flow finds equal steps.
     """
@@ -197,7 +198,7 @@ class Follower:
         own = Flow({RESULT: node}, partitions)
         self._reads = frozenset(relation for relation in partitions if own.reads(relation))
         own.accompany(flow)
-        # Other readers of a table are given its contents by the flow.
+        # The flow passes the contents of a table to its other readers.
         first = flow.table(node.relation) if isinstance(node, KeyedTable) else None
         held = None if first is None else (first.row_type, first.to_arrow())
         self._begin: QueryBegin | None = QueryBegin(question, partitions, own.image(), held)
@@ -208,12 +209,12 @@ class Follower:
         self._lines: Generator[bytes, None, None] | None = None
 
     def insert(self, place: PartitionId, tray: Tray) -> None:
-        """Take in rows of a partition."""
+        """Add rows of a partition."""
         if place[0] in self._reads:
             self._take(RowsIn(place, tray.row_type, tray.to_arrow()))
 
     def bound(self, place: PartitionId, bound: Bound, reader: str | None = None) -> None:
-        """Take in what a partition has promised; what is for one of the pipeline's readers is not for us."""
+        """Add a bound of a partition; ignore a bound for one of the pipeline's readers."""
         if reader is None and place[0] in self._reads:
             self._take(BoundIn(place, bound))
 
@@ -223,26 +224,26 @@ class Follower:
             self._take(BoundIn(place, bound, taken=True))
 
     def drain(self) -> None:
-        """Let the process work on what has been taken in."""
+        """Process the input so far."""
         if self._has_come:
             self._has_come = False
             self._take(DrainIn())
             self._has_come = False
 
     def end(self, why: str) -> None:
-        """Take in nothing more, and let the answer say why."""
+        """Stop the input, and report the reason in the answer."""
         if self.is_open:
             self._take(EndIn(why))
             self.is_open = False
 
     def lines(self, process: QueryProcess) -> Iterator[bytes]:
-        """Return the answer as it comes, lines of JSON, and an empty line now and then if nothing comes."""
+        """Yield the answer as lines of JSON, and an empty line from time to time without output."""
         self._process = process
         self._lines = self._answer(process)
         return self._lines
 
     def close(self) -> None:
-        """End the query, whatever it does: its client has gone. No thread may be reading ``lines``."""
+        """End the query at once, because its client has disconnected. No thread may be reading ``lines``."""
         self.is_open = False
         if self._lines is not None:
             self._lines.close()
@@ -275,7 +276,7 @@ class Follower:
         finally:
             self.is_open = False
             process.kill("the query has ended", None)
-            # The thread that feeds it wakes up; where the queue is full, it is not waiting for more.
+            # Wake the thread that feeds it; if the queue is full, it does not wait for input.
             with suppress(queue.Full):
                 self._come.put_nowait(None)
             if feeding.is_alive():
@@ -283,12 +284,12 @@ class Follower:
             process.close()
 
     def _feed(self, pipe: Connection) -> None:
-        """Hand the process what comes, until it is gone."""
+        """Pass input to the process, until the process ends."""
         try:
             while (come := self._come.get()) is not None:
                 pipe.send_bytes(come)
         except (OSError, ValueError):
-            # The reader finds out, too, and ends the query.
+            # The reader detects it, too, and ends the query.
             return
 
     def _take(self, come: RowsIn | BoundIn | DrainIn | EndIn) -> None:
@@ -305,7 +306,7 @@ class Follower:
 
 
 def _refuse_unread(node: Node, flow: Flow) -> None:
-    """Refuse a query on what does not come by.
+    """Reject a query on a stream that the pipeline does not read.
 
     Raises:
       StatementError: naming the stream.
@@ -315,7 +316,7 @@ def _refuse_unread(node: Node, flow: Flow) -> None:
             continue
         if not flow.reads(each.relation):
             if isinstance(each, TableSource) and each.loaded_once:
-                # Its rows are in the text.
+                # Its rows are in the statement.
                 continue
             raise StatementError(
                 f'no pump of the pipeline reads "{each.relation}", so the service does not read its rows',
@@ -338,7 +339,7 @@ class Followers:
         self._held: list[Follower] = []
 
     def add(self, question: Question, flow: Flow, places: Sequence[PartitionId]) -> Follower:
-        """Start a query at the present state of the flow; everything must have been drained.
+        """Start a query at the current state of the flow; everything must have been drained.
 
         Raises:
           StatementError: the query cannot start at this state.
@@ -354,12 +355,12 @@ class Followers:
         return follower
 
     def insert(self, place: PartitionId, tray: Tray) -> None:
-        """Let all queries take in rows."""
+        """Add rows to all queries."""
         for each in self._open():
             each.insert(place, tray)
 
     def bound(self, place: PartitionId, bound: Bound, reader: str | None = None) -> None:
-        """Let all queries take in a promise."""
+        """Add a bound to all queries."""
         for each in self._open():
             each.bound(place, bound, reader)
 
@@ -369,7 +370,7 @@ class Followers:
             each.follow(place, bound)
 
     def drain(self) -> None:
-        """Let all queries process what they have taken in."""
+        """Process the input so far in all queries."""
         for each in self._open():
             each.drain()
 

@@ -36,8 +36,8 @@ def _load() -> None:
         list(tray.rows())
 
 
-# Memory is counted as it is taken; other allocators of Arrow reserve in advance.
+# Count memory when it is allocated; other allocators of Arrow reserve in advance.
 pa.set_memory_pool(pa.system_memory_pool())
 _load()
-# What is there is not looked through by each process again, so its memory stays shared.
+# The garbage collector of each process skips existing objects, so their memory stays shared.
 gc.freeze()

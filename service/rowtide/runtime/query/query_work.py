@@ -1,8 +1,8 @@
-"""What a query's own process does: plan the query, run its flow, and write its answer as lines of JSON.
+"""The work of a query's process: plan the query, run its flow, and write its answer as lines of JSON.
 
-Planning is work of the query, too: constants are computed, and an expression may take any time for it. The process
+Planning is part of the query, because it computes constants, and an expression may take any time. The process
 is a child of the service. It may take all the memory and time that its limits allow without taking any of the
-pipeline's: the system refuses it more memory, and the service ends it when its time is over.
+pipeline's: the system refuses it more memory, and the service ends it after its time limit.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from rowtide.sql.pipeline import SqlSession
 RESULT = "RESULT"
 """The one output of a query's flow."""
 CONTENTS = "these were all rows"
-"""Why a query ended that was to see what is there."""
+"""The reason for the end of a query that reads once."""
 LINES_AT_ONCE = 500
 NICE = 10
-"""How much a query gives way to the pipeline when both want the processor."""
+"""The niceness of a query, so that the pipeline has priority."""
 
 PLANNED, REFUSED = b"P", b"R"
-"""The first byte of what the process sends first: the plan, or the error of a query that is refused."""
+"""The first byte of the process's first message: the plan, or the error of a rejected query."""
 LINES, CAUGHT_UP, LAST = b"L", b"C", b"E"
-"""The first byte of what comes then: lines, that it has processed what was there, its last lines."""
+"""The first byte of later messages: lines, the end of the initial state, the last lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """What one query may take: seconds until it has given what is there, bytes beyond that, and rows."""
+    """Limits of one query: seconds to return the initial state, bytes of memory beyond it, and rows."""
 
     seconds: float = 30.0
     memory_bytes: int = 256 * 1024 * 1024
@@ -72,8 +72,8 @@ class QueryText:
 class Question:
     """A planned query.
 
-    ``changes``: its rows are changes of a table; ``order`` says for each key that its contents are sorted by
-    whether it descends. With ``once`` it gives what is there and ends.
+    ``changes``: its rows are changes of a table; ``order`` has, for each sort key of the contents,
+    whether it descends. With ``once`` the query returns the current rows and ends.
     """
 
     node: Node
@@ -84,7 +84,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class QueryBegin:
-    """Where a query begins; ``first`` are rows that come before those of the flow."""
+    """The start of a query; ``first`` are rows that precede those of the flow."""
 
     question: Question
     partitions: Mapping[str, Sequence[int]]
@@ -103,7 +103,7 @@ class RowsIn:
 
 @dataclass(frozen=True, slots=True)
 class BoundIn:
-    """What a partition has promised; ``taken``: it is idle and takes the bound of others."""
+    """A bound of a partition; ``taken``: it is idle and takes the bound of others."""
 
     place: PartitionId
     bound: Bound
@@ -112,18 +112,18 @@ class BoundIn:
 
 @dataclass(frozen=True, slots=True)
 class EndIn:
-    """The query ends, and why."""
+    """The end of the query, with the reason."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class DrainIn:
-    """What has come in is to be processed."""
+    """Process the input so far."""
 
 
 class LimitError(RowtideError):
-    """A query needs more than it may take."""
+    """A query exceeds its limits."""
 
 
 def run_query(pipe: Connection, limits: QueryLimits) -> None:
@@ -131,12 +131,12 @@ def run_query(pipe: Connection, limits: QueryLimits) -> None:
     # Ctrl-C in a terminal reaches all its processes; the service ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICE)
-    # Where the service is gone, nothing else ends a query that computes.
+    # If the service has ended, only this ends a query that computes.
     _limit_processor(ceil(limits.seconds) + 1)
     with suppress(OSError):
-        # Where the memory of all ends, the system ends a query first.
+        # If the machine runs out of memory, the system ends a query first.
         Path("/proc/self/oom_score_adj").write_text("1000")
-    # Its memory is counted as it is taken; other allocators of Arrow reserve in advance.
+    # Count memory when it is allocated; other allocators of Arrow reserve in advance.
     pa.set_memory_pool(pa.system_memory_pool())
     with suppress(EOFError, BrokenPipeError, ConnectionError):
         if not _plan(pipe, pipe.recv(), limits):
@@ -165,12 +165,12 @@ ROWS_HINT = "Add LIMIT or WHERE, or raise limits.query_rows."
 
 
 def out_of_memory(limits: QueryLimits) -> str:
-    """Return what a client learns whose query needed too much memory."""
+    """Return the message for a client whose query needed too much memory."""
     return f"the query needs more than {limits.memory_bytes // (1024 * 1024)} MiB of memory"
 
 
 def out_of_time(limits: QueryLimits) -> str:
-    """Return what a client learns whose query took too long."""
+    """Return the message for a client whose query took too long."""
     return f"the query took more than {limits.seconds:g} s"
 
 
@@ -194,7 +194,7 @@ def _plan(pipe: Connection, asked: QueryText, limits: QueryLimits) -> bool:
 
 
 class _Answer:
-    """The lines of one query's answer, as its flow gives rows."""
+    """The lines of one query's answer, from the rows of its flow."""
 
     def __init__(self, pipe: Connection, begin: QueryBegin, limits: QueryLimits) -> None:
         self._pipe = pipe
@@ -206,7 +206,7 @@ class _Answer:
         self._rows = 0
 
     def run(self) -> None:
-        """Process what is there, and then what comes in, until the query ends."""
+        """Process the initial input, and then new input, until the query ends."""
         begin = self._begin
         node = begin.question.node
         flow = Flow({RESULT: node}, begin.partitions)
@@ -228,15 +228,15 @@ class _Answer:
         self._follow(flow)
 
     def end(self, why: str) -> None:
-        """Send the last lines of a query that ends as it should."""
+        """Send the last lines of a query that ends normally."""
         for row in self._contents.rows():
             self._row("+", None, row)
         self._tell({"ended": why})
         self._flush(LAST)
 
     def fail(self, message: str, hint: str | None) -> None:
-        """Send the last line of a query that does not."""
-        # What is not sent yet may be what took the memory.
+        """Send the last line of a query that fails."""
+        # The lines that are not sent yet may have used up the memory.
         self._lines.clear()
         self._contents = Contents(())
         self._lines.append(failed_line(message, hint))
@@ -300,12 +300,12 @@ def failed_line(message: str, hint: str | None) -> str:
 
 
 def _limit_processor(seconds: int) -> None:
-    """Let the system end this process when it has computed for so long."""
+    """Limit the processor time of this process: the system ends it afterwards."""
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
 
 
 def _limit_memory(more_bytes: int) -> None:
-    """Let the system refuse this process more than ``more_bytes`` beyond what it has now."""
+    """Limit the memory of this process to ``more_bytes`` beyond its current size."""
     for line in Path("/proc/self/status").read_text().splitlines():
         name, _, value = line.partition(":")
         if name == "VmData":

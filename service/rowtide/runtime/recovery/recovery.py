@@ -50,7 +50,7 @@ def begin_of_replay(record: Record, snapshot: KeptSnapshot | None) -> dict[Parti
     """Return the start of the replay: the snapshot, or the first offset of each partition.
 
     Raises:
-      StatementError: there is no snapshot, and messages from before a plan change cannot be replayed.
+      StatementError: the pipeline has no snapshot, and messages from before a plan change cannot be replayed.
     """
     if snapshot is None and record.changed_at is not None:
         raise StatementError(

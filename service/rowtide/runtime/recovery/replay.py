@@ -101,7 +101,7 @@ def compare(
 ) -> ReplayComparison:
     """Recompute and compare the tables of a pipeline; nothing is written.
 
-    With ``told`` nothing is compared: it is called with each recomputed row and the name of its table.
+    With ``told`` no rows are compared: it is called with each recomputed row and the name of its table.
     ``older`` is the plan that ran, if it differs from the context's plan: then the committed rows are
     compared with those that the context's plan would have written from the beginning. Tables that it
     would create count as empty, streams that only it reads are read to their current ends.
@@ -258,7 +258,7 @@ def _begin(
     """Choose the start, and return the flow there: None for the log's start, else a snapshot.
 
     Raises:
-      StatementError: neither reaches back far enough.
+      StatementError: neither is early enough.
     """
     nodes, resubmissions = table_nodes(context.plan), context.ledger.resubmissions()
     try:

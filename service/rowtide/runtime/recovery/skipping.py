@@ -4,7 +4,7 @@ The skip is a decision: it is committed under its own epoch, so that no
 running process commits the message, and every start, recovery and replay
 obeys it. A skipped message is not decoded. It is an error row (SKIPPED) with
 its bytes, so law 4 holds. Only messages that are not committed yet can be
-skipped: no output is taken back.
+skipped: no output is retracted.
 """
 
 from __future__ import annotations
