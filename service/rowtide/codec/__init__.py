@@ -1,1 +1,1 @@
-"""Bytes to columns and back; one format a file."""
+"""Conversion of bytes to columns and back, one format per module."""

@@ -1,8 +1,8 @@
-"""Avro messages to columns: with a schema that the stream names, or with Confluent's header.
+"""Decode Avro messages, with a schema that the stream names or with Confluent's header.
 
-See docs/sql/streams.md#avro. A message with the header begins with a zero byte and the number of the schema it
-was written with, which a Schema Registry has. What the registry does not have is a rejected message; a registry
-that does not answer stops the stream, as a broker does.
+See docs/sql/streams.md#avro. A message with the header begins with a zero byte and the number of its
+writer's schema in a Schema Registry. If the registry does not have the schema, the message is
+rejected. If the registry does not answer, the stream stops, as for a broker.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ Reader = Callable[[io.BytesIO], object]
 class AvroRecords:
     """Reads records of messages by a schema of the stream, or by those of a registry.
 
-    ``of_keys``: the schema of the stream is not that of the keys of messages, which have the registry's header.
+    ``of_keys``: read keys of messages. They have the registry's header; the schema of the stream is
+    not theirs.
 
     Raises:
       FormatOptionError: there is neither a schema nor a registry, or a schema is wrong.
@@ -67,7 +68,7 @@ class AvroRecords:
             self._plain: Reader = lambda given: fastavro.schemaless_reader(given, schema, None)
 
     def prepare(self, values: Iterable[bytes | None]) -> None:
-        """Ask for the schemas of messages that are to be read.
+        """Fetch the schemas of messages before they are read.
 
         Raises:
           UnavailableError: the registry does not answer.
@@ -80,7 +81,10 @@ class AvroRecords:
             self._learn(self._registry, number)
 
     def _learn(self, registry: SchemaRegistry, number: int) -> None:
-        """Ask for a schema that is not known yet; why it cannot be used is what its messages are rejected for."""
+        """Fetch a schema that is not in the cache.
+
+        If it cannot be used, its messages are rejected with the reason.
+        """
         if number in self._readers:
             return
         try:
@@ -114,7 +118,7 @@ class AvroRecords:
 
 
 class RecordRows:
-    """Makes rows of records, as fastavro gives them.
+    """Converts records that fastavro decoded to rows.
 
     Raises:
       StatementError: a column cannot be read.
@@ -182,14 +186,14 @@ class AvroDecoder:
         """Decode messages; see ``codec.contract.Decoder``.
 
         Raises:
-          UnavailableError: the registry does not answer; nothing was decoded.
+          UnavailableError: the registry does not answer; no message was decoded.
         """
         self._records.prepare(values)
         return decode_each(values, self._row_type, lambda value: self._rows.row(self._records.read(value)))
 
 
 def registry_of(declared: Declared) -> SchemaRegistry | None:
-    """Return the registry that a stream names; None: it names none.
+    """Return the registry that a stream names, or None.
 
     Raises:
       FormatOptionError: its address is not one.
@@ -212,7 +216,7 @@ def registry_of(declared: Declared) -> SchemaRegistry | None:
 
 
 def parsed(schema: RegisteredSchema) -> Any:
-    """Return a schema as fastavro reads by it, with those that it names."""
+    """Return a parsed schema for fastavro, with the schemas that it references."""
     return _parsed(schema, {})
 
 
@@ -222,7 +226,7 @@ def _parsed(schema: RegisteredSchema, named: dict[str, Any]) -> Any:
     given: Any = json.loads(schema.text) if schema.text.lstrip()[:1] in '{["' else schema.text
     name = given.get("name") if isinstance(given, dict) else None
     full = f"{given['namespace']}.{name}" if name and given.get("namespace") and "." not in name else name
-    # Two that need the same third one have it once.
+    # A schema that two others reference is added once.
     return given if full in named else fastavro.parse_schema(given, named_schemas=named)
 
 
@@ -234,7 +238,7 @@ def _read(reader: Reader, value: bytes) -> object:
     given = io.BytesIO(value)
     try:
         record = reader(given)
-    except Exception as error:  # whatever damaged bytes do to it
+    except Exception as error:  # damaged bytes may raise any exception
         text = str(error) or type(error).__name__
         raise RejectedRowError(Reason.DECODE, f"the message does not fit its schema: {text[:200]}") from error
     left = len(value) - given.tell()
@@ -244,7 +248,7 @@ def _read(reader: Reader, value: bytes) -> object:
 
 
 def _schema_of(declared: Declared) -> Any:
-    """Return the schema that a stream gives, in its text or in a file; None: neither."""
+    """Return the schema that a stream declares, as text or as a file, or None."""
     text, option = declared.options.get(SCHEMA), SCHEMA
     file = declared.options.get(SCHEMA_FILE)
     if file is not None:

@@ -17,7 +17,7 @@ _EPOCH_DAY = _EPOCH.toordinal()
 
 
 def from_avro(kind: Type, reading: Reading) -> FromJson:
-    """Return the function that converts what fastavro decodes; what JSON has too is read as JSON is."""
+    """Return the converter of fastavro's values; those that JSON has too are converted as from JSON."""
 
     def convert(value: object) -> object:
         match value:

@@ -1,4 +1,4 @@
-"""Changes of a table: rows put together from several decoders, and messages whose null value is a DELETE.
+"""Changes of a table: rows collected from several decoders, and messages whose null value is a DELETE.
 
 See docs/sql/tables.md#tables-that-a-topic-fills.
 """
@@ -31,7 +31,7 @@ def key_type(declared: Declared) -> RowType:
 
 @dataclass(slots=True)
 class Gathered:
-    """Rows of messages that several decoders have decoded, until they are in the order of the messages."""
+    """Collects rows that several decoders decoded, and sorts them into the order of the messages."""
 
     declared: Declared
     parts: list[tuple[tuple[Column, ...], Indices, int]] = field(default_factory=list)
@@ -42,14 +42,14 @@ class Gathered:
         self.faults.append(DecodeFault(at, reason, message))
 
     def inserts(self, decoded: Decoded, places: Sequence[int], kept: str | None = None) -> None:
-        """Add rows of the messages at ``places``; ``kept`` are the columns that stay as they are."""
+        """Add rows of the messages at ``places``; ``kept`` are the columns that are unchanged."""
         columns = decoded.columns
         if self.declared.patched:
             columns = (*columns, Column.from_values(KEPT.type, [kept] * len(decoded.accepted)))
         self._add(decoded, columns, places, Opcode.INSERT)
 
     def deletes(self, decoded: Decoded, places: Sequence[int]) -> None:
-        """Add DELETEs of the messages at ``places``; what is decoded are the columns of the key."""
+        """Add DELETEs of the messages at ``places``; the decoded columns are those of the key."""
         count = len(decoded.accepted)
         keys = dict(zip(self.declared.key, decoded.columns, strict=True))
         columns = [
@@ -116,7 +116,7 @@ class KeyReader:
             self._avro = _avro_keys(declared, self._type)
 
     def delete(self, gathered: Gathered, places: Sequence[int], keys: Sequence[bytes | None]) -> None:
-        """Add the DELETEs that messages at ``places`` with these keys mean."""
+        """Add the DELETEs of messages at ``places`` with these keys."""
         there = [(at, key) for at, key in zip(places, keys, strict=True) if key is not None]
         for at, key in zip(places, keys, strict=True):
             if key is None:
@@ -184,7 +184,7 @@ _decode_wrapper = msgspec.json.Decoder(_Wrapper).decode
 
 
 class UpsertDecoder:
-    """Decodes messages each of which is the whole row of its key now, or, without a value, deletes it."""
+    """Decodes messages with the whole current row of their key; a message without a value deletes the row."""
 
     def __init__(self, declared: Declared, rows: Decoder, key_format: str = "JSON") -> None:
         self._declared = declared

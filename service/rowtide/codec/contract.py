@@ -34,7 +34,7 @@ class Decoded:
     accepted: Indices
     faults: tuple[DecodeFault, ...]
     opcodes: NDArray[np.int8] | None = None
-    """What each row does to the table that it is of; None: all are INSERTs."""
+    """The opcode of each row for its table; None: all are INSERTs."""
 
 
 class Decoder(Protocol):

@@ -1,7 +1,7 @@
 """Debezium's envelopes in JSON: changes of a table of another database.
 
-See docs/sql/tables.md#tables-that-a-topic-fills. An envelope says what was done (``op``), and has the row as it
-was and as it is. Kafka Connect may write it inside of an object with its schema.
+See docs/sql/tables.md#tables-that-a-topic-fills. An envelope has the operation (``op``), the row
+before and the row after. Kafka Connect may write it inside of an object with its schema.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def not_applied(op: object) -> str | None:
-    """Return why a change of this ``op`` is not applied to a table; None: it is."""
+    """Return why a change of this ``op`` is not applied to a table; None if it is applied."""
     if op in ("c", "u", "r", "d"):
         return None
     if op is None:
@@ -70,7 +70,7 @@ class DebeziumJsonDecoder:
     """Decodes the changes of one table; see ``codec.contract.ChangeDecoder``.
 
     Raises:
-      StatementError: it is not a table that is declared, or a column cannot come from JSON.
+      StatementError: it is not a declared table, or a column cannot be read from JSON.
     """
 
     def __init__(self, declared: Declared) -> None:
@@ -129,7 +129,7 @@ class DebeziumJsonDecoder:
         return None
 
     def _add_rows(self, gathered: Gathered, images: Sequence[tuple[int, bytes]]) -> None:
-        """Add rows as they are now; those that leave columns as they are by which columns these are."""
+        """Add rows after their changes, grouped by the columns that they leave unchanged."""
         by_kept: dict[str, list[tuple[int, bytes]]] = {}
         for at, image in images:
             kept, whole = "", image
@@ -142,7 +142,7 @@ class DebeziumJsonDecoder:
             gathered.inserts(decoded, [at for at, _ in found], kept or None)
 
     def _without_unavailable(self, image: bytes) -> tuple[str, bytes]:
-        """Return which columns of a row stay as they are, and the row with null in their place."""
+        """Return the columns of a row that are unchanged, and the row with null for them."""
         try:
             members = _decode_members(image)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -166,7 +166,7 @@ class DebeziumJsonDecoder:
         return found
 
     def _keeping_decoder(self, kept: str) -> JsonDecoder:
-        """Return the decoder of rows that leave these columns as they are: they may be NULL there."""
+        """Return the decoder of rows that leave these columns unchanged, where they may be NULL."""
         if kept not in self._keeping:
             places = set(map(int, kept.split(",")))
             fields = [

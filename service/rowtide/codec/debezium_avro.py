@@ -22,7 +22,7 @@ class DebeziumAvroDecoder:
     """Decodes the changes of one table; see ``codec.contract.ChangeDecoder``.
 
     Raises:
-      StatementError: it is not a table that is declared, or an option is wrong.
+      StatementError: it is not a declared table, or an option is wrong.
     """
 
     def __init__(self, declared: Declared) -> None:
@@ -45,7 +45,7 @@ class DebeziumAvroDecoder:
         """Decode messages; see ``codec.contract.ChangeDecoder``.
 
         Raises:
-          UnavailableError: the registry does not answer; nothing was decoded.
+          UnavailableError: the registry does not answer; no message was decoded.
         """
         self._records.prepare(values)
         gathered = Gathered(self._declared)
@@ -81,7 +81,7 @@ class DebeziumAvroDecoder:
         return gathered.decoded()
 
     def _envelope(self, value: bytes) -> tuple[str, Record, Record]:
-        """Return what was done, the row as it was and as it is; empty where the envelope has none.
+        """Return the operation, the row before and the row after; a missing row is empty.
 
         Raises:
           RejectedRowError: DECODE, it is not an envelope, or not a change that is applied.
@@ -97,7 +97,7 @@ class DebeziumAvroDecoder:
         return str(op), old, new
 
     def _kept(self, record: Record) -> tuple[int, ...]:
-        """Return the columns, not those of the key, whose value stays as it is."""
+        """Return the unchanged columns, without those of the key."""
         return tuple(
             at
             for at in range(len(self._declared.row_type))

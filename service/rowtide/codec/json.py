@@ -1,19 +1,17 @@
 """JSON messages to columns (docs/sql/semantics.md#error-rows, #servers-formats-and-pseudo-columns).
 
-Fields match column names without regard to the case of ASCII letters. Where a
-message spells one name in several ways, the column's main spelling counts (the
-name in lower case; of a quoted name with small letters, the name itself), else
-the last of the others. Unknown fields are ignored; of a field given twice the
-last counts. An absent field or ``null`` is NULL, and MISSING_FIELD where the
-column is NOT NULL. What is no JSON object is DECODE. A column with a path takes
-the value at that place, whose names are spelled as the path has them. An object or an array in a column of text is
-its JSON text, as it is in the message.
+Fields match column names without regard to the case of ASCII letters. If a message spells one name in
+several ways, the column's main spelling counts (the name in lower case; for a quoted name with small
+letters, the name itself), else the last of the others. Unknown fields are ignored. If a field is
+repeated, the last one counts. An absent field or ``null`` is NULL, or MISSING_FIELD if the column is
+NOT NULL. A message that is not a JSON object is DECODE. A column with a path takes the value at that
+place; names match the path exactly. For an object or an array, a column of text has the JSON text of
+the message.
 
-Almost every message is decoded by msgspec into a struct of the main spellings
-and its fields gathered into columns; where text is an object or an array, into
-a second struct. A message that this cannot do (a field absent, another type,
-bad JSON) is processed alone, with a precise reason; the ways agree, and which
-one a message goes depends on nothing but itself.
+msgspec decodes almost every message into a struct of the main spellings, whose fields are gathered
+into columns. A message with an object or an array for text is decoded into a second struct. Any other
+message (a field absent, another type, bad JSON) is processed alone, with a precise reason. All paths
+agree, and the path of a message depends only on the message.
 """
 
 from __future__ import annotations
@@ -40,11 +38,11 @@ from rowtide.rows.types import RowType
 
 _ESCAPE = rb"\u"
 _PLAIN_NAME = re.compile(r"\w+", re.ASCII)
-"""Names that JSON can write in capitals, in small letters and with \\u escapes, and in no other way."""
+"""Names that JSON can write only in capitals, in small letters and with \\u escapes."""
 
 
 class _Way(NamedTuple):
-    """How messages are decoded together: what is wanted of them, and the function that decodes one."""
+    """How messages are decoded together: their shape, and the function that decodes one."""
 
     shape: Shape
     decode: Callable[[Any], Any]
@@ -54,7 +52,7 @@ class JsonDecoder:
     """Decodes the JSON messages of one foreign stream; see ``codec.contract``.
 
     Raises:
-      StatementError: a column's type cannot come from JSON, or one of its options is wrong.
+      StatementError: a column's type cannot be read from JSON, or one of its options is wrong.
     """
 
     def __init__(
@@ -87,7 +85,8 @@ class JsonDecoder:
         loose = [msgspec.Raw if field.type.is_text else strict[at] for at, field in enumerate(row_type)]
         ways = [struct_decoder(paths, types) for types in ([strict] if strict == loose else [strict, loose])]
         self._ways = [_Way(*way) for way in ways if way is not None]
-        """First structs of which text is text; then those of which text may be an object or an array."""
+        """First structs whose text columns are text; then those whose text columns may be an object
+        or an array."""
         self._decode_any = msgspec.json.Decoder(float_hook=Decimal).decode
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
@@ -126,8 +125,7 @@ class JsonDecoder:
         """Decode the messages at ``indices`` into structs and these into columns.
 
         Returns:
-          The columns with the messages that are in them; the messages of which that is doubtful; and those that
-          are not such structs.
+          The columns and the messages in them; the doubtful messages; and those that are not such structs.
         """
         every = len(indices) == len(values)
         messages, failed = _structs(way, values if every else [values[at] for at in indices.tolist()])
@@ -139,7 +137,7 @@ class JsonDecoder:
             return None, indices, others
         leave = np.zeros(len(messages), dtype=np.bool_)
         try:
-            # Numbers beyond all range are doubtful ones, and nothing to warn of.
+            # Numbers out of range are doubtful and need no warning.
             with np.errstate(all="ignore"):
                 columns = self._columns(way, values, messages, indices, leave)
         except Exception:  # noqa: BLE001 - whatever a value does to a column, it does to one message only
@@ -154,7 +152,7 @@ class JsonDecoder:
         indices: Indices,
         leave: Mask,
     ) -> tuple[Column, ...]:
-        """Return the columns of the structs that go well, and mark the others in ``leave``."""
+        """Return the columns of the structs that convert, and mark the others in ``leave``."""
         gathered: list[list[Any]] = [[] for _ in self._row_type]
         way.shape.gather(messages, gathered)
         columns = []
@@ -271,7 +269,7 @@ def _structs(way: _Way, values: Sequence[bytes | None]) -> tuple[list[Any], list
 
 
 def _texts(fields: Sequence[Any], leave: Mask) -> list[Any]:
-    """Return what a column of text holds of each value; mark those that are not text in ``leave``."""
+    """Return the text of each value; mark those that are not text in ``leave``."""
     found: list[Any] = []
     for at, value in enumerate(fields):
         try:

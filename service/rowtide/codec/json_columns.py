@@ -1,4 +1,4 @@
-"""JSON values of one field to a column, many at a time.
+"""Convert many JSON values of one field to a column.
 
 A builder takes the values that msgspec decoded for one field, and returns the
 column and the doubtful rows, which ``json_values`` processes one by one. The
@@ -53,7 +53,7 @@ def wire_type(kind: Type) -> Any:
 def builder(kind: Type, convert: FromJson, *, plain: bool = True) -> Builder:
     """Return the builder of columns of ``kind``; ``convert`` is the rule for one value.
 
-    Without ``plain`` the column declares a unit or a pattern of its own, which only ``convert`` knows.
+    If not ``plain``, the column declares a unit or a pattern, which only ``convert`` applies.
     """
     if kind.is_text:
         return _text(kind)
@@ -73,7 +73,7 @@ def builder(kind: Type, convert: FromJson, *, plain: bool = True) -> Builder:
 
 
 def _filled(values: list[Any], valid: Mask | None, filler: object) -> list[Any]:
-    """Put ``filler`` where a value is null."""
+    """Replace null values by ``filler``."""
     return values if valid is None else [filler if value is None else value for value in values]
 
 
@@ -181,7 +181,7 @@ def _doubtful(kind: Type, count: int, valid: Mask | None) -> tuple[Column, Mask 
 
 
 def _by_value(kind: Type, convert: FromJson) -> Builder:
-    """Convert each value by the rule itself: text and whole numbers are what the rule is given alone, too."""
+    """Convert each value by the rule itself, which takes the same text and whole numbers."""
 
     def build(values: list[Any], valid: Mask | None) -> tuple[Column, Mask | None]:
         found: list[object] = []

@@ -1,4 +1,4 @@
-"""Where and how a column is read from a JSON message: its path, its unit, its pattern.
+"""How a column is read from a JSON message: its path, its unit, its pattern.
 
 See docs/sql/streams.md#json.
 """
@@ -28,7 +28,7 @@ _decode_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 class Reading:
     """How one column is read; ``path`` None: the member called as the column, whatever the case of its letters.
 
-    ``plain``: without a unit or pattern of its own. ``shown`` is how an error names the field.
+    ``plain``: the column declares neither unit nor pattern. ``shown`` is the name of the field in errors.
     """
 
     path: JsonSteps | None
@@ -41,7 +41,7 @@ def reading_of(declared: Declared, field: Field) -> Reading:
     """Return how a column is read.
 
     Raises:
-      StatementError: its type cannot come from JSON, or an option does not fit it.
+      StatementError: its type cannot be read from JSON, or an option does not fit it.
     """
     path = _path(declared, field)
     convert = converter(field.type)
@@ -124,10 +124,10 @@ def _texts(declared: Declared, field: Field, otherwise: FromJson) -> FromJson:
 
 
 def value_at(message: object, path: JsonSteps) -> object:
-    """Return what a decoded message has at a path; UNSET: nothing, None: null.
+    """Return the value at a path of a decoded message; UNSET if it is absent, None for null.
 
     Raises:
-      RejectedRowError: TYPE, a step leads into what has no such steps.
+      RejectedRowError: TYPE, a step does not apply to the value.
     """
     value = message
     for taken, step in enumerate(path):
@@ -144,7 +144,7 @@ def value_at(message: object, path: JsonSteps) -> object:
 
 
 def text_at(message: bytes, path: JsonSteps) -> str:
-    """Return the JSON text of the value at a path, as the message has it; it must be there."""
+    """Return the JSON text of the value at a path, as the message has it; it must exist."""
     raw: bytes | msgspec.Raw = message
     for step in path:
         raw = _decode_members(raw)[step] if isinstance(step, str) else _decode_elements(raw)[step]
@@ -152,10 +152,10 @@ def text_at(message: bytes, path: JsonSteps) -> str:
 
 
 def text_of_raw(value: object) -> object:
-    """Return what a column of text holds of a value that msgspec has left as it is.
+    """Return the text of a value that msgspec has not decoded.
 
     Raises:
-      ValueError: it is a number or a truth value, which are not text, or it is not UTF-8.
+      ValueError: it is a number or a boolean, or it is not UTF-8.
     """
     if not isinstance(value, msgspec.Raw):
         return value

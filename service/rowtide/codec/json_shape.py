@@ -1,8 +1,8 @@
-"""The shape of the messages that a decoder of JSON wants: a tree of the members that columns are read from.
+"""The shape of JSON messages for a decoder: a tree of the members that columns are read from.
 
-msgspec decodes a message into structs of this shape. Some shapes have no structs: two columns of one place, a
-column of an object of which another column takes a member, and names that msgspec cannot look for. Messages of
-these are read one by one.
+msgspec decodes a message into structs of this shape. Some shapes have no structs: two columns of one
+place, a column of an object and another of its member, and names that msgspec does not support. Their
+messages are read one by one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rowtide.expr.json_path import JsonSteps
 
 @dataclass(slots=True)
 class Shape:
-    """What is wanted of one value: the value itself for column ``column``, members, or an element."""
+    """The part of one value that is read: the value itself for ``column``, members, or an element."""
 
     column: int | None = None
     members: dict[str, Shape] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Shape:
         """Return the type that msgspec decodes; ``types`` are those of the columns.
 
         Raises:
-          ValueError: msgspec cannot look for the name of a member.
+          ValueError: msgspec does not support the name of a member.
         """
         if self.column is not None:
             return types[self.column]
@@ -61,13 +61,13 @@ class Shape:
         )
 
     def gather(self, messages: list[Any], found: list[list[Any]]) -> None:
-        """Put what decoded messages have for each column into ``found``."""
+        """Write the values of each column in decoded messages to ``found``."""
         for at, member in enumerate(self.members.values()):
             name = f"f{at}"
             member._gather([getattr(message, name) for message in messages], found)
 
     def _gather(self, values: list[Any], found: list[list[Any]]) -> None:
-        """Put what values inside of messages have for each column into ``found``; some are null or absent."""
+        """Write the values of each column in nested values to ``found``; some are null or absent."""
         if self.column is not None:
             found[self.column] = values
         for at, element in self.elements.items():
@@ -81,7 +81,7 @@ class Shape:
 
 
 def _or_null(wire: Any) -> Any:
-    """Return the type with null; msgspec leaves a value as it is only where it is nothing else."""
+    """Return the type with null. msgspec leaves a value undecoded only if the type has no alternative."""
     return wire if wire is msgspec.Raw else wire | None
 
 
@@ -92,7 +92,7 @@ def _element(value: Any, at: int) -> Any:
 
 
 def struct_decoder(paths: Sequence[JsonSteps], types: Sequence[Any]) -> tuple[Shape, Any] | None:
-    """Return the shape of columns at ``paths`` and the function that decodes it; None: there is none."""
+    """Return the shape of columns at ``paths`` and its decoding function; None if there are no structs."""
     shape = Shape()
     fits = [shape.add(steps, column) for column, steps in enumerate(paths)]
     if not all(fits) or not shape.members:

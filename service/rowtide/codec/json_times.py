@@ -17,7 +17,7 @@ DAY_MS = 86_400_000
 
 
 def units_of(kind: Type) -> tuple[str, ...]:
-    """Return the units that numbers of a column of type ``kind`` may have; none where it is not a time."""
+    """Return the units that numbers of a column of type ``kind`` may have; empty if it is not a time."""
     match kind.kind:
         case Kind.DATE:
             return ("d", "s", "ms", "us", "ns")
@@ -28,7 +28,7 @@ def units_of(kind: Type) -> tuple[str, ...]:
 
 
 def counted(kind: Type, unit: str) -> FromJson:
-    """Return the function that converts numbers of ``unit`` to ``kind``; what is finer is cut."""
+    """Return the function that converts numbers of ``unit`` to ``kind``; finer digits are cut."""
     nanoseconds = NANOSECONDS[unit]
     grain = NANOSECONDS["d"] if kind.kind is Kind.DATE else NANOSECONDS["ms"]
     low, high = (0, DAY_MS - 1) if kind.kind is Kind.TIME else (MIN_TIMESTAMP_MS, MAX_TIMESTAMP_MS)
@@ -38,7 +38,7 @@ def counted(kind: Type, unit: str) -> FromJson:
     def convert(value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
             raise NotOfTypeError
-        # A Decimal is compared before it is multiplied: its exponent may be beyond all use.
+        # Compare a Decimal before multiplying it, because its exponent may be too large.
         loosely = value * nanoseconds if isinstance(value, int) else value
         if not limits[0] <= loosely <= limits[1]:
             raise NotOfTypeError(f"it is not {said}")
@@ -54,7 +54,7 @@ def counted(kind: Type, unit: str) -> FromJson:
 
 def _ratio(value: Decimal) -> tuple[int, int]:
     if value.adjusted() < -30:
-        # What is finer than any unit is cut.
+        # Digits finer than any unit are cut.
         return (-1 if value.is_signed() and value else 0), 10**30
     return value.as_integer_ratio()
 

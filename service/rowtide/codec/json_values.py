@@ -51,7 +51,7 @@ FromJson = Callable[[object], object]
 
 
 class NotOfTypeError(Exception):
-    """The value is no value of the column's type; the argument says why, where the type does not."""
+    """The value is not of the column's type; the argument says why, if the type alone does not."""
 
 
 def converter(kind: Type) -> FromJson | None:
@@ -103,7 +103,7 @@ def _converter(kind: Type) -> FromJson | None:
 
 
 def shown(value: object) -> str:
-    """Return a JSON value as a message shows it: short, and never more than its kind for what is nested."""
+    """Return a JSON value as a message shows it: shortened, and only the kind of a nested value."""
     match value:
         case str():
             return f'text "{value[:40]}{"..." if len(value) > 40 else ""}"'

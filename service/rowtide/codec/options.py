@@ -1,4 +1,4 @@
-"""Options of formats: of a foreign stream and of its columns, declared once by each format."""
+"""Options that a format declares for a foreign stream and for its columns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FormatOptionError(StatementError):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a foreign stream declares of its messages: columns, and the options of the format."""
+    """The declarations of a foreign stream about its messages: columns, and the options of the format."""
 
     relation: str
     row_type: RowType
@@ -43,13 +43,13 @@ class Declared:
     columns: Mapping[str, Options] = field(default_factory=dict)
     """Options of columns by the column's name."""
     key: tuple[int, ...] = ()
-    """The PRIMARY KEY of the table that the messages fill; without it they are of a stream."""
+    """The PRIMARY KEY of the table that the messages fill; empty for a stream."""
     patched: bool = False
-    """Whether rows say which columns stay as they are."""
+    """Whether rows name the columns that are unchanged."""
 
     @property
     def what(self) -> str:
-        """What the messages are of, as errors name it."""
+        """The relation of the messages, as errors name it."""
         return f'{"table" if self.key else "foreign stream"} "{self.relation}"'
 
     def of(self, column: str) -> Options:
@@ -68,10 +68,10 @@ class Declared:
 def check_options_taken(
     format_name: str, declared: Declared, taken: Sequence[FormatOption], every: Iterable[FormatOption]
 ) -> None:
-    """Refuse options that a format does not take; ``every`` are those of all formats.
+    """Reject options that a format does not take; ``every`` are those of all formats.
 
     Raises:
-      FormatOptionError: naming the option.
+      FormatOptionError: names the option.
     """
     own = [option.name for option in taken if not option.of_column]
     for option in every:

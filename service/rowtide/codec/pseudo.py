@@ -55,7 +55,7 @@ def _column(
 
 
 def headers_text(headers: Headers | None) -> str | None:
-    """Return headers as JSON. A value that is not UTF-8 is ``{"base64": ".."}``. No headers are NULL."""
+    """Return headers as JSON. A value that is not UTF-8 is ``{"base64": ".."}``. NULL without headers."""
     if not headers:
         return None
     return json.dumps([[name, _value(value)] for name, value in headers], ensure_ascii=False)

@@ -60,7 +60,7 @@ def _refuse_table(format_name: str, declared: Declared) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a decoder of the format is made, and which options a stream and its columns may declare for it."""
+    """The constructor of a format's decoder, and the options that a stream and its columns may declare."""
 
     decoder: Callable[[Declared], Decoder]
     options: tuple[FormatOption, ...] = ()
@@ -82,7 +82,7 @@ DEFAULT_FORMAT = "JSON"
 
 
 def format_of(stream: ForeignStream) -> str:
-    """Return the name of the format of a foreign stream."""
+    """Return the format name of a foreign stream."""
     return dict(stream.options).get("format", DEFAULT_FORMAT).upper()
 
 
@@ -90,7 +90,7 @@ def decoder_of(stream: ForeignStream) -> Decoder:
     """Make the decoder of a foreign stream.
 
     Raises:
-      StatementError: there is no such format, it cannot carry a type of the stream, or an option is wrong.
+      StatementError: the format does not exist, it cannot carry a type of the stream, or an option is wrong.
     """
     columns = {name: dict(options) for name, options in stream.column_options}
     return decoder_for(
@@ -105,7 +105,7 @@ def decoder_of(stream: ForeignStream) -> Decoder:
 
 
 def every_option() -> Iterator[tuple[str, FormatOption]]:
-    """Yield every option of a format, with the format's name; one that several formats take once for each."""
+    """Yield every option of each format with the format's name; a shared option once per format."""
     for name, found in FORMATS.items():
         for option in found.options:
             yield name, option
@@ -124,7 +124,8 @@ def decoder_for(
     """Make the decoder of a relation with messages of a format.
 
     Raises:
-      StatementError: there is no such format, it cannot carry a type of ``row_type``, or an option is wrong.
+      StatementError: the format does not exist, it cannot carry a type of ``row_type``, or an option
+      is wrong.
     """
     found = FORMATS.get(format_name.upper())
     if found is None:

@@ -54,7 +54,7 @@ def text_of(value: bytes) -> str:
 
 
 def check_fits(name: str, given: str | bytes, most: int | None) -> None:
-    """Refuse a value longer than its column, and text with a NUL character: no database stores it.
+    """Reject a value longer than its column, and text with a NUL character: no database stores it.
 
     Raises:
       RejectedRowError: TYPE.

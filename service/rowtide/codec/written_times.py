@@ -21,7 +21,7 @@ def parse_date(text: str) -> int:
     """Return the days since the epoch of ``YYYY-MM-DD``.
 
     Raises:
-      ValueError: if it is no such date.
+      ValueError: it is not such a date.
     """
     match = _DATE.fullmatch(text.strip())
     if match is None:
@@ -37,7 +37,7 @@ def parse_time_of_day(text: str) -> int:
     """Return the milliseconds of the day of ``HH:MM:SS[.mmm]``.
 
     Raises:
-      ValueError: if it is no such time.
+      ValueError: it is not such a time.
     """
     match = _TIME.fullmatch(text.strip())
     if match is None:
@@ -50,10 +50,10 @@ def parse_time_of_day(text: str) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """Return the milliseconds of a length of time, for example ``5s``, ``1m 30s``, ``250ms``, ``2h``, ``1d``.
+    """Return the milliseconds of a duration, for example ``5s``, ``1m 30s``, ``250ms``, ``2h``, ``1d``.
 
     Raises:
-      ValueError: if it is no such length.
+      ValueError: it is not such a duration.
     """
     rest = text.strip()
     total = 0.0
@@ -95,7 +95,7 @@ class ScenarioDay:
         """Return the milliseconds since the epoch of a time of day, a date with time, or a whole number.
 
         Raises:
-          ValueError: if the text is none of these.
+          ValueError: the text is none of these.
         """
         stripped = text.strip()
         if _MILLIS.fullmatch(stripped):

@@ -1,8 +1,7 @@
 """Values in scenarios: text to a value of a column's type, and back.
 
 This is the syntax of scenarios, not SQL's CAST: times of day are on the
-scenario's day, nothing is rounded or cut, and values that do not fit are
-refused.
+scenario's day, nothing is rounded or cut, and values that do not fit are rejected.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _INTERVAL = re.compile(r"(?:INTERVAL\s+)?'?([+-]?\d+(?:\.\d+)?)'?\s*([A-Z]+?)S?"
 
 
 def value_of(text: str, kind: Type, day: ScenarioDay) -> object:
-    """Return the value, in row form, that ``text`` means in a column of type ``kind``.
+    """Parse ``text`` as a value, in row form, of a column of type ``kind``.
 
     Raises:
       ValueError: it is not a value of that type, or does not fit it.
@@ -75,7 +74,7 @@ def _boolean(text: str) -> bool:
 
 
 def number_of(text: str) -> Decimal:
-    """Return the finite number that ``text`` means, exactly.
+    """Parse ``text`` as a finite number, exactly.
 
     Raises:
       ValueError: it is not a finite number.
@@ -147,7 +146,7 @@ def _interval(text: str, kind: Type, units: dict[str, int]) -> int:
 
 
 def text_of(value: object, kind: Type, day: ScenarioDay) -> str:
-    """Return the text that ``value_of`` reads as ``value``; of NULL the word null."""
+    """Return the text that ``value_of`` reads as ``value``; the word null for NULL."""
     if value is None:
         return "null"
     match kind.kind, value:
