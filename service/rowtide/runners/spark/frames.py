@@ -171,11 +171,11 @@ class SparkRun:
     def fold(
         self, name: str, row_type: RowType, fold: FoldFunction, folder: str, *, in_any_order: bool = False
     ) -> Folded:
-        """Fold the rows of an output, each key's in one task and in order of time, and keep what is left.
+        """Fold the rows of an output, each key's in one task and in order of time; keep the remaining rows.
 
-        ``row_type`` names the fields; the output must have been named in ``folded``. What is late or
-        rejected then is among ``faults``. ``in_any_order``: rows without a key need not come in order of
-        time, so several tasks fold them; else one does.
+        ``row_type`` names the fields; the output must have been named in ``folded``. Rows that are
+        late or rejected during the fold are added to ``faults``. ``in_any_order``: rows without a key
+        need not come in order of time, so several tasks fold them; else one does.
         """
         at, split = self._program.outputs[name], self._folded[name]
         self._session.sparkContext.setJobDescription(f"rows of {name}, by key")
@@ -429,7 +429,7 @@ class SparkRun:
         operator = self._circuits[self._home[at]].operators[at]
         node = self._program.steps[at].node
         if operator is None and isinstance(node, TableSource) and node.loaded_once:
-            # Rows of its INSERT statements, which nothing judges.
+            # Rows of its INSERT statements, which are never late.
             return Account(rows_out=len(node.rows))
         if operator is None:
             raise FaultError(f"step {at} is a source: it judges no rows and cannot feed a merge")

@@ -1,8 +1,8 @@
 """Jars by Maven coordinates, through the Ivy that PySpark ships; Maven itself is not needed.
 
-Ivy's own settings look into the local Maven cache first and fail where that
-holds a POM without its jar, so ours have no local resolver. This module does
-not import pyspark and can be used before any JVM is up.
+Ivy's default settings read the local Maven cache first and fail if it has a POM without its jar, so
+these settings have no local resolver. This module does not import pyspark and can be used before any
+JVM is up.
 """
 
 from __future__ import annotations

@@ -32,12 +32,13 @@ _PEM = {
     "ssl.certificate": "ssl.keystore.certificate.chain",
     "ssl.ca": "ssl.truststore.certificates",
 }
-"""What librdkafka reads from PEM files (``.location``) or takes as PEM text (``.pem``), and the setting of
-the Java client that takes the text. Text, so that no worker needs the files."""
+"""Settings that librdkafka reads from PEM files (``.location``) or as PEM text (``.pem``), and the
+Java client's setting for the text. With text, no worker needs the files."""
 _KEY_LABELS = ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY")
 """PKCS#8: the Java client reads no other private keys."""
 _PBES2 = bytes.fromhex("06092a864886f70d01050d")
-"""The object identifier of PBES2, in DER: how openssl encrypts by default, and what Java 17 does not find."""
+"""The object identifier of PBES2, in DER: openssl encrypts with it by default, and Java 17 does not
+find it."""
 
 
 def read_range(
@@ -167,7 +168,7 @@ def _check_pem(name: str, text: str) -> None:
 
 
 def _der(text: str) -> bytes:
-    """Return the content of an encrypted key in PEM form; nothing if it is not base64."""
+    """Return the content of an encrypted key in PEM form; empty if it is not base64."""
     body = re.search(r"-----BEGIN ENCRYPTED PRIVATE KEY-----([^-]*)-----END", text)
     try:
         return base64.b64decode("".join(body[1].split()) if body else "")

@@ -108,7 +108,7 @@ class Causes:
     seq: Int64s
 
     def of(self, tray: Tray) -> Int64s:
-        """Return ``$seq`` of the first row at the place of each of these; 0 for a place of their own."""
+        """Return ``$seq`` of the first row at the place of each of these; 0 without such a row."""
         found = np.zeros(len(tray), dtype=np.int64)
         for origin in np.unique(tray.origin):
             mine = np.flatnonzero(self.origin == origin)
@@ -189,8 +189,8 @@ class MergeLimit:
 class Piece:
     """A run as input of a stage: the rows that every merge on the way passes.
 
-    ``ports`` are those by which it came to the merges on the way at which a row may meet itself, the last
-    merge first. ``first`` is added to ``$seq``, which has ``own_bits`` in the file and ``bits`` then: see
+    ``ports`` are its ports at the merges on the way where copies of a row may meet, the last merge
+    first. ``first`` is added to ``$seq``, which has ``own_bits`` in the file and ``bits`` then: see
     ``ranked``.
     """
 

@@ -87,7 +87,7 @@ def open_session(
         "spark.ui.enabled": "true" if ui else "false",
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
-        # Workers find this very package, installed or not.
+        # Workers find this package, installed or not.
         "spark.executorEnv.PYTHONPATH": ":".join(each for each in sys.path if each),
     }
     if is_brief:
@@ -95,7 +95,7 @@ def open_session(
         settings["spark.ui.showConsoleProgress"] = "false"
     settings |= given
     if kafka is not None:
-        # They must be there before the JVM: a running one takes no more jars.
+        # The jars must exist before the JVM starts, because a running JVM loads no more jars.
         jars = map(str, kafka_jars(pyspark.__version__, kafka.folder))
         settings["spark.jars"] = ",".join(filter(None, [*jars, given.get("spark.jars", "")]))
     builder = SparkSession.builder.master(master).appName("rowtide backfill")

@@ -200,7 +200,7 @@ class _Work:
         self._circuit.operators[entry] = None
 
     def promise(self, entry: int, bound: Bound) -> None:
-        """Take an explicit bound. The intake has already made a fault of one that goes back."""
+        """Take an explicit bound. The intake has already reported a regressing bound as a fault."""
         self.promised[entry] = self.promised.get(entry, NO_BOUND).raised(bound)
 
     def push(self, arrivals: Mapping[int, Sequence[Arrival]], causes: Causes | None = None) -> None:

@@ -20,7 +20,7 @@ from rowtide.plan.nodes.node import Agreed, OrderMattersError, require
 def may_be_split(program: Program, segment: Segment, folded: Mapping[str, Sequence[int]]) -> bool:
     """Return whether nothing after a segment depends on the order of rows of one rowtime and different keys.
 
-    ``folded`` are the outputs that are kept by a key, each with its fields; the others are kept as they are.
+    ``folded`` are the outputs that are kept by a key, each with its fields; the others are kept unchanged.
     """
     numbering = [at for at in segment.steps if _numbers_rows(program, at)]
     names: dict[int, list[str]] = {}
