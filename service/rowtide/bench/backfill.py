@@ -1,11 +1,10 @@
-"""backfill: W2 over Parquet on Spark, as a backfill works it off, beside the same query written by hand.
+"""backfill: W2 over Parquet on Spark, as a backfill runs it, compared with the same query by hand.
 
-``backfill`` runs the plan's stages over eight files, a partition each, read by
-the tasks in the order of their offsets and closed by a bound, and gives what the
-view gives. ``backfill-by-hand`` is Spark SQL's own answer: it knows neither
-lateness nor order, and may add up before it shuffles. Both write their rows as
-Parquet. The session stands ready and has run the query once over few rows
-before the clock starts.
+``backfill`` runs the plan's stages over eight files, one per partition, and returns the rows of the
+view. Its tasks read the files in the order of their offsets; a bound closes them.
+``backfill-by-hand`` is the same query in Spark SQL, which ignores lateness and order and may
+aggregate before the shuffle. Both write their rows as Parquet. Before the clock starts, the session
+is open and has run the query once over few rows.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ _COLUMNS = ("window_start", "key", "cnt", "total", "lo", "hi")
 
 
 class ParquetIntake:
-    """Reads the files that a task is given, in its batches, each one partition. Pickled to the workers."""
+    """Reads the files of a task, each one partition, in batches. Pickled to the workers."""
 
     def __init__(self, row_type: RowType) -> None:
         self._row_type = row_type
@@ -77,10 +76,10 @@ class ParquetIntake:
 
 
 def _lake(session: SparkSession, path: Path) -> DataFrame:
-    """Return the files of a folder as messages, one a task."""
+    """Return the files of a folder as messages, one per task."""
     files = sorted(path.glob("*.parquet"))
     rows = [(partition, 0, str(file).encode()) for partition, file in enumerate(files)]
-    # By range: a hash puts several of few numbers into one task.
+    # By range, because a hash puts several of few numbers into one task.
     return session.createDataFrame(rows, "partition int, offset long, value binary").repartitionByRange(
         len(rows), "partition"
     )
@@ -131,7 +130,7 @@ def _check(count: int, given: pa.Table) -> str:
 
 
 def _files(count: int, cache: Path) -> Path:
-    """Return the folder with the events: made once; event i is of partition i modulo 8."""
+    """Return the folder with the events, which is created once; event i is of partition i modulo 8."""
     folder = cache / f"lake-{count}"
     if folder.is_dir():
         return folder

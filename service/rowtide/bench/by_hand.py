@@ -1,9 +1,10 @@
 """W1 to W6 by hand: the same input, trays and checksums, processed by a kernel written for just that work.
 
-Both run on the same machine within the same minutes, so what Rowtide reaches of ``W2-by-hand`` says more
-than events/s do where the machine's speed wavers. Text keys come as text and are coded by a kernel; what
-comes out has a key's code, except in W1, where it has the text. Nothing is sorted, late, NULL or saved.
-The kernels are plain, as those were from which the targets come; finer ones are two times as fast and more.
+Both run on the same machine within the same minutes. On a machine whose speed varies, the ratio of W2
+to ``W2-by-hand`` is more reliable than events/s. A kernel maps text keys to codes; output rows have a
+key's code, except in W1, where they have the text. The work sorts and saves nothing, and has neither
+late rows nor NULLs. The kernels are plain, as those from which the targets were set; optimized ones
+are at least twice as fast.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rowtide.operators.storage.arrow_buffers import text_buffers
 Array = NDArray[Any]
 Columns = tuple[Array, ...]
 Prepared = tuple[Iterable[Callable[[], Columns]], Callable[[Columns], float]]
-"""The work, tray by tray, each giving columns of as many rows; and what those add to the checksum."""
+"""The work, tray by tray, each returning columns of as many rows; and their part of the checksum."""
 TEN_MINUTES_MS = 600_000
 LONGEST_KEY = 8
 
@@ -40,7 +41,7 @@ def run_by_hand(
     cache: Path,
     clock: Clock,
 ) -> Outcome:
-    """Process the trays one by one, and check what they give where ``count`` is that of the reference."""
+    """Process the trays one by one, and check the results if ``count`` is that of the reference."""
     work, adds = prepare(events(count, cache), count)
     given: list[Columns] = []
     seconds = 0.0
@@ -121,7 +122,7 @@ def _w2(given: Events, count: int) -> Prepared:
         return np.empty((4, 2 * KEYS), dtype=np.int64), np.empty((2, 2 * KEYS))
 
     def given_out(closed: int, out: Array, out_extremes: Array) -> Columns:
-        # Copies, as only a few of the trays close anything.
+        # Copies, because only a few of the trays close a window.
         return (*out[:, :closed].copy(), *out_extremes[:, :closed].copy())
 
     def work(part: slice, texts: Columns) -> Columns:
@@ -193,7 +194,7 @@ def _w5(given: Events, count: int) -> Prepared:
     time = BASE_MS + np.arange(count, dtype=np.int64)
     coder = _Coder()
     keys = np.arange(KEYS)
-    # All keys are in the table before the clock starts, so a key's code is its number.
+    # The table has all keys before the clock starts, so a key's code is its number.
     coder(*_texts(keys))
     factor, sector = np.zeros(MAX_KEYS), np.zeros(MAX_KEYS, dtype=np.int8)
     factor[:KEYS], sector[:KEYS] = 1 + (keys % 100) / 100, keys % SECTORS
@@ -251,7 +252,7 @@ def _w6(given: Events, count: int) -> Prepared:
 
 
 def _later(work: Callable[..., Columns], *given: Any) -> Callable[[], Columns]:
-    """Return the work on one tray, which is there before the clock starts."""
+    """Return the work on one tray, which exists before the clock starts."""
     return lambda: work(*given)
 
 

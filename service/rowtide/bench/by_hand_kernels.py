@@ -1,6 +1,6 @@
-"""What W1 to W6 cost at least: a kernel for just one of them each, with nothing that is not its work.
+"""The least cost of W1 to W6: one kernel for each, without any other work.
 
-Written as one writes them in an afternoon: plain loops over the columns, texts hashed byte by byte, at most
+They are quick implementations: plain loops over the columns, texts hashed byte by byte, at most
 ``MAX_KEYS`` keys. No late rows, no NULLs, no overflow, no state that could be saved.
 """
 
@@ -13,7 +13,7 @@ from rowtide.operators.kernels.lean import lean
 from rowtide.rows.arrays import Bytes, Floats, Int32s, Int64s
 
 OFFSET, PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
-"""Of the hash of Fowler, Noll and Vo."""
+"""Constants of the FNV hash (Fowler, Noll and Vo)."""
 SHIFT = np.uint64(32)
 MIX = np.uint64(0x9E3779B97F4A7C15)
 MAX_KEYS = 1 << 14
@@ -101,8 +101,9 @@ def w2(
 ) -> int:
     """Add rows to their minute; write those minutes that the watermark has closed.
 
-    Two minutes can be open, minute m at ``m & 1``: ``begun`` says which minute is there, ``totals``
-    count and sum of each key, ``extremes`` its least and greatest price. ``clock[0]`` is the latest time.
+    Two minutes can be open, minute m at ``m & 1``: ``begun`` has the number of the minute, ``totals``
+    count and sum of each key, ``extremes`` its least and greatest price. ``clock[0]`` is the latest
+    time.
     """
     count = 0
     latest = clock[0]
@@ -132,7 +133,7 @@ def w2(
 def close(
     at: int, begun: Int64s, totals: Int64s, extremes: Floats, out: Int64s, out_extremes: Floats, count: int
 ) -> int:
-    """Write a minute's rows behind ``count`` others, and forget it."""
+    """Write a minute's rows after ``count`` others, and clear it."""
     if begun[at] == NEVER:
         return count
     for key in range(totals.shape[1]):
@@ -158,7 +159,7 @@ def w3(
     vwap: Floats,
     out_qty: Int64s,
 ) -> int:
-    """Write what each row changes; ``volume`` and ``held`` are the sums of price * qty and of qty by key."""
+    """Write each row's changes; ``volume`` and ``held`` are the sums of price * qty and of qty by key."""
     count = 0
     for row in range(len(key)):
         one = key[row]
@@ -231,7 +232,7 @@ def w6_trades(
     out: Int64s,
     out_prices: Floats,
 ) -> int:
-    """Write each trade with its order, which has come before it."""
+    """Write each trade with its order, which arrived before it."""
     count = 0
     for row in range(len(ident)):
         place = np.int64((np.uint64(ident[row]) * MIX) >> ORDER_SHIFT)

@@ -1,8 +1,7 @@
 """The procedural engine: label calls, table upserts, a window with an aggregate, a join.
 
-Each is prepared (rows in memory, tables filled with ``held`` rows) before the
-clock starts. The digest of what comes out is compared with that of a plain
-loop over the same rows.
+Each is prepared (rows in memory, tables filled with ``held`` rows) before the clock starts. The
+digest of the output is compared with that of a plain loop over the same rows.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ WINDOW = 10
 
 @dataclass(frozen=True, slots=True)
 class PreparedBench:
-    """A benchmark ready to run: ``run`` gives the digest of what came out, ``rows_out`` rowops."""
+    """A benchmark ready to run: ``run`` returns the digest of the output, ``rows_out`` rowops."""
 
     run: Callable[[], float]
     expected: float
@@ -193,7 +192,7 @@ WORKS: dict[str, tuple[str, Callable[[int, int], PreparedBench]]] = {
     "engine-join": ("JoinTwo, one to one, both sides change", join_two),
 }
 HELD = {"": 1000, "-1m": 1_000_000}
-"""Rows in the tables, by the end of the benchmark's name: what a row costs must not depend on it."""
+"""Rows in the tables, by suffix of the benchmark's name: the cost of a row must not depend on it."""
 
 
 def _benchmark(name: str, about: str, prepare: Callable[[int, int], PreparedBench], held: int) -> Benchmark:

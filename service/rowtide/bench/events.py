@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 BASE_MS = 1_700_000_000_000
-"""The rowtime of the first event, 2023-11-14 22:13:20 UTC; one event a millisecond follows."""
+"""The rowtime of the first event, 2023-11-14 22:13:20 UTC; one event per millisecond follows."""
 KEYS = 10_000
 LATE_SHARE = 0.05
 LATEST_MS = 5_000
 NEAR_SHARE, NEAR_ORDERS, FAR_ORDERS = 0.9, 30_000, 600_000
-"""How many trades of W6 are on one of the last orders, and how many orders back they may go."""
+"""The share of W6's trades on one of the last orders, and how many orders back they may go."""
 DRAWS_PER_EVENT = 5
 """At most: late or not, how late, key, price, quantity."""
 
@@ -62,7 +62,7 @@ def trades(count: int) -> NDArray[np.int64]:
 
 
 def _draws(seed: int, number: int) -> NDArray[np.float64]:
-    # Seeded with an array, this is the generator that Python's random module has for the seed.
+    # Seeded with an array, this is the same generator as that of Python's random module.
     return np.random.RandomState([seed]).random_sample(number)
 
 

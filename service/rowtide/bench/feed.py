@@ -1,4 +1,4 @@
-"""Sends messages at a steady rate: a process of its own, so that it takes no time of the service's.
+"""Sends messages at a steady rate, in a separate process, so that it takes no time from the service.
 
 python -m rowtide.bench.feed BROKER TOPIC COUNT RATE
 """
@@ -23,7 +23,7 @@ def message(number: int) -> bytes:
 
 
 def main() -> None:
-    """Send them."""
+    """Send the messages."""
     from confluent_kafka import Producer
 
     broker, topic, count, rate = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])

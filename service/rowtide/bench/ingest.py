@@ -1,9 +1,8 @@
-"""kafka-ingest: processor time of reading a topic and of decoding its messages, by each of the two clients.
+"""kafka-ingest: processor time of reading a topic and decoding its messages, by each client.
 
-The compiled client reads librdkafka's messages in machine code and is what the
-service uses; the plain one makes a Python object of every message, as
-confluent_kafka does. Both read the topic of kafka-json in turn, twice: without
-and with decoding. Time is that of the process, all threads of librdkafka
+The service uses the compiled client, which reads librdkafka's messages in machine code; the plain one
+makes a Python object of every message, as confluent_kafka does. Both read the topic of kafka-json in
+turn, twice: without and with decoding. Time is that of the process, all threads of librdkafka
 included, so that a busy machine distorts it little.
 """
 
@@ -42,7 +41,7 @@ def kafka_ingest(count: int, cache: Path, clock: Clock) -> Outcome:
     """Run kafka-ingest; the seconds are those of the compiled client with decoding.
 
     Raises:
-      StatementError: the broker is not given, or the compiled client cannot be used.
+      StatementError: the broker is not set, or the compiled client cannot be used.
     """
     broker = given(BROKER)
     topic = f"bench-{uuid.uuid4().hex[:12]}"
@@ -105,7 +104,7 @@ def _offsets(messages: Messages) -> int:
 
 
 def _decoding() -> Callable[[Messages], int]:
-    """Return what decodes messages, and returns how many became rows."""
+    """Return a function that decodes messages and returns the number of rows."""
     (stream,) = plan_pipeline(STREAM).foreign_streams
     decoder = decoder_for("JSON", stream.name, stream.row_type)
 

@@ -53,7 +53,7 @@ def w5(count: int, cache: Path, clock: Clock) -> Outcome:
         names = key_names()
         keys = np.arange(KEYS, dtype=np.int64)
         sectors = pa.array([f"S{key % SECTORS:02d}" for key in range(KEYS)])
-        # The first rows are older than every event; an update counts its rows on after them.
+        # The first rows are older than every event; an update continues their numbers.
         all_keys = np.concatenate([keys, changed])
         columns = (
             names.take(pa.array(all_keys)),
@@ -85,7 +85,7 @@ def w5(count: int, cache: Path, clock: Clock) -> Outcome:
 
 
 def _in_turn(streamed: Sequence[Tray], changes: Tray) -> Iterator[tuple[str, Tray]]:
-    """Yield each tray of events behind the changes up to its last rowtime."""
+    """Yield each tray of events after the changes up to its last rowtime."""
     done = 0
     for tray in streamed:
         upto = int(np.searchsorted(changes.rowtime, tray.rowtime[-1], "right"))

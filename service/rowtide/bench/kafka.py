@@ -1,8 +1,8 @@
 """kafka-json: W2's query from Kafka to a database, committed every second.
 
-Broker and database are given in the environment; the topic (8 partitions, about
-100 bytes a message, its end promised by bound records) is filled before the
-clock starts. The clock runs from the service's start to its last commit.
+The environment names broker and database. The topic (8 partitions, about 100 bytes per message,
+closed by bound records) is filled before the clock starts. The clock runs from the service's start to
+its last commit.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def kafka_json(count: int, cache: Path, clock: Clock) -> Outcome:
     """Run kafka-json.
 
     Raises:
-      StatementError: broker or database is not given.
+      StatementError: broker or database is not set.
     """
     import sqlalchemy as sa
 
@@ -86,7 +86,7 @@ def _messages(count: int, cache: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def fill_topic(broker: str, topic: str, count: int, cache: Path) -> None:
-    """Make a topic with the first ``count`` events and the bound that closes their windows."""
+    """Create a topic with the first ``count`` events and the bound that closes their windows."""
     from confluent_kafka import Producer
 
     create_topic(broker, topic, PARTITIONS, {"message.timestamp.after.max.ms": str(2**63 - 1)})

@@ -1,6 +1,6 @@
-"""``keys``: W3's query with a thousand to ten million keys, all of them there before the clock starts.
+"""``keys``: W3's query with a thousand to ten million keys, all of which exist before the clock starts.
 
-What a row costs must not depend on how many keys there are.
+The cost of a row must not depend on the number of keys.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EVENTS = 1_000_000
 SIZES = {"1k": 10**3, "10k": 10**4, "100k": 10**5, "1m": 10**6, "10m": 10**7}
 SEED = 42
 DIGITS = 7
-"""Of a key's name, which has eight letters."""
+"""The digits of a key's name, which has eight characters."""
 
 
 def keys(size: int, count: int, _cache: Path, clock: Clock) -> Outcome:
@@ -40,7 +40,7 @@ def keys(size: int, count: int, _cache: Path, clock: Clock) -> Outcome:
     def prepare(flow: Flow) -> tuple[Script, Script]:
         rowtime = BASE_MS + np.arange(size + count, dtype=np.int64)
         trays = [(STREAM, tray) for tray in cut(STREAM, flow, (rowtime, _names(key), price, qty), rowtime)]
-        # A tray that holds the last key and the first events is of either side: cut it.
+        # Split the tray that has both the last keys and the first events.
         before: list[tuple[str, Tray]] = []
         after: list[tuple[str, Tray]] = []
         start = 0
@@ -68,7 +68,7 @@ def _names(key: NDArray[np.int64]) -> pa.Array:
 
 
 def _digest(key: NDArray[np.int64], price: NDArray[np.float64], qty: NDArray[np.int32]) -> float:
-    """Add up what is inserted, less half of what is deleted, computed over all rows at once."""
+    """Add up inserted rows, less half of the deleted ones, over all rows at once."""
     order = np.argsort(key, kind="stable")
     ordered = key[order]
     begins = np.concatenate([[True], ordered[1:] != ordered[:-1]])

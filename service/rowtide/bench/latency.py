@@ -1,10 +1,10 @@
-"""latency: 10,000 messages a second for a minute, from Kafka's append to the committed row.
+"""latency: 10,000 messages per second for a minute, from Kafka's append to the committed row.
 
 The topic has one partition and stamps messages when it appends them, to the
-millisecond, so each latency may be up to one too much. What is sent in the
-first seconds does not count: the kernels are loaded then. ``latency-pass``
-writes every message to a table, ``latency-changes`` upserts W2's groups as they
-change (EMIT CHANGES). ``p50_ms`` and ``p99_ms`` are over all messages.
+millisecond, so each latency may be up to one too much. Messages of the first seconds do not count,
+because the kernels are loaded then. ``latency-pass`` writes every message to a table,
+``latency-changes`` upserts W2's groups as they change (EMIT CHANGES). ``p50_ms`` and ``p99_ms`` are
+over all messages.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 RATE = 10_000
 EVENTS = 60 * RATE
 BEFORE = 5 * RATE
-"""Messages that are sent first and do not count."""
+"""Number of first messages that do not count."""
 COMMIT_MS = 1
 """Longest time between commits; a commit begins when the one before has ended."""
 _SQL = """
@@ -60,7 +60,7 @@ _COUNT_PASS, _COUNT_CHANGES = "count(*)", "sum(cnt)"
 
 
 class _Watch(Unobserved):
-    """Starts the sender once the service stands, and notes when messages came and were committed."""
+    """Starts the sender once the service is ready, and records when messages arrived and were committed."""
 
     def __init__(self, clock: Clock, sender: Sequence[str], count: int) -> None:
         self.done = False
@@ -97,7 +97,7 @@ def latency(sql: str, counted: str, count: int, cache: Path, clock: Clock) -> Ou
     """Run one of the two.
 
     Raises:
-      StatementError: broker or database is not given.
+      StatementError: broker or database is not set.
     """
     import sqlalchemy as sa
 

@@ -1,4 +1,4 @@
-"""``rowtide`` as a process of its own, as its user starts it."""
+"""``rowtide`` as a separate process, as a user starts it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def started(arguments: Sequence[str], log: BinaryIO) -> subprocess.Popen[bytes]:
 
 
 def wait_until(is_there: Callable[[], bool], process: subprocess.Popen[bytes], clock: Clock) -> None:
-    """Ask every five milliseconds until it is there.
+    """Poll every five milliseconds until the result exists.
 
     Raises:
       TransientError: the process has ended, or a quarter of an hour has passed.

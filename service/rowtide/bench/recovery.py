@@ -1,10 +1,8 @@
 """recovery: kill -9, then from the start of ``rowtide run`` to its first new commit, by size of state.
 
-The topic has one partition. The state is that of groups by a text of 100
-letters, one a message; its size is that of the snapshot as it is stored,
-``state_mb``. The service is a process of its own, killed once its snapshot holds
-everything; the messages that the first new commit is of are sent before it
-starts again.
+The topic has one partition. The state has groups by a text of 100 letters, one per message; its size
+is that of the stored snapshot, ``state_mb``. The service is a separate process, killed once its
+snapshot holds everything. The messages of the first new commit are sent before it restarts.
 """
 
 from __future__ import annotations
@@ -27,9 +25,9 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 SHOWN = 1_000
-"""Groups that are written to the table; they get one message more after the kill."""
+"""Groups that are written to the table; they get one more message after the kill."""
 BYTES_OF_A_GROUP = 110
-"""As a snapshot stores it."""
+"""Its size in a snapshot."""
 _SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers '{broker}');
 CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url '{database}');
@@ -57,8 +55,8 @@ def recovery(count: int, cache: Path, clock: Clock) -> Outcome:
     """Run one size; ``count`` is the number of groups.
 
     Raises:
-      StatementError: broker or database is not given.
-      TransientError: the service did not come as far as it should in a quarter of an hour.
+      StatementError: broker or database is not set.
+      TransientError: the service did not get far enough within a quarter of an hour.
     """
     import sqlalchemy as sa
 
@@ -104,7 +102,7 @@ def recovery(count: int, cache: Path, clock: Clock) -> Outcome:
 
 
 def _message(number: int) -> bytes:
-    # Letters that a snapshot can hardly pack.
+    # Letters that a snapshot can hardly compress.
     key = hashlib.sha512(str(number).encode()).hexdigest()[:100]
     return f'{{"key":"{key}","amount":{-1 if number < SHOWN else number % 1000}}}'.encode()
 
@@ -126,19 +124,19 @@ def _fill(broker: str, topic: str, numbers: Iterable[int]) -> None:
 
 
 def _positions(connection: sa.Connection, pipeline: str) -> int:
-    """Return how many messages are committed."""
+    """Return the number of committed messages."""
     import sqlalchemy as sa
 
     text = "SELECT sum(next_offset) FROM rowtide.positions WHERE pipeline = :pipeline"
     try:
         return int(connection.execute(sa.text(text), {"pipeline": pipeline}).scalar() or 0)
     except sa.exc.ProgrammingError:
-        # The service has not made its tables yet.
+        # The service has not created its tables yet.
         return 0
 
 
 def _snapshot(connection: sa.Connection, pipeline: str) -> tuple[int, int]:
-    """Return how many messages the newest snapshot is of, and its size in bytes."""
+    """Return the number of messages in the newest snapshot, and its size in bytes."""
     import sqlalchemy as sa
 
     text = (

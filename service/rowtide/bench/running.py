@@ -1,4 +1,4 @@
-"""W3: the running VWAP of every key, told at every row."""
+"""W3: the running VWAP of every key, emitted for every row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The broker and the database of end-to-end benchmarks: given in the environment."""
+"""The broker and the database of end-to-end benchmarks, which the environment names."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def given(name: str) -> str:
 def service_of(
     pipeline: Pipeline, clock: Clock, pace: Pace, stopping: Callable[[], bool], observer: Observer
 ) -> Service:
-    """Return a service on a pipeline that waits for no one."""
+    """Return a service on a pipeline that does not wait for servers."""
     from rowtide.runtime.context import PipelineContext
     from rowtide.runtime.service import Service
 
@@ -62,7 +62,7 @@ def service_of(
 
 
 def create_topic(broker: str, topic: str, partitions: int, config: Mapping[str, str]) -> None:
-    """Make a topic that keeps its messages."""
+    """Create a topic that keeps its messages."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     new = NewTopic(topic, partitions, 1, config={"retention.ms": "-1", **config})
@@ -82,7 +82,7 @@ def send(producer: Producer, topic: str, value: bytes | None, partition: int, **
 
 
 def flushed(producer: Producer) -> None:
-    """Wait until the broker has taken everything.
+    """Wait until the broker has accepted all messages.
 
     Raises:
       StatementError: it has not within a minute.

@@ -1,8 +1,8 @@
 """start: how long a user waits for ``rowtide check``, and for the first row of ``rowtide run``.
 
-Both are processes of their own on W2's pipeline, from their start: to their end, and to the first row that
-another connection reads in the database. Kernels are in the cache, as a run before has compiled them, and so
-is the byte code of modules, as an installer compiles it.
+Both are separate processes on W2's pipeline. The time is from the start of the process to its end, or
+to the first row that another connection reads in the database. The cache has the kernels, which an
+earlier run compiled, and the byte code of modules, as after an installation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EVENTS = 20_000
 
 
 def check(_count: int, _cache: Path, clock: Clock) -> Outcome:
-    """Run ``rowtide check``; there are no rows."""
+    """Run ``rowtide check``, which has no output rows."""
     compile_modules()
     sql = PIPELINE.format(broker="localhost:9092", database="sqlite:///none.db", topic="events", table="w2")
     with tempfile.TemporaryDirectory(prefix="rowtide-bench-") as folder:
@@ -39,11 +39,11 @@ def check(_count: int, _cache: Path, clock: Clock) -> Outcome:
 
 
 def first_row(count: int, cache: Path, clock: Clock) -> Outcome:
-    """Run ``rowtide run`` on ``count`` messages that are there, until the first row is.
+    """Run ``rowtide run`` on ``count`` existing messages until the first row exists.
 
     Raises:
-      StatementError: broker or database is not given.
-      TransientError: there is no row.
+      StatementError: broker or database is not set.
+      TransientError: no row appears.
     """
     import sqlalchemy as sa
 
@@ -81,7 +81,7 @@ def _rows(connection: sa.Connection, table: str) -> int:
     try:
         return int(connection.execute(sa.text(f"SELECT count(*) FROM {table}")).scalar() or 0)
     except sa.exc.ProgrammingError:
-        # The service has not made its tables yet.
+        # The service has not created its tables yet.
         return 0
 
 

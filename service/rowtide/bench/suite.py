@@ -1,8 +1,8 @@
-"""What a benchmark is, how it is timed, and the line that it gives (``rowtide bench``).
+"""Definition, timing and output line of a benchmark (``rowtide bench``).
 
-The time is that of the work alone: input and operators stand ready before the
-clock starts, and kernels were compiled by a small run that does not count. A
-benchmark whose output is wrong has no speed: ``check`` says what differs.
+The time is that of the work alone: input and operators are ready before the clock starts, and a small
+run that does not count has compiled the kernels. If the output of a benchmark is wrong, its speed
+does not count: ``check`` reports the difference.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ WARM_EVENTS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run gave: seconds of work, output rows, and ``ok`` or what differs from the reference.
+    """The result of one run: seconds of work, output rows, and ``ok`` or the difference from the reference.
 
-    ``more`` is what else was measured, by name; its median is given, too.
+    ``more`` has other measurements by name, whose median is reported, too.
     """
 
     seconds: float
@@ -85,7 +85,7 @@ def named(name: str, known: Mapping[str, Benchmark]) -> list[Benchmark]:
 def measure(
     benchmark: Benchmark, *, events: int | None, repeat: int, cache: Path, clock: Clock
 ) -> dict[str, object]:
-    """Run a benchmark ``repeat`` times and give its line: the median of the seconds, the worst check."""
+    """Run a benchmark ``repeat`` times and return its line: the median of the seconds, the worst check."""
     count = events or benchmark.events
     if benchmark.warm:
         benchmark.run(min(count, WARM_EVENTS), cache, clock)

@@ -1,8 +1,7 @@
 """W1 to W6 in our SQL, from decoded columns in memory to output columns.
 
-The event stream has ROWTIME of arrival (event i: ``BASE_MS`` + i) and is cut
-into trays as a source under load would; nothing but the planner and the flow
-knows what the query is.
+The event stream has ROWTIME of arrival (event i: ``BASE_MS`` + i) and is split into trays as by a
+source under load. Only the planner and the flow depend on the query.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from rowtide.sql.pipeline import plan_pipeline
 
 TRAY_ROWS = 16_384
 FAR_FUTURE = Bound(BASE_MS * 10)
-"""The final bound: it closes everything."""
+"""The final bound, which closes everything."""
 
 EVENTS_SQL = "CREATE STREAM events (ts TIMESTAMP, key VARCHAR(8), price DOUBLE, qty INTEGER);\n"
 STREAM = "EVENTS"
 
 
 Script = Sequence[tuple[str, Tray]]
-"""Rows by the relation that they come to, in the order in which they come."""
+"""Rows by their relation, in order of arrival."""
 
 
 def run_query(
@@ -44,10 +43,11 @@ def run_query(
     bounded: Sequence[str] = (STREAM,),
     take: Callable[[Tray], None] | None = None,
 ) -> Outcome:
-    """Run a view over the event stream and check what it gives.
+    """Run a view over the event stream and check its output.
 
-    ``bounded`` are the relations that get the final bound: those whose clock is their own. ``take`` gets
-    what comes out while the clock stands still; it is not kept then, and ``check`` gets nothing.
+    ``bounded`` are the relations that get the final bound: those whose clock is their own. ``take``
+    gets the output while the clock is paused; the output is then not kept, and ``check`` gets no
+    rows.
     """
     return run_script(
         EVENTS_SQL + sql,
@@ -69,9 +69,9 @@ def run_script(
     check: Callable[[Sequence[Tray]], str],
     take: Callable[[Tray], None] | None = None,
 ) -> Outcome:
-    """Run a view over several inputs and check what it gives.
+    """Run a view over several inputs and check its output.
 
-    ``prepare`` gives what is there before the clock starts, and what comes then; for ``take`` see above.
+    ``prepare`` returns the rows before the clock starts and the rows after; for ``take`` see above.
     """
     plan = plan_pipeline(sql)
     flow = Flow({relation: dict(plan.relations)[relation]}, {})
@@ -119,7 +119,7 @@ def key_names() -> pa.Array:
 
 
 def cut(relation: str, flow: Flow, columns: Sequence[Any], rowtime: NDArray[np.int64]) -> list[Tray]:
-    """Return the rows of an input as trays: values as columns hold them, counted from 0."""
+    """Return the rows of an input as trays, numbered from 0; values are in column form."""
     row_type, origin = flow.row_type(relation), flow.origin(relation, 0)
     trays = []
     for start in range(0, len(rowtime), TRAY_ROWS):

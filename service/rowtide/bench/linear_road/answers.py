@@ -1,8 +1,8 @@
-"""What Linear Road's queries must give, computed from all reports at once, report by report.
+"""Expected results of Linear Road's queries, computed report by report from all reports.
 
 The rules are those of the 2004 paper, with the decisions of implementations where it leaves them open: a
 segment's speed is the mean over up to five minutes of the mean over its cars of each car's mean, truncated;
-an accident is there from the fourth same report of its second car to the first report in which one has moved.
+an accident lasts from the fourth equal report of its second car to the first report in which one has moved.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RoadSegment = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Every answer, in no order.
+    """Every answer, in any order.
 
     A notice is (time, vehicle, speed, toll); an alert (time, expressway, segment of the accident, direction,
     vehicle); a balance (time, request, vehicle, balance); an expenditure (time, request, toll); ``accounts``
@@ -40,7 +40,7 @@ class Answers:
 
 
 def answers(given: Traffic) -> Answers:
-    """Return the answers to a run."""
+    """Return the answers for a run."""
     cars = _cars(given.reports)
     blocked = _blocked(given.reports)
     notices: list[tuple[int, ...]] = []
@@ -76,7 +76,7 @@ def answers(given: Traffic) -> Answers:
 
 
 def _cars(reports: Iterable[Report]) -> dict[tuple[int, RoadSegment], tuple[int, float]]:
-    """Return how many cars were in a segment in a minute, and the mean of their mean speeds."""
+    """Return the number of cars in a segment in a minute, and the mean of their mean speeds."""
     cars: dict[tuple[int, RoadSegment], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for each in reports:
         cars[each.time // MINUTE_S, (each.xway, each.dir, each.seg)][each.vid].append(each.spd)

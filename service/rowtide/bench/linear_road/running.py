@@ -1,4 +1,4 @@
-"""Linear Road in our SQL: the answers to some traffic, checked, and as a benchmark."""
+"""Linear Road in our SQL: checks the answers for generated traffic, and runs it as a benchmark."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ STREAMS = ("REPORTS", "BALANCE_REQUESTS", "EXPENDITURE_REQUESTS")
 HISTORY = "HISTORY"
 CLOSING = Bound(1 << 50)
 REPORTS_PER_VEHICLE = 21
-"""As many as a vehicle gives on the average."""
+"""The mean number of reports of a vehicle."""
 SECONDS_PER_VEHICLE = 0.28
-"""So many seconds for each vehicle: as dense as half an hour with 6,400 of them."""
+"""Seconds of traffic per vehicle: as dense as half an hour with 6,400 vehicles."""
 SEED = 1
 
 Rows = Sequence[Sequence[int]]
@@ -49,7 +49,7 @@ def _plan() -> Plan:
 
 
 class LinearRoadRun:
-    """The queries at work; all that comes out is kept."""
+    """The running queries; all output is kept."""
 
     def __init__(self) -> None:
         relations = dict(_plan().relations)
@@ -71,12 +71,12 @@ class LinearRoadRun:
         self._bound(Bound(last * 1_000))
 
     def close(self) -> None:
-        """Promise that nothing else comes."""
+        """Send the final bound."""
         self._bound(CLOSING)
         self._flow.check()
 
     def answers(self) -> Answers:
-        """Return what came out, in the form of the reference."""
+        """Return the output in the form of the reference."""
         accounts: dict[int, int] = {}
         for op, _, (vid, balance) in self._rows("ACCOUNTS"):
             if op == Opcode.INSERT:
@@ -90,7 +90,7 @@ class LinearRoadRun:
         )
 
     def _rows(self, relation: str) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        """Yield each row with what it does and its second."""
+        """Yield the opcode, the second and the values of each output row."""
         for tray in self.outputs[relation]:
             rows = zip(*(column.values.tolist() for column in tray.columns), strict=True)
             yield from zip(tray.opcode.tolist(), (tray.rowtime // 1_000).tolist(), rows, strict=True)
@@ -111,7 +111,7 @@ class LinearRoadRun:
 
 
 def parts(given: Traffic, size: int = TRAY_ROWS) -> Iterator[tuple[Columns, int]]:
-    """Yield the rows about ``size`` reports at a time, and the second that none of later parts is before."""
+    """Yield the rows about ``size`` reports at a time, with a lower bound of the seconds of later rows."""
     whole = [_array(rows) for rows in (given.reports, given.balances, given.expenditures)]
     starts = [0, 0, 0]
     for stop in range(size, len(given.reports) + size, size):
@@ -150,7 +150,7 @@ def differences(found: Answers, wanted: Answers) -> str:
 
 
 def run(count: int, cache_folder: Path, clock: Clock) -> Outcome:
-    """Feed so many reports at full speed, and check every answer; the clock runs while the queries work."""
+    """Feed the reports at full speed, and check every answer; the clock runs while the queries run."""
     del cache_folder
     given, wanted = _expected(count)
     running = LinearRoadRun()

@@ -1,6 +1,6 @@
-"""Traffic on expressways: position reports of vehicles and what their drivers ask, from a seed.
+"""Traffic on expressways: position reports of vehicles and requests of their drivers, from a seed.
 
-Every vehicle draws from a generator of its own, so the same vehicles drive whatever else there is.
+Every vehicle has its own generator, so its reports do not depend on the other traffic.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ENTRANCE, EXIT = 0, 4
 """Lanes; 1, 2 and 3 are for travel."""
 REPORT_S = 30
 FEET_PER_REPORT = 44
-"""How far one mile an hour leads in ``REPORT_S`` seconds."""
+"""The distance at one mile per hour in ``REPORT_S`` seconds."""
 BUSY = range(38, 53)
 """Segments that most vehicles cross, slowly."""
 BUSY_SHARE = 0.6
@@ -41,7 +41,7 @@ class Report(NamedTuple):
 
 
 class BalanceRequest(NamedTuple):
-    """A driver asks for the sum of all charges."""
+    """A request for the sum of all charges."""
 
     time: int
     vid: int
@@ -49,7 +49,7 @@ class BalanceRequest(NamedTuple):
 
 
 class ExpenditureRequest(NamedTuple):
-    """A driver asks for the charges of a past day on one expressway."""
+    """A request for the charges of a past day on one expressway."""
 
     time: int
     vid: int
@@ -60,7 +60,7 @@ class ExpenditureRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What a run is given: reports and requests in the order of their times, and charges of past days."""
+    """The input of a run: reports and requests in the order of their times, and charges of past days."""
 
     reports: Sequence[Report]
     balances: Sequence[BalanceRequest]
@@ -70,7 +70,7 @@ class Traffic:
 
 
 def traffic(seed: int, vehicles: int, seconds: int, expressways: int = 1) -> Traffic:
-    """Return ``seconds`` of traffic of so many vehicles; accidents happen by schedule."""
+    """Return ``seconds`` of traffic of this number of vehicles; accidents happen by schedule."""
     reports: list[Report] = []
     history = []
     for vid in range(1, vehicles + 1):
@@ -112,14 +112,14 @@ def _trip(random: Random, vid: int, xway: int, begin: int, seconds: int) -> Iter
 
 
 def _accident(random: Random, vids: tuple[int, int], xway: int, begin: int, seconds: int) -> Iterator[Report]:
-    """Let two vehicles stand in one place for a while, and then drive on."""
+    """Stop two vehicles in one place for a while, and then continue their trips."""
     direction, lane = random.randrange(2), random.randint(1, 3)
     pos = random.choice(BUSY) * SEGMENT_FEET + random.randrange(SEGMENT_FEET)
     end = begin + random.choice(ACCIDENT_S)
     for vid in vids:
         for time in range(begin + random.randrange(REPORT_S), seconds, REPORT_S):
             stands = time < end
-            # Where they drive on, they leave at once.
+            # Where they continue, they leave at once.
             yield Report(
                 time,
                 vid,
@@ -137,7 +137,7 @@ def _accident(random: Random, vids: tuple[int, int], xway: int, begin: int, seco
 def _with_requests(
     seed: int, reports: Sequence[Report], history: Sequence[tuple[int, int, int, int]]
 ) -> Traffic:
-    """Let drivers ask with some of their reports."""
+    """Add requests of drivers to some of their reports."""
     random = Random(seed)
     past = {vid: (day, xway) for vid, day, xway, _ in history}
     qids = count(1)

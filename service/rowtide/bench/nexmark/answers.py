@@ -1,4 +1,4 @@
-"""What each query must give for the first 50,000 events, 10 ms apart: rows and a digest.
+"""Expected rows and digest of each query for the first 50,000 events, 10 ms apart.
 
 The digest is that of the design's reference: SHA-256 over the rows' lines, sorted as text. A line has some
 columns of the row, a price in euros as thousandths of a cent, times in ms.
@@ -16,12 +16,12 @@ from rowtide.rows.rowop import Opcode, Row
 from rowtide.rows.tray import Tray
 
 EVENTS, MICROS = 50_000, 10_000
-"""The events that the digests are of, and how far apart they are."""
+"""The number of events for the digests, and the time between them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How many rows a query gives at last, their digest, and which columns that is of, by position."""
+    """The final number of rows of a query, their digest, and the positions of the columns in it."""
 
     rows: int
     digest: str
@@ -29,7 +29,7 @@ class Answer:
     of: Callable[[Row], Row] | None = None
 
     def check(self, trays: Iterable[Tray]) -> str:
-        """Return ``ok``, or what differs in the final rows of a stream or changelog."""
+        """Return ``ok``, or the difference in the final rows of a stream or changelog."""
         rows = final_rows(trays)
         if len(rows) != self.rows:
             return f"{len(rows)} rows, the reference has {self.rows}"
@@ -43,7 +43,7 @@ class Answer:
 
 
 def final_rows(trays: Iterable[Tray]) -> list[Row]:
-    """Return the rows that are left once every change is made."""
+    """Return the rows after all changes."""
     rows: Counter[Row] = Counter()
     for tray in trays:
         for timed in tray.rows():
@@ -52,7 +52,7 @@ def final_rows(trays: Iterable[Tray]) -> list[Row]:
 
 
 def digest(lines: Iterable[str]) -> str:
-    """Return the digest of lines, whatever their order."""
+    """Return the digest of lines in any order."""
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
 
 
@@ -71,11 +71,11 @@ ANSWERS = {
     "q7": Answer(50, "62d9923fa7b8e303", (0, 1, 2, 3, 4)),
     "q8": Answer(64, "70a91fe7f2fe6b7d", (0, 1, 2)),
     "q9": Answer(2_195, "d0956c446beeb285", (), lambda row: (row[0], row[7], row[8], *row[9:12], 1)),
-    # The reference has none for q10: this is of (auction, bidder, price, time, day, minute).
+    # The reference has none for q10: this covers (auction, bidder, price, time, day, minute).
     "q10": Answer(46_000, "6a64216b1a52ee85", (0, 1, 2, 3, 5, 6)),
     "q11": Answer(6_369, "2ba64079040c8f0e", (0, 1, 2, 3)),
     "q12": Answer(8_403, "3ce7a55d32fdb686", (0, 1, 2)),
-    # The reference has none for q13: this is of (auction, bidder, price, time, auction modulo 10,000).
+    # The reference has none for q13: this covers (auction, bidder, price, time, auction modulo 10,000).
     "q13": Answer(46_000, "580490fcd1e991f7", (0, 1, 2, 3, 4)),
     "q14": Answer(13_096, "540ee96bbfc7f0c9", (0, 1, 2, 6)),
     "q15": Answer(1, "baf2cbd9421dd0a9", tuple(range(1, 13))),

@@ -58,7 +58,7 @@ class Part:
 def parts(count: int, micros: int, size: int, disorder: int = 1) -> Iterator[Part]:
     """Yield the first ``count`` events, ``micros`` apart, about ``size`` at a time.
 
-    With a ``disorder`` of g they come mixed up in groups of g; 953 must share no factor with g.
+    With a ``disorder`` of g they are shuffled in groups of g; g and 953 must be coprime.
     """
     for start in range(0, count, size):
         arrival = np.arange(start, min(start + size, count), dtype=np.int64)
@@ -172,7 +172,7 @@ def _reversed(number: int) -> int:
 
 
 class JavaRandom:
-    """``java.util.Random``: what the kernels do, one draw at a time."""
+    """``java.util.Random``, one draw at a time: the reference of the kernels."""
 
     def __init__(self, seed: int) -> None:
         self._state = (seed ^ 0x5DEECE66D) & ((1 << 48) - 1)

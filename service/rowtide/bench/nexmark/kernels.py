@@ -1,4 +1,4 @@
-"""The events of Nexmark, drawn as ``java.util.Random`` draws; each event has a generator of its own.
+"""The events of Nexmark, drawn as by ``java.util.Random``; each event has its own generator.
 
 Events are numbered: of every 50 the first is a person, the next three are auctions, the others bids.
 Writing text, a kernel fills ``content`` and the ``offsets`` of Arrow's layout.
@@ -64,7 +64,7 @@ def _price(state: np.uint64) -> tuple[np.uint64, int]:
 
 @njit(cache=True, nogil=True)
 def _text(state: np.uint64, size: int, content: Bytes, start: int) -> tuple[np.uint64, int]:
-    """Write a text of words, without spaces at its ends; give where it ends."""
+    """Write a text of words, without spaces at its ends; return its end."""
     state, length = _below(state, size - 3)
     end = first = start
     for _ in range(3 + length):
@@ -94,8 +94,8 @@ def _person_near(state: np.uint64, last: int) -> tuple[np.uint64, int]:
 def persons(numbers: Int64s, choices: Int64s, cards: Int64s, offsets: Int32s, content: Bytes) -> None:
     """Draw persons.
 
-    Of each the numbers of first name, last name, city and state, four groups of card digits, and the two
-    parts of the address, one after the other in ``content``.
+    For each: the numbers of first name, last name, city and state, four groups of card digits, and
+    the two parts of the address, one after the other in ``content``.
     """
     end = 0
     offsets[0] = 0
@@ -116,7 +116,7 @@ def persons(numbers: Int64s, choices: Int64s, cards: Int64s, offsets: Int32s, co
 def auctions(numbers: Int64s, micros: int, columns: Int64s, offsets: Int32s, content: Bytes) -> None:
     """Draw auctions, events being ``micros`` apart.
 
-    Of each id, first bid, reserve, expiry (ms from the base), seller and category, and item and
+    For each: id, first bid, reserve, expiry (ms from the base), seller and category, and item and
     description, one after the other in ``content``.
     """
     end = 0
@@ -152,8 +152,8 @@ def auctions(numbers: Int64s, micros: int, columns: Int64s, offsets: Int32s, con
 def bids(numbers: Int64s, columns: Int64s, channels: Int32s, offsets: Int32s, content: Bytes) -> None:
     """Draw bids.
 
-    Of each auction, bidder and price, the number of its channel (the first four are the hot ones), and its
-    padding in ``content``.
+    For each: auction, bidder and price, the number of its channel (the first four are the hot ones),
+    and its padding in ``content``.
     """
     end = 0
     offsets[0] = 0

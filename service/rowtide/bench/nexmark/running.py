@@ -22,13 +22,13 @@ from rowtide.sql.pipeline import plan_pipeline
 
 SPEED_EVENTS, SPEED_MICROS = 10_000_000, 100
 CLOSING = Bound(1 << 50)
-"""The final bound, far behind every event: it closes everything."""
+"""The final bound, far after every event: it closes everything."""
 STREAMS = ("PERSON", "AUCTION", "BID")
 OWN_CLOCKS = {"q6": ("SOLD",)}
-"""Views of queries that promote a time of their own: a bound on the streams says nothing about them."""
+"""Views of queries that promote their own time: a bound on the streams does not apply to them."""
 SIDE_INPUT, SIDE_ROWS = "SIDE_INPUT", 10_000
 IN_ORDER, SORTED = "schema", "schema_sorted"
-"""Files with the streams: as they come, and put in order by a t-sort first."""
+"""Files with the streams: in order of arrival, and sorted by a t-sort first."""
 
 
 def query(name: str) -> str:
@@ -39,7 +39,7 @@ def query(name: str) -> str:
 
 
 class QueryRun:
-    """One query at work, fed with the events of the generator."""
+    """A running query, fed with the events of the generator."""
 
     def __init__(self, name: str, schema: str = IN_ORDER) -> None:
         self._relation = name.upper()
@@ -64,13 +64,13 @@ class QueryRun:
             ]
 
     def feed(self, rows: list[tuple[str, Tray]]) -> list[Tray]:
-        """Take rows; give what comes out."""
+        """Take rows; return the output."""
         for stream, tray in rows:
             self._flow.insert(stream, 0, tray)
         return self._flow.drain().outputs[self._relation]
 
     def close(self) -> list[Tray]:
-        """Promise that nothing else comes; give what comes out."""
+        """Send the final bound; return the output."""
         for stream in STREAMS:
             if self._flow.reads(self._inputs[stream]):
                 self._flow.bound(stream, 0, CLOSING)
@@ -88,7 +88,7 @@ class QueryRun:
         first = self._counts[stream]
         self._counts[stream] += len(rows.rowtime)
         counter = np.arange(first, self._counts[stream], dtype=np.int64)
-        # What is sorted first is mixed up in its own time, and comes in the order of another.
+        # A stream that is sorted first is shuffled by its own time, and arrives in order of another time.
         rowtime = rows.rowtime if relation == stream else counter
         return Tray.from_columns(row_type, columns, rowtime, origin, counter)
 
@@ -103,7 +103,7 @@ class QueryRun:
 def check(name: str, disorder: int = 1) -> str:
     """Return ``ok``, or how a query's answer differs from the reference.
 
-    With a ``disorder`` the events are mixed up in groups, and put in order by a t-sort.
+    With a ``disorder`` the events are shuffled in groups, and a t-sort sorts them.
     """
     running = QueryRun(name, IN_ORDER if disorder == 1 else SORTED)
     out: list[Tray] = []
@@ -115,9 +115,10 @@ def check(name: str, disorder: int = 1) -> str:
 
 
 def run(name: str, count: int, cache_folder: Path, clock: Clock) -> Outcome:
-    """Check a query, then time it: the clock runs while the query works, not while events are made.
+    """Check a query, then time it.
 
-    What comes out is read, as a sink would: joins and tables look fields up only then.
+    The clock runs while the query runs, not while events are generated. The output is read, as by a
+    sink, because joins and tables look fields up only then.
     """
     checked = check(name)
     running = QueryRun(name)
