@@ -1,7 +1,7 @@
-"""A Kafka broker inside this process: the mock cluster of librdkafka, for the demo and for trying out.
+"""A Kafka broker inside this process: the mock cluster of librdkafka, for the demo and for experiments.
 
-It speaks Kafka's protocol but keeps everything in memory, does not fence and
-knows no timestamp look-ups; it proves nothing about a real broker.
+It supports Kafka's protocol but keeps everything in memory, does not fence and has no timestamp
+look-ups, so its tests prove nothing about a real broker.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STEP = 5_000
 
 
 class EmbeddedBroker:
-    """One broker on a free port of this machine, alive as long as the object."""
+    """One broker on a free port of this machine, which runs as long as the object exists."""
 
     def __init__(self) -> None:
         # Compressed, a year of flights stays below what the mock cluster keeps of a partition.
@@ -39,7 +39,7 @@ class EmbeddedBroker:
         self.bootstrap_servers = f"{brokers[0].host}:{brokers[0].port}"
 
     def create(self, topic: str) -> None:
-        """Make a topic: the mock cluster makes what it is asked about."""
+        """Create a topic: the mock cluster creates the topics of metadata requests."""
         self._producer.list_topics(topic, timeout=10)
 
     def send(self, messages: Iterable[Message], progress: Callable[[int], None]) -> None:

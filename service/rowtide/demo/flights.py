@@ -17,7 +17,7 @@ from rowtide.errors import StatementError
 
 FLIGHTS, WEATHER = "flights", "weather"
 PARTITIONS = 4
-"""What the embedded broker gives a topic."""
+"""The partitions of a topic in the embedded broker."""
 AIRPORTS = ("EWR", "JFK", "LGA")
 MINUTE_MS = 60_000
 

@@ -1,8 +1,8 @@
 """The demo's course: fill the broker, run the service as a child, kill it half way, restart it, compare.
 
-This process holds the broker. The service is a child that knows nothing of the
-demo: ``rowtide run`` on the demo's pipeline file. Its progress is read where
-everybody can read it, in the positions that it commits.
+This process holds the broker. The service is a child process: ``rowtide run`` on the demo's pipeline
+file, without anything special to the demo. The demo reads its progress from the positions that it
+commits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rowtide.testing.processes import ENDS_WITH_PARENT, LOCAL, answers, free_por
 PIPELINE = Path(__file__).with_name("pipeline.sql")
 TABLE = "hourly_departures"
 USUAL_PORT = 8080
-"""Where commands look for a service that no one says where it is."""
+"""The default port at which commands find the service."""
 KILL_AT = 0.4
 """The share of messages after whose commit the service is killed."""
 LOOK_EVERY_S = 0.05
@@ -57,15 +57,15 @@ class Display(Protocol):
     """Shows the course of the demo."""
 
     def stage(self, text: str, total: int | None = None) -> None:
-        """Begin a stage of ``total`` messages."""
+        """Start a stage of ``total`` messages."""
 
     def advance(self, done: int) -> None:
-        """Report how many messages of the stage are done."""
+        """Report the number of processed messages of the stage."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """What the demo found.
+    """The result of the demo.
 
     ``columns`` and ``rows`` are the result table; ``late`` counts error rows; ``killed_at`` is the
     number of messages that were committed when the service was killed; times are seconds from the
@@ -83,12 +83,12 @@ class DemoResult:
 
     @property
     def identical(self) -> bool:
-        """Return whether killing changed nothing."""
+        """Return whether the kill changed nothing."""
         return not self.differences
 
 
 class Demo:
-    """One run of the demo in a folder of its own."""
+    """One run of the demo in its own folder."""
 
     def __init__(self, folder: Path, clock: Clock, display: Display, port: int) -> None:
         self._folder = folder
@@ -108,7 +108,7 @@ class Demo:
         for topic in (FLIGHTS, WEATHER):
             broker.create(topic)
         killed = self._folder / "killed.db"
-        # The child starts while the data is read; its rows come as soon as messages do.
+        # The child starts while the data is read; it writes rows as soon as messages arrive.
         child = self._start(killed, until_end=False)
         try:
             total = self._fill(broker)
@@ -146,7 +146,7 @@ class Demo:
         """Keep a service on the demo's result running until interrupted.
 
         Args:
-          told: called once the service answers, with its address and its configuration.
+          told: called once the service responds, with its address and its configuration.
         """
         self._port = self._port or free_port(USUAL_PORT)
         database = self._folder / "killed.db"
@@ -162,7 +162,7 @@ class Demo:
             child.wait()
 
     def _fill(self, broker: EmbeddedBroker) -> int:
-        """Put everything into the broker, and promise its end; gives the number of messages."""
+        """Write all messages and final bounds to the broker; return the number of messages."""
         self._display.stage("a year of flights and weather goes into the embedded broker")
         given = messages()
         self._display.stage("a year of flights and weather goes into the embedded broker", len(given))
@@ -174,7 +174,7 @@ class Demo:
             self._display.advance(sent)
 
         for partition in range(PARTITIONS):
-            # Weather has three airports and four partitions: nothing will come from the last one.
+            # Weather has three airports and four partitions, so the last partition has no messages.
             if not any(each.topic == WEATHER and each.partition == partition for each in given):
                 broker.send_bound(WEATHER, partition, given[-1].timestamp + HOUR_MS)
         broker.send(given, progress)
@@ -205,7 +205,7 @@ class Demo:
         first_seen: Callable[[], None],
         kill_at: int | None = None,
     ) -> int:
-        """Watch a child until it ends, or kill it once ``kill_at`` messages are committed; gives those."""
+        """Watch a child until it ends, or kill it at ``kill_at`` committed messages; return their number."""
         done = 0
         moved = self._clock.monotonic()
         try:
@@ -237,20 +237,20 @@ class Demo:
 
 
 def _environment() -> dict[str, str]:
-    """Return the child's environment: it must find this very package, installed or not."""
+    """Return the child's environment, in which it finds this package, installed or not."""
     path = os.pathsep.join(each for each in sys.path if each)
     return os.environ | {"PYTHONPATH": path}
 
 
 def _read(database: Path, query: str) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Run a query and give the names of its columns and its rows."""
+    """Run a query and return the names of its columns and its rows."""
     with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10)) as connection:
         found = connection.execute(query)
         return tuple(column[0] for column in found.description), found.fetchall()
 
 
 def _number(database: Path, query: str) -> int:
-    """Return the number that a query gives; 0 while the database or its table is not there yet."""
+    """Return the number that a query returns; 0 while the database or its table does not exist."""
     try:
         _, rows = _read(database, query)
     except sqlite3.OperationalError:
@@ -268,7 +268,7 @@ def _has_rows(database: Path) -> bool:
 
 
 def _differences(left: Path, right: Path) -> list[str]:
-    """Return in what two databases differ: the result table and the error stream, row by row."""
+    """Return the differences between two databases: the result table and the error stream, row by row."""
     found = []
     queries = {
         TABLE: f"SELECT * FROM {TABLE} ORDER BY 1, 2",
