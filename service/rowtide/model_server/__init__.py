@@ -1,1 +1,1 @@
-"""A procedural model behind a socket: ``rowtide serve-model``."""
+"""A server for a procedural model: ``rowtide serve-model``."""

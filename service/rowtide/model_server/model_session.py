@@ -1,10 +1,9 @@
-"""A pipeline's model driven by lines of text, at a rowtime that lines set.
+"""A session that drives a pipeline's model by lines of text, at a rowtime that lines set.
 
 ``INPUT,OPCODE,value,...`` is a rowop, as in the text driver; an empty value is
-NULL. ``at,TIME`` goes to a rowtime, running the events until then; ``table,NAME``
-shows the rows of a table; ``help`` says what there is. What reaches an output
-is printed in the same form, so that it can be fed to another model. A row or an
-event that fails is reported, and nothing of it stays.
+NULL. ``at,TIME`` advances to a rowtime and runs the events until then; ``table,NAME`` shows the rows
+of a table; ``help`` lists inputs and commands. Rows of outputs are printed in the same form, so that
+they can be fed to another model. A row or an event that fails is reported and has no effect.
 """
 
 from __future__ import annotations
@@ -24,11 +23,12 @@ from rowtide.runtime.recovery.begin import parse_time
 
 AT, TABLE, HELP = "at", "table", "help"
 MOST_EVENTS = 1_000_000
-"""Events that one line may run: a model that asks forever more of them must not hang the server."""
+"""The most events that one line may run, so that a model that always schedules more cannot hang the
+server."""
 
 
 class ModelSession:
-    """One running model, fed with lines; see the top of this module.
+    """One running model, fed with lines; see the module docstring.
 
     Args:
       path: ``package.module:Class``, as in CREATE MODEL.
@@ -55,15 +55,15 @@ class ModelSession:
 
     @property
     def inputs(self) -> list[str]:
-        """The first words of the lines that it takes."""
+        """The first words of its lines."""
         return [*self._input_types, *self._commands]
 
     def feed(self, line: str) -> list[str]:
         """Process a line and return what is printed.
 
         Raises:
-          ModelError: if the line makes no sense, or the model failed at it; nothing has changed.
-          FieldValueError: if a value does not fit its field; nothing has changed.
+          ModelError: if the line is invalid, or the model failed at it; no state has changed.
+          FieldValueError: if a value does not fit its field; no state has changed.
           StatementError: if a time cannot be read.
         """
         words = [word.strip() for word in line.split(",")]
@@ -78,7 +78,7 @@ class ModelSession:
         return command(words[1:])
 
     def settle(self) -> list[str]:
-        """Nothing is ever left over: a line is processed as a whole or not at all."""
+        """Return an empty list, because a line is processed as a whole or not at all."""
         return []
 
     def _take(self, name: str, row_type: RowType, words: list[str]) -> list[str]:
@@ -91,7 +91,7 @@ class ModelSession:
         return [self._printed(each) for each in sent]
 
     def _go_to(self, words: list[str]) -> list[str]:
-        # A decimal comma cannot be meant: times have none.
+        # Times have no decimal comma.
         to = parse_time(",".join(words))
         if to < self._rowtime:
             raise ModelError(f"rowtime does not go back: it is {_time(self._rowtime)}")

@@ -1,13 +1,12 @@
-"""A model behind a socket: lines in from several clients, what the model prints out to each.
+"""A server for a model: several clients send lines and read the model's output.
 
-The server of the guide's chapter 7.8: one thread, sockets that never block. A
-client that has output to read is not read from until it has taken it, so one
-that is slow holds up no one and fills no memory. Lines of all clients go to the
-one model in the order in which they are complete; the answer to a line goes to
-the client that sent it. A line that fails is answered by lines of ``error:`` and
-changes nothing for the others.
+The server of the guide's chapter 7.8: one thread, sockets that never block. The server reads a
+client's next lines only after the client has read its output, so a slow client neither delays the
+others nor fills memory. The model gets the lines of all clients in the order in which they are
+complete; the answer to a line goes to the client that sent it. The answer to a line that fails begins
+with ``error:``; the failure does not affect other clients.
 
-Nothing here is safe from strangers: there is no authentication, and no quoting.
+The server is not secure: it has neither authentication nor quoting.
 """
 
 from __future__ import annotations
@@ -21,36 +20,37 @@ from rowtide.clock import Clock, SystemClock
 from rowtide.errors import RowtideError
 
 MOST_CLIENTS = 64
-"""Clients at a time; more are turned away. This is for trying a model out, by people and scripts."""
+"""The most clients at a time; further ones are rejected. The server is for experiments, by people and
+scripts."""
 LONGEST_LINE = 1 << 20
-"""Bytes of one line; a client that sends more without an end of line is no client of ours."""
+"""The most bytes of a line; a client that sends more without a line end is disconnected."""
 PAUSE_ABOVE = 1 << 16
-"""Bytes of output that may wait before the client's next line is processed: a socket takes about as many."""
+"""Bytes of output that may wait before the client's next line is processed: about a socket's buffer."""
 MOST_OUTPUT = 1 << 26
-"""Bytes that may wait for a client that others' lines send to; then it is cut off."""
+"""Bytes of output from other clients' lines that may wait for a client; beyond, it is disconnected."""
 DRAIN_SECONDS = 5.0
-"""How long a shutdown waits for clients to take their output."""
+"""How long a shutdown waits until clients have read their output."""
 _PORTION = 1 << 16
 
 EXIT, QUIT, SHUTDOWN = "exit", "quit", "shutdown"
 
 
 class LineHandler(Protocol):
-    """What the server asks for answers, one line after the other: a ``TextDriver``, or its like."""
+    """The interface that processes lines one by one, such as ``TextDriver``."""
 
     @property
     def inputs(self) -> Collection[str]:
-        """The first words of lines that it takes; these come before the server's own commands."""
+        """The first words of its lines, which take precedence over the server's commands."""
 
     def feed(self, line: str) -> list[str]:
         """Process a line and return what is printed."""
 
     def settle(self) -> list[str]:
-        """Finish what ``feed`` left when it raised, and give what it had printed."""
+        """Finish the work of a ``feed`` that raised, and return its output."""
 
 
 class _Client:
-    """One connection: what has come and is not processed, what is to go and has not gone."""
+    """One connection: received bytes that are not processed, and output that is not sent."""
 
     def __init__(self, number: int, connection: socket.socket, place: str) -> None:
         self.number = number
@@ -59,10 +59,10 @@ class _Client:
         self.incoming = bytearray()
         self.outgoing = bytearray()
         self.has_ended = False
-        """It sends no more, or is not listened to any more."""
+        """The client sends no more lines, or the server no longer reads them."""
 
     def next_line(self) -> bytes | None:
-        """Take the next complete line out."""
+        """Remove and return the next complete line."""
         line, end, rest = self.incoming.partition(b"\n")
         if not end:
             return None
@@ -74,14 +74,15 @@ class TextServer:
     """Serves a model to clients. ``run`` serves until ``stop``, or ``exit`` or ``shutdown`` of a client.
 
     Commands, unless the model has an input of that name: ``quit`` ends the client's own connection;
-    ``exit`` lets no new clients in and ends when the last one has gone (guide, 7.8); ``shutdown`` answers
-    what has come so far and ends. Opcodes may follow them, as the guide writes ``exit,OP_INSERT``.
+    ``exit`` accepts no new clients and ends when the last one has disconnected (guide, 7.8);
+    ``shutdown`` answers the lines received so far and ends. Opcodes may follow them, as the guide
+    writes ``exit,OP_INSERT``.
 
     Args:
       answers: the model.
-      host, port: where to listen; port 0 takes a free one, which ``port`` then gives.
+      host, port: the address to listen on; port 0 selects a free port, which ``port`` returns.
       echo: answer each line with ``> `` and the line itself first, so that answers are a transcript.
-      tell: is notified of clients that come, go or are cut off, in words.
+      tell: called with a message when a client connects, leaves or is disconnected.
     """
 
     def __init__(
@@ -133,15 +134,15 @@ class TextServer:
             self._waker.close()
 
     def stop(self) -> None:
-        """Let ``run`` end: what has come is processed and answered. May be called from any thread."""
+        """End ``run`` after received lines are processed and answered. May be called from any thread."""
         try:
             self._waker.send(b"!")
         except OSError:
-            # It is woken already, or has ended.
+            # The loop is already awake, or has ended.
             return
 
     def send(self, number: int, lines: Iterable[str]) -> bool:
-        """Send lines to any client, as an answer that comes later; False if it has gone."""
+        """Send lines to any client, as a later answer; return False if it has disconnected."""
         client = self._clients.get(number)
         if client is None:
             return False
@@ -178,7 +179,7 @@ class TextServer:
         try:
             connection, address = self._listener.accept()
         except OSError:
-            # It went away before we came to it.
+            # It disconnected before the server accepted it.
             return
         connection.setblocking(False)
         self._number += 1
@@ -206,7 +207,7 @@ class TextServer:
         self._work(client)
 
     def _work(self, client: _Client) -> None:
-        """Process what a client has sent, as far as it takes the answers."""
+        """Process a client's lines, as long as it reads the answers."""
         while client.number in self._clients:
             if client.outgoing and not self._write(client):
                 break
@@ -224,7 +225,7 @@ class TextServer:
             self._expect(client)
 
     def _refuse_rest(self, client: _Client) -> None:
-        """Refuse a line that will never end: half of it may well look like a whole one."""
+        """Reject a line that is too long: a part of it might look like a whole line."""
         if client.has_ended:
             client.incoming.clear()
             self.send(client.number, ["error: the last line has no end, it is not processed"])
@@ -234,7 +235,7 @@ class TextServer:
             self.send(client.number, [f"error: a line of more than {LONGEST_LINE} bytes"])
 
     def _write(self, client: _Client) -> bool:
-        """Write what the socket takes; False if the client has gone, or output is still waiting."""
+        """Write what the socket accepts; return False if the client has disconnected or output remains."""
         try:
             written = client.connection.send(client.outgoing)
         except BlockingIOError:
@@ -246,7 +247,7 @@ class TextServer:
         return not client.outgoing
 
     def _expect(self, client: _Client) -> None:
-        """Wait for the client to take its output if there is any, else for input."""
+        """Wait until the client reads its output if there is any, else for input."""
         wanted = selectors.EVENT_WRITE if client.outgoing else selectors.EVENT_READ
         key = self._selector.get_key(client.connection)
         if key.events != wanted:
