@@ -51,7 +51,7 @@ def explain(node: Node) -> Explained:
 
 
 def columns_of(row_type: RowType) -> str:
-    """Return the columns of a relation as they are declared."""
+    """Return the declared columns of a relation."""
     return ", ".join(
         f"{field.name} {field.type}{'' if field.nullable else ' NOT NULL'}" for field in row_type
     )

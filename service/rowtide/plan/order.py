@@ -27,7 +27,7 @@ Invariants, checked by tests/property/plan/test_order.py:
 * on every way from a Source there is a judge, and before it only row-wise nodes;
 * a foreign stream's rows are judged once by each chain, never on message time
   where they are promoted or t-sorted;
-* the row-wise nodes and their order stay as they were.
+* the row-wise nodes and their order are unchanged.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def place_order(node: Node) -> Node:
 def is_monotonic(rowtime: Expr) -> bool:
     """Return whether an expression never falls while ROWTIME grows, and reads only ROWTIME.
 
-    Months and years are not added monotonically: 30 and 31 January give the same day of February.
+    Months and years are not added monotonically: 30 and 31 January become the same day of February.
     """
     match rowtime:
         case RowtimeRef():
@@ -119,7 +119,7 @@ def is_monotonic(rowtime: Expr) -> bool:
 
 
 def _is_strict(rowtime: Expr) -> bool:
-    """Return whether a monotonic expression gives different rowtimes different values."""
+    """Return whether a monotonic expression has different values for different rowtimes."""
     match rowtime:
         case Call(function="+" | "-", args=args):
             return all(_is_strict(each) for each in args)

@@ -23,9 +23,9 @@ ColumnOptions = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 
 
 PATCHING_FORMATS = ("DEBEZIUM_JSON", "DEBEZIUM_AVRO")
-"""Formats whose messages may leave columns of a row as they are."""
+"""Formats whose messages may leave columns of a row unchanged."""
 KEPT = Field("$KEPT", Type(Kind.VARCHAR))
-"""Behind the columns of such a row: the numbers of the columns that stay as they are, between commas."""
+"""After the columns of such a row: the numbers of the unchanged columns, separated by commas."""
 
 
 def is_patching(options: tuple[tuple[str, str], ...]) -> bool:
@@ -41,7 +41,7 @@ def changes_type(row_type: RowType, key: tuple[int, ...], *, patched: bool) -> R
 
 @dataclass(frozen=True, slots=True)
 class ForeignStream:
-    """CREATE FOREIGN STREAM: a relation whose rows a connector brings. Also what fills a table with SERVER.
+    """CREATE FOREIGN STREAM: a relation with rows of a connector; also the source of a table with SERVER.
 
     ``row_type`` holds the columns that are decoded, ``pseudo`` names the pseudo-columns that queries read.
     """
@@ -53,16 +53,16 @@ class ForeignStream:
     pseudo: tuple[str, ...] = ()
     column_options: ColumnOptions = ()
     key: tuple[int, ...] = ()
-    """The PRIMARY KEY of the table that it fills; without it it is a stream."""
+    """The PRIMARY KEY of the table that it fills; empty for a stream."""
 
     @property
     def is_patched(self) -> bool:
-        """Whether its messages may leave columns of a row as they are."""
+        """Whether its messages may leave columns of a row unchanged."""
         return bool(self.key) and is_patching(self.options)
 
     @property
     def source_type(self) -> RowType:
-        """What its source gives: the columns, and after them the pseudo-columns."""
+        """The row type of its source: the columns, and after them the pseudo-columns."""
         if self.key:
             return changes_type(self.row_type, self.key, patched=self.is_patched)
         return with_pseudo_columns(self.row_type, self.pseudo)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from rowtide.rows.types import BIGINT, INTEGER, TIMESTAMP, Field, Kind, RowType, Type
 
 MAX_TOPIC_CHARACTERS = 249
-"""The longest name that Kafka gives to a topic."""
+"""The length of the longest name of a Kafka topic."""
 
 PSEUDO_COLUMNS: Mapping[str, Field] = {
     field.name: field

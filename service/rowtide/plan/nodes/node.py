@@ -61,7 +61,7 @@ MERGES = StepScope(merges=True)
 
 @dataclass(frozen=True, slots=True)
 class WhyFiltered:
-    """Why rows were dropped: what is ``said`` of them, which others are ``released``, what to ``change``."""
+    """Why rows were dropped: the reason ``said``, which others are ``released``, what to ``change``."""
 
     said: str
     released: str
@@ -245,7 +245,7 @@ class Node:
         return None
 
     def parts_of_own_rows(self) -> Agreed:
-        """Return the fields of its own rows that determine the part of a split."""
+        """Return the fields of its rows that determine the part of a split."""
         return None
 
     def looks_up(self, port: int) -> bool:

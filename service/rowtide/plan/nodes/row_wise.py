@@ -20,7 +20,7 @@ IN_COLUMNS = "in columns"
 
 
 class RowWiseNode(OverOne):
-    """What nodes that look at one row at a time have in common."""
+    """Common base of nodes that process one row at a time."""
 
     __slots__ = ()
 
@@ -73,7 +73,7 @@ class RowWiseNode(OverOne):
 
 
 class Dropping(SameFields, RowWiseNode):
-    """A node that passes some rows on as they are and drops the others, which count as filtered."""
+    """A node that passes some rows on unchanged and drops the others, which count as filtered."""
 
     __slots__ = ()
 
@@ -203,7 +203,7 @@ _BOUNDS = {
 
 @dataclass(frozen=True, slots=True)
 class Promote(SameFields, RowWiseNode):
-    """Give each row the rowtime that ``rowtime`` (a TIMESTAMP) computes from it.
+    """Set the rowtime of each row to the value of ``rowtime`` (a TIMESTAMP).
 
     NULL is rejected (MISSING_FIELD). If ``max_ahead_ms`` is given, a row further ahead of its old rowtime
     than that is rejected (FUTURE).

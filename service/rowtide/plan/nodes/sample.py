@@ -18,7 +18,7 @@ HASHES = 1 << 64
 class HashSample(Dropping):
     """Keep the rows whose ``keys`` have a hash in the lowest ``percent`` of all hashes (docs/sql/select.md).
 
-    It looks at nothing but the values of fields. So a DELETE is kept exactly where the INSERT of its row was,
+    It depends only on the values of fields. So a DELETE is kept exactly where the INSERT of its row was,
     and the sample of a changelog is the changelog of the sample.
     """
 

@@ -69,7 +69,7 @@ class Sort(SameFields):
         return BY_PARTITION
 
     def origins(self, own: int, ports: Sequence[Sequence[int]], *, merged: bool) -> tuple[int, ...]:
-        """Return its own origin over merged rows, because it gives ties a new order."""
+        """Return its own origin over merged rows, because it reorders ties."""
         return (own,) if merged else tuple(dict.fromkeys(ports[0]))
 
     def order_through(self, agreed: Agreed, port: int) -> Agreed:

@@ -37,7 +37,7 @@ class Entrance(Node):
         return None
 
     def work(self) -> str | None:
-        """Return None: there is no operator."""
+        """Return None: it has no operator."""
         return None
 
     def scope(self) -> StepScope:
@@ -94,7 +94,7 @@ class Source(Entrance):
 class TableSource(Entrance):
     """Changes of an engine table that no pump brings: its INSERT statements, a scenario.
 
-    ``loaded_once``: only the pipeline's own INSERT statements fill it, so there is no bound to wait for.
+    ``loaded_once``: only the pipeline's own INSERT statements fill it, so no operator waits for its bound.
     ``rows`` are those statements' rows.
     """
 

@@ -91,7 +91,7 @@ class KeyedTable(SameFields):
 
 @dataclass(frozen=True, slots=True)
 class PatchedTable(KeyedTable):
-    """An engine table whose INSERTs may leave columns as they are: their last field names these by number.
+    """An engine table whose INSERTs may leave columns unchanged: their last field names these by number.
 
     An INSERT that leaves some, of a key that is not there, is rejected (docs/sql/tables.md).
     """

@@ -38,7 +38,7 @@ class TableJoin(OverOne):
 
     ``identity`` are the key fields of the result, if they are known; ``limited``: the rows of both sides
     are limited in number. ``paired``: the fields of the two sides that must be equal, where those of each
-    side are its key; without a condition the one of the two that is not NULL is the key.
+    side are its key; without a condition, the key is the one of the two that is not NULL.
     """
 
     keys: int
@@ -95,7 +95,7 @@ class TableJoin(OverOne):
         )
 
     def form(self) -> Form | None:
-        """Return whether there is no condition, and kernels can hold every field."""
+        """Return whether the join has no condition, and kernels can hold every field."""
         fields = are_objects(self.input.row_type, range(len(self.input.row_type)))
         return Form.BY_ROW if self.condition is not None or any(fields) else Form.COMPILED
 

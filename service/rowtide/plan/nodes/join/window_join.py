@@ -32,9 +32,9 @@ class WindowJoin(Node):
     """Join two streams where right rowtime - left rowtime is within [low_ms, high_ms], both included.
 
     ``time`` is the side without a window, or LATER (docs/sql/joins.md). An unmatched left row comes out at
-    its rowtime + ``left_delay_ms``, a right one at + ``right_delay_ms``: the length of its own window where
-    that is PRECEDING, else 0. Rows match where the keys are equal and not NULL and ``condition``, over the
-    left fields and then the right ones, is TRUE.
+    its rowtime + ``left_delay_ms``, a right one at + ``right_delay_ms``: the length of its window if
+    that is PRECEDING, else 0. Rows match where the keys are equal and not NULL and ``condition``,
+    over the left fields and then the right ones, is TRUE.
 
     Out: the left fields, then the right ones, in the order (rowtime, left row, right row), a missing row
     first; a row leaves as soon as no earlier one can come. ``retained``: no window says how long rows are
