@@ -227,8 +227,8 @@ class Ledger(Protocol):
     def claim(self, digest: str, holder: str) -> Record:
         """Take the next epoch; creates the tables and the record if they do not exist.
 
-        ``holder`` names this process (host and process) for the one that it supersedes. ``digest``
-        is stored only if there are no positions yet; otherwise the digest of the positions stays.
+        ``holder`` names this process (host and process) for the one that it supersedes. ``digest`` is
+        stored only if the record has no positions yet; otherwise the digest of the positions stays.
 
         Raises:
           StatementError: the tables were written by a newer program.

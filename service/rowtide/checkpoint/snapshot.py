@@ -23,7 +23,7 @@ import pyarrow as pa
 from rowtide.checkpoint.ledger import KeptSnapshot
 
 VERSION = 3
-"""Of this format; a snapshot of a later one is left alone, and recovery replays instead."""
+"""The version of this format; recovery ignores a snapshot of a later one and replays instead."""
 _WITHOUT_CHECKSUM = 1
 _WITH_PICKLES = 2
 _PICKLED = "parts"
@@ -62,7 +62,7 @@ class Checksum:
         return f"blake2b:{self._hash.hexdigest()}"
 
     def _add(self, content: bytes) -> None:
-        # With its length first: no other split of the same bytes gives the same checksum.
+        # The length comes first, so that another split of the same bytes has another checksum.
         self._hash.update(b"%d:" % len(content))
         self._hash.update(content)
 

@@ -1,1 +1,1 @@
-"""One migration a file, in the order of their names."""
+"""One migration per file, in the order of their names."""

@@ -12,9 +12,9 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Make all tables."""
+    """Create all tables."""
     dialect = op.get_bind().dialect.name
-    # Only a column of this very type numbers the rows of SQLite by itself.
+    # SQLite numbers rows automatically only in a column of this type.
     number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     text, integer, time = sa.Text, sa.BigInteger, sa.DateTime
 
@@ -98,7 +98,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("snapshot_id", "part", "chunk"),
     )
     if dialect == "postgresql":
-        # The chunks are compressed already; PostgreSQL would try it again, slowly and in vain.
+        # The chunks are already compressed; PostgreSQL would compress them again, slowly and without effect.
         op.execute("alter table rowtide.snapshot_chunks alter column content set storage external")
     for name in ("errors", "decisions", "snapshots"):
         op.create_index(

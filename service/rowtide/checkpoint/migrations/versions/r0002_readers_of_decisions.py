@@ -12,6 +12,6 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Add the column; what was decided before was for all readers."""
+    """Add the column; earlier decisions were for all readers."""
     dialect = op.get_bind().dialect.name
     op.add_column(named(dialect, "decisions"), sa.Column("reader", sa.Text), schema=schema_of(dialect))

@@ -1,4 +1,4 @@
-"""Error rows know their stream and message time, and whether they were resubmitted."""
+"""Error rows have their stream and message time, and whether they were resubmitted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Add the columns; of earlier error rows stream and time are not known."""
+    """Add the columns; they are NULL in earlier error rows."""
     dialect = op.get_bind().dialect.name
     errors, schema = named(dialect, "errors"), schema_of(dialect)
     for column in (
@@ -22,7 +22,7 @@ def upgrade() -> None:
         sa.Column("resubmitted_at", sa.DateTime),
     ):
         op.add_column(errors, column, schema=schema)
-    # A running service asks every few seconds, and few error rows are ever resubmitted.
+    # A running service queries it every few seconds, and few error rows are ever resubmitted.
     only = sa.text("resubmitted is not null")
     op.create_index(
         "rowtide_errors_resubmitted",

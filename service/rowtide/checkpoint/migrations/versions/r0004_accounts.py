@@ -12,7 +12,7 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Make the table; what was counted before is not known."""
+    """Create the table; earlier counts are unknown."""
     dialect = op.get_bind().dialect.name
     counted = ("rows_in", "done", "filtered", "late", "rejected", "held", "rows_out")
     op.create_table(

@@ -1,4 +1,4 @@
-"""Pipelines know the commit with which another plan took over."""
+"""Pipelines have the commit with which another plan took over."""
 
 from __future__ import annotations
 

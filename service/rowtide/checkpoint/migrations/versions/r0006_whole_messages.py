@@ -1,4 +1,4 @@
-"""Error rows have their message's key and headers; positions know which topic they are of."""
+"""Error rows have their message's key and headers; positions have the id of their topic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ down_revision = "0005"
 
 
 def upgrade() -> None:
-    """Add the columns; of what is there they are not known."""
+    """Add the columns; they are unknown for existing rows."""
     dialect = op.get_bind().dialect.name
     for table, column in (
         ("errors", sa.Column("message_key", sa.LargeBinary)),

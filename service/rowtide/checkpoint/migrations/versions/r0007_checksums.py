@@ -12,6 +12,6 @@ down_revision = "0006"
 
 
 def upgrade() -> None:
-    """Add the column; snapshots that are there have none."""
+    """Add the column; existing snapshots have no checksum."""
     dialect = op.get_bind().dialect.name
     op.add_column(named(dialect, "snapshots"), sa.Column("checksum", sa.Text), schema=schema_of(dialect))
