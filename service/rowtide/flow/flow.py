@@ -416,7 +416,7 @@ class Flow:
         the node of each: what they have promised holds for producers that join.
 
         Raises:
-          StatementError: the change would lose rows that wait in a merge; ``older`` is as it was.
+          StatementError: the change would lose rows that wait in a merge; ``older`` is unchanged.
         """
         succession = Succession(older._program, self._program)
         self._go_on(older, succession, succession.released(older._circuit.operators), now)

@@ -1,4 +1,4 @@
-"""A flow that begins in another process: its state, and what waits to be processed there."""
+"""The image of a flow for another process: its state, and its unprocessed input."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class WaitingRows:
 
 @dataclass(frozen=True, slots=True)
 class FlowImage:
-    """What ``Flow.image`` gives and ``Flow.begin_from`` takes; ``waiting`` is by position in the program."""
+    """The image of a flow (``Flow.image``, ``Flow.begin_from``); ``waiting`` is by position of the step."""
 
     state: Mapping[str, State]
     waiting: Mapping[int, Sequence[WaitingRows]]

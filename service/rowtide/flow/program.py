@@ -118,7 +118,7 @@ class Program:
     def _enter(self, node: Source | TableSource, ordinal: int, partition: int) -> int:
         origin = origin_of(ordinal, partition)
         key = f"{ordinal} {node.relation} source/{partition}"
-        # An engine table has one entrance: nothing has to be merged after it.
+        # An engine table has one entrance, so no merge follows it.
         where = partition if isinstance(node, Source) else None
         self.steps.append(Step(key, node, ordinal, where, OperatorSite(origin), (origin,)))
         self._sources.append(frozenset({node.relation}))

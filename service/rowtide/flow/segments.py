@@ -4,10 +4,10 @@ A segment begins at one entry (the entrances of a source, or an operator that
 reads more than one row) and includes all row-wise steps after it. Its output
 goes to the entries of later segments, or to outputs.
 
-A t-sort over a merged stream judges and gives ties in the order in which rows
-arrive: that of the rowtimes before the promotions below it. So the first of these
-promotions begins a segment that is not split, and the t-sort is in it. In the
-same way, the judge of an engine table's changes belongs to the table's entrance.
+A t-sort over a merged stream judges rows and orders ties by arrival, which is the order of the
+rowtimes before the promotions below it. So the first of these promotions begins a segment that is not
+split, and the t-sort is in it. In the same way, the judge of an engine table's changes belongs to the
+table's entrance.
 
 A merge does not change its rows, it only holds some back. So if one entry
 alone reads the output of a merge and the row-wise steps after it, and the key

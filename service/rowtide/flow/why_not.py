@@ -65,9 +65,9 @@ class Keeper:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What one step did with its rows so far.
+    """The counts of one step's rows so far.
 
-    ``joins``: it gives only rows that find another. ``why_filtered``: why it drops rows.
+    ``joins``: it emits only rows that find another. ``why_filtered``: why it drops rows.
     """
 
     relation: str
