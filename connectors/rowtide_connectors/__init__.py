@@ -1,1 +1,1 @@
-"""Connectors of Rowtide: sources and sinks, one package a technology. None imports rowtide."""
+"""Connectors of Rowtide: sources and sinks, one package per technology. None imports rowtide."""

@@ -1,4 +1,6 @@
-"""What a connector is: options, a source, a sink. Every technology implements these and nothing more.
+"""The interface of a connector: options, a source, a sink.
+
+Every technology implements these and nothing more.
 
 A position is "next offset to read", per partition. Offsets may have holes, so
 they are never subtracted to count rows.
@@ -16,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 CHECKPOINT_SCHEMA = "rowtide"
-"""The schema of the checkpoint; where a database has no schemas, its tables begin with it and ``_``."""
+"""The schema of the checkpoint; in a database without schemas, it and ``_`` prefix the names of its
+tables."""
 CHECKPOINT_TABLES = frozenset(
     {
         "version",
@@ -29,7 +32,7 @@ CHECKPOINT_TABLES = frozenset(
         "snapshot_chunks",
     }
 )
-"""The checkpoint's tables: no foreign table is one of them."""
+"""The checkpoint's tables, which a foreign table cannot name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class Messages:
     next_offset: int
     headers: Sequence[Sequence[tuple[str, bytes]] | None] | None = None
     came_from: Sequence[tuple[int, int]] | None = None
-    """Partition and offset at which each message had come first, where that is not here."""
+    """Partition and offset at which each message first arrived, if they are not these."""
 
 
 class Fetched(NamedTuple):
@@ -80,7 +83,7 @@ class Fetched(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """What a partition holds: offsets from ``earliest`` (inclusive) to ``end`` (exclusive)."""
+    """The range of a partition: offsets from ``earliest`` (inclusive) to ``end`` (exclusive)."""
 
     earliest: int
     end: int
@@ -92,22 +95,22 @@ class PartitionReader(Protocol):
     def poll(self, max_messages: int, timeout_s: float) -> Sequence[Messages]:
         """Return what has arrived, at most ``max_messages``; waits up to ``timeout_s`` for the first.
 
-        At most one ``Messages`` a partition. A partition whose position only moved over holes
-        gives empty ``Messages`` with the new ``next_offset``.
+        At most one ``Messages`` per partition. If the position of a partition only moved over holes,
+        its ``Messages`` are empty and have the new ``next_offset``.
 
         Raises:
           UnavailableError: the broker is down; calling again later continues without loss.
-          GoneError: the position lies below what the log still holds, or the topic is gone.
+          GoneError: the position is below the earliest offset of the log, or the topic was deleted.
         """
 
     def pause(self, partitions: Iterable[int]) -> None:
-        """Stop fetching these partitions; their buffers are given back."""
+        """Stop fetching these partitions and release their buffers."""
 
     def resume(self, partitions: Iterable[int]) -> None:
-        """Fetch them again from where they stood."""
+        """Fetch them again from their positions."""
 
     def close(self) -> None:
-        """Release everything; twice is harmless."""
+        """Release everything; idempotent."""
 
 
 class TopicSource(Protocol):
@@ -116,7 +119,7 @@ class TopicSource(Protocol):
     topic: str
 
     def ranges(self) -> Mapping[int, OffsetRange]:
-        """Return each partition's present range; every partition of the topic is in it.
+        """Return the current range of every partition of the topic.
 
         Raises:
           UnavailableError, GoneError.
@@ -132,33 +135,33 @@ class TopicSource(Protocol):
         """Return the messages at these offsets, for error rows; a missing one is left out."""
 
     def has_append_times(self) -> bool:
-        """Return whether a message's timestamp is when the broker appended it, not what its producer says.
+        """Return whether the broker, not the producer, sets a message's timestamp.
 
         Raises:
           UnavailableError, GoneError.
         """
 
     def identity(self) -> str | None:
-        """Return what tells this topic from one of its name that is made later; None: nothing is known.
+        """Return an id that differs from that of a later topic of the same name; None if it is unknown.
 
         Raises:
           UnavailableError, GoneError.
         """
 
     def is_compacted(self) -> bool:
-        """Return whether messages may vanish from the middle of the log: a later one of their key is enough.
+        """Return whether the log is compacted: a later message of the same key may remove a message.
 
         Raises:
           UnavailableError, GoneError.
         """
 
     def close(self) -> None:
-        """Release its connections, not those of its readers; twice is harmless."""
+        """Release its connections, not those of its readers; idempotent."""
 
 
 @runtime_checkable
 class WritableSource(Protocol):
-    """A source whose topic takes messages that say something about it, without a value."""
+    """A source that can append messages without a value, as notes about the topic."""
 
     def append(self, partition: int, headers: Sequence[tuple[str, bytes]], timestamp_ms: int) -> int:
         """Append a message without key and value to a partition; return its offset.
@@ -171,10 +174,10 @@ class WritableSource(Protocol):
 
 @runtime_checkable
 class LoadingSource(Protocol):
-    """A source whose first reader takes long to load what it reads with."""
+    """A source whose first reader takes long to load its code."""
 
     def load(self) -> None:
-        """Load it ahead, in a thread of its own, so that nothing is left to be loaded when it is read."""
+        """Load the code ahead of time, in a separate thread, so that the first reader need not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,15 +204,17 @@ class TargetTable:
 
 
 class Transaction(Protocol):
-    """What sinks and checkpoint write of one commit: everything in it commits together or not at all.
+    """The writes of sinks and checkpoint in one commit, which commit together or not at all.
 
-    It is the database's own. What else a commit causes follows it: docs/decisions/0008-sinks-and-the-commit.md.
+    It is a transaction of the database. Other effects of a commit follow it:
+    docs/decisions/0008-sinks-and-the-commit.md.
     """
 
     def upsert(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
-        """Insert rows, replacing those whose key is there. Keys are distinct within one call.
+        """Insert rows, replacing those whose key exists.
 
-        Values are in row form (rows/types.py of the service), under the columns' SQL names.
+        Keys are distinct within one call. Values are in row form (rows/types.py of the service),
+        under the columns' SQL names.
 
         Raises:
           RefusedRowsError: rows violate a constraint, or have values that the database cannot
@@ -223,13 +228,13 @@ class Transaction(Protocol):
         """Insert rows into a table without a key; raises as ``upsert`` does."""
 
     def judges_rows(self, table: TargetTable) -> bool:
-        """Return whether a row's fate may depend on more than its own values: on constraints, triggers."""
+        """Return whether the database may reject a row for more than its values: constraints, triggers."""
 
     def check(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
         """Check that the database could hold these values, writing none; raises as ``upsert`` does."""
 
     def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:
-        """Return all rows of a table in row form, columns as declared, in no order."""
+        """Return all rows of a table in row form, columns as declared, in any order."""
 
 
 class Database(Protocol):
@@ -239,8 +244,8 @@ class Database(Protocol):
         """Open a transaction: commits on leaving the block, rolls back on an exception.
 
         Raises:
-          UnavailableError: the database is down or the connection broke. Raised by the commit
-            itself, it may have happened: the caller must look at its epoch and cut to know.
+          UnavailableError: the database is down or the connection broke. If the commit itself raises
+          it, the commit may have happened: the caller must read its epoch and cut to find out.
         """
 
     def sift(self) -> AbstractContextManager[Transaction]:
@@ -254,14 +259,14 @@ class Database(Protocol):
         """
 
     def begin_read_only(self) -> AbstractContextManager[Transaction]:
-        """Open a transaction that reads the database as it is at one moment, and writes nothing.
+        """Open a read-only transaction on one snapshot of the database.
 
         Raises:
           UnavailableError: as ``begin``.
         """
 
     def missing(self, tables: Sequence[TargetTable]) -> Sequence[str]:
-        """Return the names of those that ``prepare`` would create; changes nothing.
+        """Return the names of the tables that ``prepare`` would create; changes nothing.
 
         Raises:
           MismatchError, GoneError: as ``prepare``.
@@ -285,14 +290,14 @@ class StagingTable(Protocol):
     """A table beside one target table, filled by many processes until a transaction moves its rows."""
 
     def create(self) -> None:
-        """Make it, empty, in place of one of that name.
+        """Create it empty, replacing a stage of that name.
 
         Raises:
           UnavailableError.
         """
 
     def insert(self, part: str, columns: Mapping[str, Sequence[object]]) -> None:
-        """Put rows aside as part of what ``part`` names; values are as of ``Transaction.upsert``.
+        """Stage rows under ``part``; values are as for ``Transaction.upsert``.
 
         Raises:
           RefusedRowsError: a row has a value that the database cannot hold.
@@ -300,17 +305,17 @@ class StagingTable(Protocol):
         """
 
     def delete(self, part: str, keys: Mapping[str, Sequence[object]]) -> None:
-        """Put keys aside whose rows are to be deleted."""
+        """Stage keys of rows to delete."""
 
     def move(self, transaction: Transaction, parts: Sequence[str]) -> None:
         """Apply the staged rows of these parts, each key at most once, and drop the stage.
 
         Raises:
-          RefusedStageError: the target does not take a row; the transaction is to be rolled back.
+          RefusedStageError: the target does not take a row; the transaction must be rolled back.
         """
 
     def drop(self) -> None:
-        """Drop it; twice is harmless."""
+        """Drop it; idempotent."""
 
 
 @runtime_checkable
@@ -318,14 +323,14 @@ class StagingDatabase(Protocol):
     """A database that may have staging tables."""
 
     def stage(self, table: TargetTable, name: str) -> StagingTable | None:
-        """Return the stage of this name for a table; None: this kind of database has none."""
+        """Return the stage of this name for a table; None if this kind of database has no stages."""
 
     def drop_stages(self, prefix: str) -> None:
-        """Drop every stage whose name begins so: those of processes that died."""
+        """Drop every stage whose name has this prefix: those of processes that died."""
 
 
 class Guarantee(Enum):
-    """How often a source or a sink lets each row count, and why; the value is what users read."""
+    """The delivery guarantee of a source or a sink; users read the value."""
 
     IN_COMMIT = "exactly once: rows and positions commit in one transaction"
     BY_COMMIT_NUMBER = "exactly once, if the receiver ignores the number of a commit that it has processed"
@@ -333,7 +338,7 @@ class Guarantee(Enum):
 
 
 class SourceConnector(Protocol):
-    """What can be read with a technology: its foreign streams."""
+    """The source of a technology: its foreign streams."""
 
     options: Sequence[Option]
     """Those of a "stream"."""
@@ -355,7 +360,7 @@ class SourceConnector(Protocol):
 
 
 class SinkConnector(Protocol):
-    """What can be written with a technology: its foreign tables."""
+    """The sink of a technology: its foreign tables."""
 
     options: Sequence[Option]
     """Those of a "table"."""
@@ -387,7 +392,7 @@ class Connector(Protocol):
     options: Sequence[Option]
     """Those of a "server"."""
     client_options: str | None
-    """Which further options of a server the underlying client takes."""
+    """The further options of a server that the underlying client takes."""
     source: SourceConnector | None
     sink: SinkConnector | None
 
@@ -399,7 +404,7 @@ class Connector(Protocol):
         """
 
     def check(self, server: Mapping[str, str]) -> str:
-        """Try a connection; give one line of what answered.
+        """Try a connection; return one line that describes the server.
 
         Raises:
           OptionError, UnavailableError.

@@ -15,7 +15,7 @@ class ConnectorError(Exception):
 
 
 class OptionError(ConnectorError):
-    """An option is unknown, missing or has a wrong value; nothing was opened. ``option`` is its name."""
+    """An option ``option`` is unknown, missing or has a wrong value; no connection was opened."""
 
     def __init__(self, message: str, *, hint: str | None = None, option: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -23,7 +23,7 @@ class OptionError(ConnectorError):
 
 
 class MissingOptionError(OptionError):
-    """A required option is not given: the configuration may still bring it."""
+    """A required option is missing; the configuration may still set it."""
 
 
 class UnavailableError(ConnectorError):
@@ -31,25 +31,26 @@ class UnavailableError(ConnectorError):
 
 
 class DeniedError(UnavailableError):
-    """The broker or database refuses who asks: a password, a right, the name of a database.
+    """The broker or database denies access: a password, a right, the name of a database.
 
-    It ends a start. While a pipeline runs it is an outage like others: passwords are changed in two places.
+    It ends a start. In a running pipeline it is an outage like others, because a password changes in
+    two places.
     """
 
 
 class GoneError(ConnectorError):
-    """What was asked for no longer exists: offsets aged out, topic or table deleted."""
+    """The requested object no longer exists: offsets aged out, topic or table deleted."""
 
 
 class MismatchError(ConnectorError):
-    """What exists does not fit what was declared, such as a table with other columns."""
+    """An existing object does not fit its declaration, such as a table with other columns."""
 
 
 class RefusedRowsError(ConnectorError):
     """The database does not take some rows of a call, because of their values.
 
-    ``rows`` are the reasons by the row's place among those of the call, if the transaction is one that finds
-    them (``api.Database.sift``). Else they are unknown, and the transaction is rolled back.
+    ``rows`` has the reasons by the row's index in the call, if the transaction finds them
+    (``api.Database.sift``). Else they are unknown, and the transaction is rolled back.
     """
 
     def __init__(self, message: str, *, table: str, rows: Mapping[int, str] | None = None) -> None:
@@ -59,4 +60,4 @@ class RefusedRowsError(ConnectorError):
 
 
 class RefusedStageError(ConnectorError):
-    """A table does not take some row of its staging table; which one is not known, nothing has moved."""
+    """A table does not take some unknown row of its staging table; no row has moved."""

@@ -1,9 +1,8 @@
-"""Options of connectors: from the text of SQL or of the configuration to typed values, in one place.
+"""Parse options of connectors, from the text of SQL or of the configuration to typed values.
 
-A connector declares its options (``api.Option``) and this module reads what a
-user gave against them. A name that the connector does not declare goes to the
-underlying client, if the connector says that the client knows it; otherwise it
-is refused with the nearest declared name.
+A connector declares its options (``api.Option``) and this module checks the user's options against
+them. An undeclared name goes to the underlying client, if the connector reports that the client takes
+it; otherwise it is rejected with the nearest declared name.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from rowtide_connectors.errors import MissingOptionError, OptionError
 Value = TypeVar("Value", str, int, float, bool)
 
 HIDDEN = "***"
-"""What is shown in place of a secret."""
+"""The text shown instead of a secret."""
 
 _WORDS_OF_TRUTH = {
     "true": True,
@@ -32,7 +31,7 @@ _WORDS_OF_TRUTH = {
     "0": False,
 }
 _SECRET_PARTS = ("password", "secret", "private.key", "key.pem", "token", "jaas", "sasl.oauthbearer.config")
-"""What names of clients' own options contain when their value must not be shown."""
+"""Parts of the names of client options whose value must not be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class ConnectorOptions:
     client: Mapping[str, str]
 
     def optional(self, name: str, kind: type[Value]) -> Value | None:
-        """Return the value of ``name``, its default where the user gave none; None if there is neither."""
+        """Return the value of ``name``, else its default, else None."""
         value = self.values[name]
         if value is not None and not isinstance(value, kind):
             raise TypeError(f'option "{name}" is not declared as {kind.__name__}')
@@ -68,7 +67,7 @@ def read_options(
     """Read ``given`` against the options that are declared for ``applies_to``.
 
     Args:
-      owner: what messages call the connector, such as ``connector "kafka"``.
+      owner: the connector's name in messages, such as ``connector "kafka"``.
       declared: all options of the connector.
       applies_to: "server", "stream" or "table".
       given: names and values as the user wrote them; names are folded.
@@ -125,7 +124,7 @@ KIND_NAMES: Mapping[type, str] = {
     float: "a number",
     bool: "true or false",
 }
-"""How the kinds of options are called in messages and descriptions."""
+"""Names of the kinds of options in messages and descriptions."""
 
 
 def _unknown(owner: str, name: str, applies_to: str, declared: Sequence[Option]) -> OptionError:

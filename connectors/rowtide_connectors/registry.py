@@ -1,4 +1,4 @@
-"""Which connectors are installed: entry points of the group ``rowtide.connectors``.
+"""The installed connectors: entry points of the group ``rowtide.connectors``.
 
 A checkout that is run without being installed has no entry points; the
 connectors of this package are then found nevertheless.
@@ -29,7 +29,7 @@ def find_connector(name: str) -> Connector:
     """Return the connector of wrapper ``name``, in any case.
 
     Raises:
-      OptionError: there is none, or it cannot be loaded.
+      OptionError: it does not exist, or it cannot be loaded.
     """
     installed = _entry_points()
     folded = name.lower()
@@ -42,7 +42,7 @@ def find_connector(name: str) -> Connector:
 
 
 def find_source(name: str) -> SourceConnector:
-    """Return what the connector of wrapper ``name`` reads with.
+    """Return the source of the connector of wrapper ``name``.
 
     Raises:
       OptionError: as ``find_connector``; also where it has no source.
@@ -57,7 +57,7 @@ def find_source(name: str) -> SourceConnector:
 
 
 def find_sink(name: str) -> SinkConnector:
-    """Return what the connector of wrapper ``name`` writes with, in the transaction of the commit.
+    """Return the sink of the connector of wrapper ``name``, which writes in the transaction of the commit.
 
     Raises:
       OptionError: as ``find_connector``; also where it has no sink, or one with another guarantee.
@@ -78,7 +78,7 @@ def _commits(connector: Connector) -> bool:
 
 
 def _those(offers: Callable[[Connector], bool]) -> str:
-    """Return the names of the connectors that offer something; one that cannot be loaded offers nothing."""
+    """Return the names of the connectors that offer this; one that cannot be loaded offers nothing."""
     names = []
     for name in connector_names():
         try:

@@ -1,6 +1,6 @@
 """Schemas by number and by subject, from a Schema Registry with Confluent's REST interface.
 
-What was read once is kept: a number always means the same schema.
+Schemas are cached: a number always identifies the same schema.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema as its registry has it; ``references`` are the schemas that it names, those it needs first."""
+    """A schema of a registry; ``references`` are the schemas that it references, dependencies first."""
 
     text: str
     kind: str = "AVRO"
@@ -32,7 +32,7 @@ class RegisteredSchema:
 
 @dataclass(slots=True)
 class SchemaRegistry:
-    """A registry at one of several addresses, asked in turn; ``secret`` never shows."""
+    """A registry at one of several addresses, tried in turn; ``secret`` never shows."""
 
     urls: Sequence[str]
     user: str | None = None
@@ -55,8 +55,8 @@ class SchemaRegistry:
         """Return the schema of a number.
 
         Raises:
-          GoneError: the registry has none.
-          UnavailableError: it does not answer, or refuses who asks (DeniedError).
+          GoneError: the registry does not have it.
+          UnavailableError: it does not answer, or denies access (DeniedError).
         """
         if number not in self._by_id:
             self._by_id[number] = self._read(self._get(f"/schemas/ids/{number}"))

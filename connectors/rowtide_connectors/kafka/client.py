@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient
 
 from rowtide_connectors.errors import ConnectorError, DeniedError, GoneError, OptionError, UnavailableError
 
-# librdkafka writes to standard error unless it is given a logger; what matters comes as errors.
+# librdkafka logs to standard error unless it has a logger; it reports relevant events as errors, too.
 _LOG = logging.getLogger("rowtide_connectors.kafka")
-# Without a handler of its own or of the program, Python would write warnings to standard error after all.
+# Without a handler, Python would write warnings to standard error.
 _LOG.addHandler(logging.NullHandler())
 
 _OF_READING = frozenset(
@@ -29,7 +29,7 @@ _OF_READING = frozenset(
         "queued.min.messages",
     }
 )
-"""Settings of a consumer, which a producer does not know."""
+"""Settings of a consumer that a producer does not take."""
 
 _GONE = frozenset({ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError._UNKNOWN_TOPIC})
 _DENIED = frozenset(
@@ -62,7 +62,7 @@ def open_consumer(
       OptionError: librdkafka does not take the configuration.
     """
     try:
-        # Without a callback of ours librdkafka hands client errors out as messages.
+        # Without this callback librdkafka returns client errors as messages.
         return ck.Consumer(dict(config) | {"error_cb": on_error or _ignore}, logger=_LOG)
     except (ck.KafkaException, TypeError, ValueError) as error:
         cause = error.args[0] if error.args else error
@@ -71,7 +71,7 @@ def open_consumer(
 
 
 def open_admin(config: Mapping[str, object]) -> AdminClient:
-    """Open a client that asks about topics; no connection is made yet."""
+    """Open a client for queries about topics; no connection is made yet."""
     settings: dict[str, Any] = dict(config) | {"error_cb": _ignore}
     return AdminClient(settings, logger=_LOG)
 
@@ -131,7 +131,7 @@ def _ignore(_: ck.KafkaError) -> None:
 
 
 def translated(error: ck.KafkaError, what: str) -> ConnectorError:
-    """Return our error, by consequence, for one of librdkafka's about ``what``."""
+    """Return the connector error for librdkafka's error about ``what``."""
     if error.code() in _GONE:
         return GoneError(f"{what} does not exist", hint="Create it, or correct the option.")
     if error.code() in _OUT_OF_RANGE:
@@ -151,7 +151,7 @@ def place(message: ck.Message) -> tuple[int, int]:
 
 @contextmanager
 def kafka_errors(what: str) -> Iterator[None]:
-    """Translate what librdkafka raises in this block; ``what`` names the thing asked."""
+    """Translate librdkafka's exceptions in this block; ``what`` names the object."""
     try:
         yield
     except ck.KafkaException as error:
@@ -159,7 +159,7 @@ def kafka_errors(what: str) -> Iterator[None]:
 
 
 def cluster_line(config: Mapping[str, object], timeout_s: float) -> str:
-    """Ask a cluster who it is; give one line.
+    """Connect to a cluster; return one line that describes it.
 
     Raises:
       OptionError, UnavailableError.
@@ -171,7 +171,7 @@ def cluster_line(config: Mapping[str, object], timeout_s: float) -> str:
         with kafka_errors(f'Kafka at "{servers}"'):
             metadata = consumer.list_topics(timeout=timeout_s)
     except UnavailableError as error:
-        # Why a connection fails is reported to the callback only.
+        # librdkafka reports why a connection fails only to the callback.
         consumer.poll(0)
         raise UnavailableError("; ".join([error.message, *troubles[:2]])) from error
     finally:

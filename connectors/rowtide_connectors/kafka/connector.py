@@ -1,4 +1,4 @@
-"""The Kafka connector: its options, and what becomes of them in librdkafka's configuration.
+"""The Kafka connector: its options, and how they map to librdkafka's configuration.
 
 confluent_kafka is imported only when something is opened.
 """
@@ -26,17 +26,17 @@ OURS = frozenset(
         "isolation.level",
     }
 )
-"""What exactly-once rests on, or has an option of ours: not to be set under librdkafka's name."""
+"""Settings that users cannot set: exactly-once depends on them, or Rowtide has an option for them."""
 
 BUFFER_KBYTES = 65536
-"""What librdkafka may hold per reader before it stops fetching: a second of work at 500,000 messages/s."""
+"""The most that librdkafka buffers per reader before it stops fetching: one second at 500,000 messages/s."""
 FETCH_KBYTES = 8192
-"""What a broker may send in one answer, compressed: it comes on top of ``BUFFER_KBYTES``, since librdkafka
-asks for more as long as its buffer is not full. Its own default (50 MB) makes reading no quicker."""
+"""The most that a broker sends in one response, compressed. It adds to ``BUFFER_KBYTES``, because
+librdkafka fetches as long as its buffer is not full. librdkafka's default (50 MB) is not faster."""
 PARTITION_FETCH_BYTES = 1024 * 1024
-"""What one partition may have of it: librdkafka's default, so that several have their turn."""
+"""The share of one partition: librdkafka's default, so that one response covers several partitions."""
 BUFFER_MESSAGES = 100_000
-"""Messages that librdkafka may hold per reader: small ones weigh several times their bytes."""
+"""The most messages that librdkafka buffers per reader: small ones take several times their bytes."""
 
 SERVER_OPTIONS = (
     Option(
@@ -69,7 +69,7 @@ OPTIONS = SERVER_OPTIONS + STREAM_OPTIONS
 
 
 class KafkaTopics:
-    """Topics that are read; see ``api.SourceConnector``. Positions are the caller's."""
+    """Topics as sources; see ``api.SourceConnector``. The caller keeps the positions."""
 
     options: Sequence[Option] = STREAM_OPTIONS
     guarantee = Guarantee.IN_COMMIT
@@ -79,7 +79,7 @@ class KafkaTopics:
         read_options(OWNER, OPTIONS, "stream", stream)
 
     def open(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
-        """Return the source of a topic; nothing is connected before its first use."""
+        """Return the source of a topic; it connects at its first use."""
         from rowtide_connectors.kafka.source import KafkaSource
 
         options = read_server(server)
@@ -106,7 +106,7 @@ class KafkaConnector:
         read_server(server)
 
     def check(self, server: Mapping[str, str]) -> str:
-        """Ask the cluster for its brokers; give one line of what answered."""
+        """Ask the cluster for its brokers; return one line that describes it."""
         from rowtide_connectors.kafka.client import cluster_line
 
         options = read_server(server)
@@ -114,7 +114,7 @@ class KafkaConnector:
 
 
 def read_server(server: Mapping[str, str]) -> ConnectorOptions:
-    """Read a server's options; names with a dot are librdkafka's own.
+    """Read a server's options; names with a dot are librdkafka's.
 
     Raises:
       OptionError: also for a librdkafka option that Rowtide sets itself.
@@ -132,15 +132,15 @@ def read_server(server: Mapping[str, str]) -> ConnectorOptions:
 
 
 def client_config(options: ConnectorOptions) -> dict[str, object]:
-    """Return librdkafka's configuration for reading as we read: assigned, committed only, holes seen."""
+    """Return librdkafka's configuration of readers: committed messages only, partition ends reported."""
     fetch_bytes = 1024 * options.get("fetch_kbytes", int)
     return {
-        # Under load the client must not stand still for the default of a whole second when its
-        # buffer was full: this alone is a factor of four in messages/s.
+        # By default the client pauses for a whole second after its buffer was full. A shorter pause
+        # alone quadruples the messages/s under load.
         "fetch.queue.backoff.ms": 5,
-        # New data ends the wait at once; but a partition that is resumed waits for the others' to end.
+        # New data ends the wait at once, but a resumed partition waits until the requests of the others end.
         "fetch.wait.max.ms": 100,
-        # A broker that is coming back should be found within a second.
+        # Reconnect to a restarted broker within a second.
         "reconnect.backoff.max.ms": 1000,
         "queued.max.messages.kbytes": options.get("buffer_kbytes", int),
         "queued.min.messages": BUFFER_MESSAGES,
@@ -154,6 +154,6 @@ def client_config(options: ConnectorOptions) -> dict[str, object]:
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
         "isolation.level": "read_committed",
-        # A position that is gone must be reported, never be replaced by another one.
+        # Report a position that no longer exists; never replace it by another one.
         "auto.offset.reset": "error",
     }

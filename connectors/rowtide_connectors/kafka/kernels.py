@@ -2,9 +2,8 @@
 
 ``rd_kafka_message_t`` is part of librdkafka's stable interface (rdkafka.h):
 err at 0, partition at 16, payload at 24, len at 32, key at 40, key_len at 48,
-offset at 56, all on a 64-bit machine. Functions of the library come as
-addresses, so that the compiled code can be cached on disk; ``kafka.warm`` does
-that ahead of time.
+offset at 56, all on a 64-bit machine. Functions of the library are passed as addresses, so that the
+compiled code can be cached on disk; ``kafka.warm`` does that ahead of time.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def read_fields(
     """Read the fields of the messages at these addresses into columns.
 
     ``timestamp_of`` and ``headers_of`` are the addresses of the library's functions, ``scratch`` that
-    of eight bytes for what these also give. All other arrays are filled: ``values`` and ``keys`` with
+    of eight bytes for their second result. All other arrays are filled: ``values`` and ``keys`` with
     where the bytes are, 0 for null.
     """
     for i in range(len(messages)):
@@ -78,7 +77,7 @@ def read_fields(
         partitions[i] = _load_int32(message + np.uint64(16))
         offsets[i] = _load_int64(message + np.uint64(56))
         if errors[i] != 0:
-            # The payload of a notice is its text.
+            # The payload of an error notice is its text.
             values[i] = 0
             value_lengths[i] = 0
             keys[i] = 0
@@ -91,7 +90,7 @@ def read_fields(
         keys[i] = np.uint64(_load_int64(message + np.uint64(40)))
         key_lengths[i] = _load_int64(message + np.uint64(48))
         timestamps[i] = _call(timestamp_of, message, scratch, np.uint64(0))
-        # What is returned is an int32, 0 for success; the upper half of the word is undefined.
+        # The function returns an int32, 0 for success; the upper half of the word is undefined.
         with_headers[i] = np.int32(_call(headers_of, message, scratch, np.uint64(0))) == 0
 
 

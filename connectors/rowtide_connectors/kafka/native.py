@@ -1,12 +1,11 @@
 """A consumer on librdkafka's own interface: messages become columns in compiled code.
 
-confluent_kafka makes a Python object a message, and reading its fields costs
-more than all of librdkafka's work; and it holds Python's lock all the while
-(``rowtide bench kafka-ingest`` compares; benchmarks/README.md has figures). So
-this opens a consumer on the same shared library that confluent_kafka has
-loaded, by its public C interface, and reads whole batches. Where the library is
-not found or not the one confluent_kafka uses, ``library`` says why, and
-``plain.PlainConsumer`` does the work.
+confluent_kafka makes one Python object per message. Reading its fields costs more than all of
+librdkafka's work, and holds Python's lock (``rowtide bench kafka-ingest`` compares;
+benchmarks/README.md has figures). So this opens a consumer on the same shared library that
+confluent_kafka has loaded, by its public C interface, and reads whole batches. If the library is not
+found or is not the one that confluent_kafka uses, ``library`` returns the reason, and
+``plain.PlainConsumer`` is used.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ class Library:
 
 @functools.cache
 def library() -> Library | str:
-    """Return the librdkafka that confluent_kafka has loaded, or why it cannot be used; looked up once."""
+    """Return the librdkafka that confluent_kafka has loaded, or why it cannot be used; cached."""
     if ctypes.sizeof(c_void_p) != 8 or sys.platform == "win32":
         return "only 64-bit Unix machines are known to it"
     if importlib.util.find_spec("numba") is None:
@@ -125,7 +124,7 @@ class NativeConsumer:
         self._lib = found.lib
         self._topic = topic
         self.trouble: str | None = None
-        # librdkafka keeps the address only, so the callback must live as long as the consumer.
+        # librdkafka stores only the address, so the callback must live as long as the consumer.
         self._on_error = _ErrorCallback(self._note_trouble)
         self._client = self._open(config)
         self._lib.rd_kafka_poll_set_consumer(self._client)
@@ -137,9 +136,9 @@ class NativeConsumer:
             raise translated(ck.KafkaError(code, found.error_text(code)), f'topic "{topic}"')
 
     def take(self, max_messages: int, timeout_s: float) -> TakenMessages | None:
-        """Take what is there in one batch."""
+        """Take the available messages in one batch."""
         messages = np.empty(max_messages, dtype=np.uint64)
-        # Asked for n messages, librdkafka waits for all n; so take what is there, or wait for one.
+        # librdkafka waits until it has all n requested messages, so take the available ones or wait for one.
         count = self._consume(messages, 0)
         if count == 0 and timeout_s > 0:
             count = self._consume(messages[:1], timeout_s)
@@ -188,7 +187,7 @@ class NativeConsumer:
                 if code != 0:
                     raise refused_config(text.value.decode())
             self._lib.rd_kafka_conf_set_error_cb(conf, self._on_error)
-            # Its log goes to standard error otherwise; what matters comes as errors.
+            # Otherwise it logs to standard error; it reports relevant events as errors, too.
             self._lib.rd_kafka_conf_set_log_cb(conf, None)
             client: int | None = self._lib.rd_kafka_new(_CONSUMER, conf, text, len(text))
             if client is None:
@@ -199,7 +198,7 @@ class NativeConsumer:
         return client
 
     def _with_partitions(self, call: Callable[..., int], offsets: Mapping[int, int | None]) -> int:
-        """Call a function of the client with a list of partitions and offsets; give its error code."""
+        """Call a function of the client with a list of partitions and offsets; return its error code."""
         topic = self._topic.encode()
         listed = self._lib.rd_kafka_topic_partition_list_new(len(offsets))
         try:
@@ -213,7 +212,7 @@ class NativeConsumer:
             self._lib.rd_kafka_topic_partition_list_destroy(listed)
 
     def _note_trouble(self, _client: int, code: int, reason: bytes | None, _opaque: int) -> None:
-        # Called from within the calls of this thread; librdkafka continues to retry by itself.
+        # librdkafka calls this within calls of this thread, and continues to retry.
         self.trouble = f"{self._library.error_text(code)}: {(reason or b'').decode(errors='replace')}"
 
     def _consume(self, into: NDArray[np.uint64], timeout_s: float) -> int:
@@ -307,7 +306,7 @@ class NativeConsumer:
         while (
             self._lib.rd_kafka_header_get_all(listed, len(found), byref(name), byref(value), byref(size)) == 0
         ):
-            # A missing value is given as an empty one: no one distinguishes them.
+            # Return a missing value as an empty one: no caller distinguishes them.
             content = ctypes.string_at(value.value, size.value) if value.value else b""
             found.append(((name.value or b"").decode("utf-8", "replace"), content))
         return found

@@ -1,4 +1,4 @@
-"""A consumer on confluent_kafka: works wherever that does."""
+"""A consumer on confluent_kafka, for every platform that it supports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rowtide_connectors.kafka.client import kafka_errors, open_consumer, place, 
 from rowtide_connectors.kafka.taken import Headers, TakenMessages
 
 AT_ONCE = 2000
-"""Message objects that live at a time: with many more, Python's collector reads them time and again."""
+"""Message objects that are alive at a time: Python's garbage collector scans many more repeatedly."""
 
 
 class PlainConsumer:
@@ -27,10 +27,11 @@ class PlainConsumer:
             self._consumer.assign([ck.TopicPartition(topic, *each) for each in positions.items()])
 
     def take(self, max_messages: int, timeout_s: float) -> TakenMessages | None:
-        """Take what is there, in runs of ``AT_ONCE``."""
+        """Take the available messages, in runs of ``AT_ONCE``."""
         found = _Columns()
         while found.count < max_messages and found.error is None:
-            # Asked for n messages, librdkafka waits for all n; so take what is there, or wait for one.
+            # librdkafka waits until it has all n requested messages, so take the available ones or
+            # wait for one.
             taken = self._consumer.consume(min(AT_ONCE, max_messages - found.count), 0)
             if not taken and not found.count and not found.ends and timeout_s > 0:
                 taken = self._consumer.consume(1, timeout_s)
@@ -65,7 +66,7 @@ class PlainConsumer:
 
 
 class _Columns:
-    """Gathers the fields of messages, and lets the messages go."""
+    """Gathers the fields of messages, and releases the messages."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -102,7 +103,7 @@ class _Columns:
         )
 
     def _without_notices(self, topic: str, messages: list[ck.Message]) -> list[ck.Message]:
-        """Take notices out: note ends of partitions, and keep an error for after the messages."""
+        """Remove notices: record ends of partitions, and keep an error for after the messages."""
         kept = []
         for message in messages:
             error = message.error()
@@ -117,7 +118,7 @@ class _Columns:
 
 
 def _headers(column: Sequence[Any]) -> list[Headers | None]:
-    """Return a missing header value as an empty one: no one distinguishes them."""
+    """Return a missing header value as an empty one: no caller distinguishes them."""
     return [
         None if headers is None else [(name, value or b"") for name, value in headers] for headers in column
     ]

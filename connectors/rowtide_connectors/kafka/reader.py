@@ -1,10 +1,9 @@
 """Reads assigned partitions of one topic into columns.
 
-Partitions are assigned at positions that the caller gives; no group is joined
-and nothing is committed to Kafka. librdkafka hands out only records of
-committed transactions; the end-of-partition notice has the end of the log
-after the last of them, so positions also move over control records and over
-what compaction took away.
+The caller names the positions of the assigned partitions. The reader joins no group and commits
+nothing to Kafka. librdkafka returns only records of committed transactions. Its end-of-partition
+notice has the end of the log after the last of them, so positions also move over control records and
+compacted records.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from rowtide_connectors.kafka.plain import PlainConsumer
 from rowtide_connectors.kafka.taken import Consumer, TakenMessages
 
 PROBE_EVERY_S = 1.0
-"""How often a broker that was reported down is asked whether it is back, while nothing arrives."""
+"""Seconds between checks of a broker that was reported down, while nothing arrives."""
 
 Column = TypeVar("Column")
 
@@ -59,15 +58,15 @@ class KafkaReader:
         return given
 
     def pause(self, partitions: Iterable[int]) -> None:
-        """Stop fetching; what was fetched and not yet given is dropped, and fetched again later."""
+        """Stop fetching; messages that were fetched and not returned are dropped, and fetched again later."""
         self._open().pause(partitions)
 
     def resume(self, partitions: Iterable[int]) -> None:
-        """Fetch again from the first message that was not given."""
+        """Fetch again from the first message that was not returned."""
         self._open().resume(partitions)
 
     def close(self) -> None:
-        """Leave the broker; twice is harmless."""
+        """Leave the broker; idempotent."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
@@ -78,7 +77,7 @@ class KafkaReader:
         return self._consumer
 
     def _probe(self, consumer: Consumer) -> None:
-        """Ask a broker that was reported down whether it is back: an idle topic would never show it.
+        """Check a broker that was reported down: an idle topic never shows that it is up again.
 
         Raises:
           UnavailableError: it is not.
@@ -121,7 +120,7 @@ class KafkaReader:
 
 
 def open_reading(topic: str, config: Mapping[str, object], positions: Mapping[int, int]) -> Consumer:
-    """Open the fastest consumer of these partitions that there is."""
+    """Open the fastest available consumer of these partitions."""
     found = library()
     if isinstance(found, str):
         return PlainConsumer(topic, config, positions)
@@ -129,11 +128,11 @@ def open_reading(topic: str, config: Mapping[str, object], positions: Mapping[in
 
 
 Runs = list[tuple[int, int]]
-"""Where the messages of one partition stand among those taken: first (inclusive), last (exclusive)."""
+"""The range of one partition's messages among those taken: first (inclusive), last (exclusive)."""
 
 
 def _runs(partitions: NDArray[np.int32]) -> dict[int, Runs]:
-    """Cut into partitions. librdkafka gives a fetch's messages in a row, so runs are few and long."""
+    """Split into partitions. librdkafka returns a fetch's messages in a row, so runs are few and long."""
     if not len(partitions):
         return {}
     starts = np.concatenate(([0], np.flatnonzero(np.diff(partitions)) + 1)).tolist()

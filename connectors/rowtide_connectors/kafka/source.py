@@ -27,7 +27,7 @@ from rowtide_connectors.kafka.reader import KafkaReader, open_reading
 
 EARLIEST: Final = -2
 LATEST: Final = -1
-"""Kafka's own "timestamps" in a question for offsets."""
+"""Kafka's special timestamps in a query for offsets."""
 
 _FORBIDDEN = frozenset({ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 
@@ -36,17 +36,17 @@ FETCH_BUFFER = {
     "max.partition.fetch.bytes": 262_144,
     "fetch.wait.max.ms": 10,
 }
-"""For single messages: what is read ahead is thrown away, so read little ahead, and never wait for more."""
+"""For single messages: read little ahead, because it is discarded, and never wait for more."""
 
 FETCH_AHEAD = 1000
-"""Messages between two wanted ones that are rather read than skipped by a new request."""
+"""The most messages between two requested ones that are read instead of skipped by a new request."""
 
 
 class KafkaSource:
     """One topic. ``config`` is librdkafka's.
 
-    One thread uses it; another one may call ``fetch`` and ``identity`` meanwhile, after this one has asked
-    for the identity once.
+    One thread uses it. After that thread has read the identity once, another thread may call
+    ``fetch`` and ``identity`` at the same time.
     """
 
     def __init__(self, topic: str, config: Mapping[str, object], *, timeout_s: float) -> None:
@@ -57,7 +57,7 @@ class KafkaSource:
         self._administering: AdminClient | None = None
 
     def ranges(self) -> Mapping[int, OffsetRange]:
-        """Return each partition's range. Its end is that of committed transactions."""
+        """Return each partition's range. Its end is the end of committed transactions."""
         partitions = self._partitions()
         earliest, end = self._offsets(partitions, EARLIEST), self._offsets(partitions, LATEST)
         return {partition: OffsetRange(earliest[partition], end[partition]) for partition in partitions}
@@ -83,10 +83,10 @@ class KafkaSource:
         return KafkaReader(self.topic, consumer, positions, timeout_s=self._timeout_s)
 
     def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
-        """Return the messages at these offsets; one that is no longer there is left out.
+        """Return the messages at these offsets; one that no longer exists is left out.
 
         Raises:
-          UnavailableError: the broker did not give them within the time-out.
+          UnavailableError: the broker did not return them within the time-out.
         """
         found: dict[int, Fetched] = {}
         wanted = sorted(set(offsets))
@@ -129,7 +129,7 @@ class KafkaSource:
             elif error.code() == ck.KafkaError._PARTITION_EOF:
                 return
             elif isinstance(translated(error, ""), GoneError):
-                # This one has aged out or lies beyond the end; a later one may still be there.
+                # This one was deleted by retention or is beyond the end; a later one may still exist.
                 left.popleft()
                 position = None
             else:
@@ -139,18 +139,18 @@ class KafkaSource:
         """Append a message without key and value, acknowledged by all replicas; return its offset.
 
         Raises:
-          UnavailableError: the broker did not take it within the time-out, or may not for this user.
+          UnavailableError: the broker did not accept it within the time-out, or this user may not write.
         """
         if partition not in self._partitions():
             raise GoneError(f'topic "{self.topic}" has no partition {partition}')
         return append_message(self._config, self.topic, partition, headers, timestamp_ms, self._timeout_s)
 
     def has_append_times(self) -> bool:
-        """Ask for the topic's message.timestamp.type; where that cannot be asked, producers stamp."""
+        """Query the topic's message.timestamp.type; if that fails, assume that producers stamp."""
         return self._setting("message.timestamp.type") == "LogAppendTime"
 
     def identity(self) -> str | None:
-        """Return the topic's id; None where it cannot be asked."""
+        """Return the topic's id; None if it cannot be queried."""
         with kafka_errors(f'topic "{self.topic}"'):
             admin = self._admin()
             if admin is None:
@@ -161,11 +161,11 @@ class KafkaSource:
         return None if described is None else str(described.topic_id)
 
     def is_compacted(self) -> bool:
-        """Ask for the topic's cleanup.policy; where that cannot be asked, it counts as not compacted."""
+        """Query the topic's cleanup.policy; if that fails, assume that it is not compacted."""
         return "compact" in (self._setting("cleanup.policy") or "")
 
     def _setting(self, name: str) -> str | None:
-        """Ask for a setting of the topic; None where it may not be read, or there is no one to ask."""
+        """Query a setting of the topic; None if the user may not read it, or no broker answers."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, self.topic)
         with kafka_errors(f'topic "{self.topic}"'):
             admin = self._admin()
@@ -177,17 +177,18 @@ class KafkaSource:
         return value
 
     def _admin(self) -> AdminClient | None:
-        """Return a client for questions about the topic; None where no one would answer them."""
+        """Return a client for queries about the topic; None if no broker would answer."""
         if self._administering is None:
             cluster = self._consumer().list_topics(self.topic, self._timeout_s)
             if cluster.controller_id >= 0 and cluster.controller_id not in cluster.brokers:
-                # librdkafka's mock cluster names a controller that it has not: it answers no such question.
+                # librdkafka's mock cluster names a controller that it does not have, and does not
+                # answer such queries.
                 return None
             self._administering = open_admin(self._config)
         return self._administering
 
     def _answer(self, asked: Future[Any]) -> Any:
-        """Return an answer about the topic; None where it may not be given to us."""
+        """Return the result of a query about the topic; None if the user may not read it."""
         try:
             return asked.result(self._timeout_s)
         except ck.KafkaException as error:
@@ -198,7 +199,7 @@ class KafkaSource:
             raise UnavailableError(f'topic "{self.topic}" cannot be described: it timed out') from error
 
     def close(self) -> None:
-        """Release the connections for questions; readers are closed by their owners."""
+        """Release the connections for queries; the owners of readers close them."""
         self._administering = None
         if self._asking is not None:
             self._asking.close()
@@ -227,5 +228,5 @@ class KafkaSource:
 
 
 def _headers(message: ck.Message) -> list[tuple[str, bytes | None]] | None:
-    """Return a message's headers as they came: names and bytes."""
+    """Return a message's headers unchanged: names and bytes."""
     return cast("list[tuple[str, bytes | None]] | None", message.headers())

@@ -1,7 +1,7 @@
-"""What one call took out of a consumer's queue, as columns over all partitions.
+"""The messages that one call took from a consumer's queue, as columns over all partitions.
 
-``Consumer`` is what a reader needs of a Kafka client: ``plain.PlainConsumer``
-has it from confluent_kafka, ``native.NativeConsumer`` from librdkafka itself.
+``Consumer`` is the interface of a Kafka client for a reader: ``plain.PlainConsumer`` implements it on
+confluent_kafka, ``native.NativeConsumer`` on librdkafka itself.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Headers = Sequence[tuple[str, bytes]]
 class TakenMessages:
     """Messages in the order of the queue, all columns parallel, and the notices among them.
 
-    ``headers`` is None where no message has any. ``ends`` has, by partition, the position behind what
-    the log holds now; ``error`` is to be raised after the messages.
+    ``headers`` is None where no message has any. ``ends`` has, by partition, the position after the
+    current end of the log; the reader raises ``error`` after the messages.
     """
 
     partitions: NDArray[np.int32]
@@ -43,13 +43,13 @@ class Consumer(Protocol):
     """The last report of the client about its connections, until ``is_up``. It retries by itself."""
 
     def take(self, max_messages: int, timeout_s: float) -> TakenMessages | None:
-        """Take what is there, waiting up to ``timeout_s`` for the first; None: nothing came."""
+        """Take the available messages, waiting up to ``timeout_s`` for the first; None if none arrived."""
 
     def is_up(self, timeout_s: float) -> bool:
-        """Request the topic from the broker; return whether it answered, with any answer."""
+        """Request the topic from the broker; return whether it responded at all."""
 
     def pause(self, partitions: Iterable[int]) -> None:
-        """Stop fetching and drop what was fetched and not taken."""
+        """Stop fetching and drop messages that were fetched and not taken."""
 
     def resume(self, partitions: Iterable[int]) -> None:
         """Fetch again, from the first message that was not taken."""

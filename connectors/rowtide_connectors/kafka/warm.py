@@ -1,6 +1,6 @@
 """Compile the Kafka connector's loops ahead of time: ``python -m rowtide_connectors.kafka.warm``.
 
-What is compiled is kept on disk, so that a start need not wait for it.
+The compiled code is cached on disk, so that a start need not wait for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A broker inside the process: for tests, demos and embedding."""
+"""An in-process broker for tests, demos and embedding."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Topics in memory that behave as Kafka's do: offsets with holes, ageing out, an end that readers see.
+"""Topics in memory that behave as Kafka's do: offsets with holes, retention, an end that readers see.
 
-Thread-safe. Nothing is bounded here but by ``truncate``: what is produced stays,
-as in a topic that is kept forever.
+Thread-safe. Only ``truncate`` removes messages; otherwise they stay, as in a topic with unlimited retention.
 """
 
 from __future__ import annotations
@@ -36,11 +35,12 @@ class MemoryBroker:
         self._topics: dict[str, dict[int, Partition]] = {}
         self._down = False
         self.made: dict[str, int] = {}
-        """The number of each topic in the order of making, also of one that was deleted and created again."""
+        """The number of each topic in creation order; a topic that was deleted and created again has
+        a new one."""
         self.compacted: set[str] = set()
-        """Topics from which ``compact`` takes messages; hold ``changed`` to look or add."""
+        """Topics from which ``compact`` removes messages; hold ``changed`` to read or add."""
         self.changed = threading.Condition(threading.RLock())
-        """Notified on every change; hold it to look at partitions."""
+        """Notified on every change; hold it to read partitions."""
 
     def topics(self) -> tuple[str, ...]:
         """Return the topics' names, sorted."""
@@ -66,7 +66,7 @@ class MemoryBroker:
                 self.create_topic(name, partitions)
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Let a topic have ``total`` partitions; it never loses one."""
+        """Increase a topic to ``total`` partitions; it never loses one."""
         with self.changed:
             held = self.topic(name)
             for number in range(len(held), total):
@@ -74,7 +74,7 @@ class MemoryBroker:
             self.changed.notify_all()
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic with all that is in it."""
+        """Delete a topic with all messages."""
         with self.changed:
             self.topic(name)
             del self._topics[name]
@@ -90,7 +90,7 @@ class MemoryBroker:
         keys: Sequence[bytes | None] | None = None,
         headers: Sequence[Sequence[MessageHeader] | None] | None = None,
     ) -> None:
-        """Append messages; ``timestamps`` are ms since the epoch, one a value."""
+        """Append messages; ``timestamps`` are ms since the epoch, one per value."""
         with self.changed:
             held = self._partition(topic, partition)
             given = list(values)
@@ -106,13 +106,13 @@ class MemoryBroker:
             self.changed.notify_all()
 
     def hole(self, topic: str, count: int = 1, *, partition: int = 0) -> None:
-        """Use up offsets without messages, as a transaction's control record does."""
+        """Skip offsets without messages, as a transaction's control record does."""
         with self.changed:
             self._partition(topic, partition).end += count
             self.changed.notify_all()
 
     def truncate(self, topic: str, before: int, *, partition: int = 0) -> None:
-        """Let the messages below offset ``before`` age out."""
+        """Delete the messages below offset ``before``, as retention does."""
         with self.changed:
             held = self._partition(topic, partition)
             held.earliest = max(held.earliest, min(before, held.end))
@@ -122,7 +122,7 @@ class MemoryBroker:
             self.changed.notify_all()
 
     def compact(self, topic: str, *, partition: int = 0) -> None:
-        """Keep only the last message of each key, as Kafka's cleaner does; those without key stay."""
+        """Keep only the last message of each key, as Kafka's cleaner does; messages without a key stay."""
         with self.changed:
             self.compacted.add(topic)
             held = self._partition(topic, partition)
@@ -136,7 +136,7 @@ class MemoryBroker:
             self.changed.notify_all()
 
     def set_down(self, down: bool = True) -> None:
-        """Refuse readers from now on, or serve them again; producers are not refused."""
+        """Reject readers from now on, or serve them again; producers are not rejected."""
         with self.changed:
             self._down = down
             self.changed.notify_all()
@@ -145,7 +145,7 @@ class MemoryBroker:
         """Return a topic's partitions; the caller holds ``changed``.
 
         Raises:
-          GoneError: there is no such topic.
+          GoneError: the topic does not exist.
         """
         if name not in self._topics:
             raise GoneError(f'topic "{name}" does not exist', hint="Create it, or correct the option.")
@@ -173,6 +173,6 @@ _brokers_lock = threading.Lock()
 
 
 def memory_broker(name: str = "default") -> MemoryBroker:
-    """Return the process's broker of this name, made when first asked for."""
+    """Return the process's broker of this name, created at the first call."""
     with _brokers_lock:
         return _brokers.setdefault(name, MemoryBroker())

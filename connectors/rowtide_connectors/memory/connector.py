@@ -45,7 +45,7 @@ class MemoryTopics:
 
 
 class MemoryConnector:
-    """Reads topics of ``memory_broker(name)``; what is in them ends with the process."""
+    """Reads topics of ``memory_broker(name)``; their messages end with the process."""
 
     name = "memory"
     description = "topics of a broker inside the process, for tests and demos"
@@ -59,7 +59,7 @@ class MemoryConnector:
         read_options(OWNER, OPTIONS, "server", server)
 
     def check(self, server: Mapping[str, str]) -> str:
-        """Return how many topics there are; this one is never down by itself."""
+        """Return the number of topics; this broker is always up."""
         name = read_options(OWNER, OPTIONS, "server", server).get("broker", str)
         return f'broker "{name}" in this process: {len(memory_broker(name).topics())} topic(s)'
 

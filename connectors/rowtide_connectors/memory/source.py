@@ -21,7 +21,7 @@ class MemorySource:
         self.topic = topic
 
     def ranges(self) -> Mapping[int, OffsetRange]:
-        """Return each partition's present range."""
+        """Return each partition's current range."""
         with self._broker.changed:
             held = self._broker.serve(self.topic)
             return {number: OffsetRange(log.earliest, log.end) for number, log in held.items()}
@@ -46,7 +46,7 @@ class MemorySource:
         return MemoryReader(self._broker, self.topic, positions)
 
     def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
-        """Return the messages at these offsets; one that is not there is left out."""
+        """Return the messages at these offsets; one that does not exist is left out."""
         found: dict[int, Fetched] = {}
         with self._broker.changed:
             log = self._broker.serve(self.topic).get(partition, Partition())
@@ -68,23 +68,23 @@ class MemorySource:
             return self._broker.topic(self.topic)[partition].end - 1
 
     def has_append_times(self) -> bool:
-        """Return that producers stamp."""
+        """Return False, because producers stamp."""
         return False
 
     def identity(self) -> str | None:
-        """Return the topic's number in the order of making."""
+        """Return the topic's number in creation order."""
         with self._broker.changed:
             self._broker.serve(self.topic)
             return str(self._broker.made[self.topic])
 
     def is_compacted(self) -> bool:
-        """Return whether the topic was made so."""
+        """Return whether the topic is compacted."""
         with self._broker.changed:
             self._broker.serve(self.topic)
             return self.topic in self._broker.compacted
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: it holds no connections."""
 
 
 class MemoryReader:
@@ -154,7 +154,7 @@ class MemoryReader:
         )
 
     def pause(self, partitions: Iterable[int]) -> None:
-        """Leave these partitions out."""
+        """Stop reading these partitions."""
         self._paused.update(partitions)
 
     def resume(self, partitions: Iterable[int]) -> None:
@@ -162,5 +162,5 @@ class MemoryReader:
         self._paused.difference_update(partitions)
 
     def close(self) -> None:
-        """Nothing is held; further polls are refused."""
+        """Release nothing; further polls raise an error."""
         self._closed = True

@@ -1,8 +1,8 @@
-"""Columns of values as PostgreSQL's arrays, made whole instead of value by value.
+"""Convert columns of values to PostgreSQL's arrays, whole instead of value by value.
 
-psycopg turns a list into an array at half a microsecond a value. Numbers go as
-PostgreSQL's binary form, laid out by NumPy; text and decimals as its text form,
-joined at once. Anything else is left to psycopg.
+psycopg converts a list to an array at half a microsecond per value. Numbers are sent in PostgreSQL's
+binary form, laid out by NumPy; text and decimals in its text form, joined at once. psycopg converts
+the other types.
 
 Binary form of an array (src/backend/utils/adt/arrayfuncs.c, array_recv): five
 int32 (dimensions, whether there are NULLs, type of the elements, their number,
@@ -29,7 +29,7 @@ class BinaryArray:
 
 
 class _BinaryArrayDumper(Dumper):
-    """Hands a ``BinaryArray`` over as it is; the statement's cast says which type it has."""
+    """Passes a ``BinaryArray`` on unchanged; a cast in the statement sets its type."""
 
     format = Format.BINARY
 
@@ -39,13 +39,13 @@ class _BinaryArrayDumper(Dumper):
 
 
 def register(connection: Connection[Any]) -> None:
-    """Let a connection take ``BinaryArray`` as a parameter."""
+    """Register ``BinaryArray`` as a parameter of a connection."""
     connection.adapters.register_dumper(BinaryArray, _BinaryArrayDumper)
 
 
 @dataclass(frozen=True, slots=True)
 class _Element:
-    """How a number is written: PostgreSQL's number of the type, and NumPy's type in network order."""
+    """The form of a number: PostgreSQL's number of the type, and NumPy's type in network order."""
 
     oid: int
     dtype: str
@@ -108,9 +108,9 @@ def _text_array(values: Sequence[Any], written: Callable[[Any], str]) -> str:
 
 
 def _quoted_array(values: Sequence[str]) -> str:
-    """Return an array of text without NULLs; hardly any text has something to escape."""
+    """Return an array of text without NULLs; hardly any text needs escapes."""
     joined = '","'.join(values)
-    # As many quotation marks as were just put between the values, and no backslash: nothing to escape.
+    # No quotation marks except those just added between the values, and no backslash: no escapes needed.
     if "\\" in joined or joined.count('"') != 2 * max(0, len(values) - 1):
         return _text_array(values, _quoted)
     return '{"' + joined + '"}' if values else "{}"

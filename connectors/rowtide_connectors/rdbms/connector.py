@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 OWNER = 'connector "rdbms"'
 
 KINDS = ("postgresql", "sqlite")
-"""The databases that there are: the first word of an address, before ``+`` or ``://``."""
+"""The supported databases: the first word of an address, before ``+`` or ``://``."""
 _KIND = re.compile(r"(\w+)(?:\+\w+)?://")
 
 SERVER_OPTIONS = (
@@ -61,7 +61,7 @@ class RdbmsTables:
         read_options(OWNER, OPTIONS, "table", table)
 
     def open(self, server: Mapping[str, str]) -> Database:
-        """Return the database; nothing is connected before its first use."""
+        """Return the database; it connects at its first use."""
         return _opened(server)
 
 
@@ -76,12 +76,12 @@ class RdbmsConnector:
     sink: SinkConnector | None = RdbmsTables()
 
     def check_options(self, server: Mapping[str, str]) -> None:
-        """Read options against their declarations, and the kind of database off its address."""
+        """Read options against their declarations, and the kind of database from its address."""
         options = read_options(OWNER, OPTIONS, "server", server)
         refuse_unknown_kind(options.get("url", str))
 
     def check(self, server: Mapping[str, str]) -> str:
-        """Connect and ask for the version; give one line of what answered."""
+        """Connect and query the version; return one line that describes the server."""
         database = _opened(server)
         try:
             return database.describe()
@@ -90,10 +90,10 @@ class RdbmsConnector:
 
 
 def refuse_unknown_kind(url: str) -> None:
-    """Refuse the address of a database that is not supported.
+    """Reject the address of a database that is not supported.
 
     Raises:
-      OptionError: names the kinds that there are.
+      OptionError: names the supported kinds.
     """
     found = _KIND.match(url)
     if found is None:

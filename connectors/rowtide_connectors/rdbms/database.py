@@ -1,4 +1,4 @@
-"""A database: tables made to fit, and transactions that commit everything together."""
+"""A database: creates and checks tables, and opens transactions that commit everything together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rowtide_connectors.rdbms.table import PhysicalTable, physical
 from rowtide_connectors.rdbms.transaction import SqlTransaction
 
 _DIALECTS: Mapping[str, Callable[[], Dialect]] = {"postgresql": Postgres, "sqlite": Sqlite}
-"""By each of ``connector.KINDS``."""
+"""The dialect of each of ``connector.KINDS``."""
 
 Write = Callable[[sa.Connection, PhysicalColumns], None]
 
@@ -65,13 +65,13 @@ def open_database(
 
 
 class SqlDatabase:
-    """One database. Safe for several threads, each with a transaction of its own."""
+    """One database. Thread-safe, with one transaction per thread."""
 
     def __init__(self, dialect: Dialect, engine: sa.Engine) -> None:
         self.dialect = dialect
         self._engine = engine
         self._tables: dict[str, PhysicalTable] = {}
-        # One connection for all: a database in memory.
+        # A database in memory has one connection for all threads.
         self._turn = threading.RLock() if isinstance(engine.pool, sa.StaticPool) else nullcontext()
         self.label = label_of(engine.url)
         self._generation = _replaceable(engine)
@@ -131,7 +131,7 @@ class SqlDatabase:
         with self.begin() as transaction:
             connection = transaction.connection
             if any(self._is_missing(connection, table) for table in tables):
-                # Of two processes that start at once one creates the tables and the other one finds them.
+                # If two processes start at once, one creates the tables and the other one finds them.
                 self.dialect.lock_creation(connection)
             for table in tables:
                 if self._is_missing(connection, table):
@@ -152,7 +152,7 @@ class SqlDatabase:
                 drop_stages(transaction.connection, prefix)
 
     def describe(self) -> str:
-        """Connect; give one line of what answered.
+        """Connect; return one line that describes the server.
 
         Raises:
           UnavailableError.
@@ -166,10 +166,10 @@ class SqlDatabase:
         self._engine.dispose()
 
     def table(self, connection: sa.Connection, table: TargetTable) -> PhysicalTable:
-        """Return what ``table`` is in the database; looked up once.
+        """Return ``table`` as it exists in the database; cached.
 
         Raises:
-          MismatchError: it does not fit, or is not there.
+          MismatchError: it does not fit, or does not exist.
         """
         if table.name not in self._tables:
             self._tables[table.name] = self._fitted(connection, table)
@@ -191,9 +191,9 @@ class SqlDatabase:
     def write_taken(
         self, connection: sa.Connection, label: str, columns: PhysicalColumns, write: Write
     ) -> None:
-        """Write the rows that the database takes, in their order, and find the others by halving.
+        """Write the rows that the database takes, in their order, and find the others by bisection.
 
-        What the database takes may depend on the rows before: halves are written from left to right.
+        Whether the database takes a row may depend on the rows before it, so halves are written in order.
 
         Raises:
           RefusedRowsError: names the rows that were left out; the transaction stays open.
@@ -214,7 +214,7 @@ class SqlDatabase:
         part: tuple[int, int],
         refused: dict[int, str],
     ) -> None:
-        """Write the rows of a part that the database takes; note the others in ``refused``."""
+        """Write the rows of a part that the database takes; record the others in ``refused``."""
         low, high = part
         savepoint = connection.begin_nested()
         try:
@@ -233,7 +233,7 @@ class SqlDatabase:
         self._sift(connection, columns, write, (middle, high), refused)
 
     def _renew(self) -> None:
-        """Replace pooled connections at their next use: a session keeps the settings that it began with."""
+        """Replace pooled connections at their next use: a session keeps its initial settings."""
         if not isinstance(self._engine.pool, sa.StaticPool):
             self._generation[0] += 1
 
@@ -249,7 +249,7 @@ class SqlDatabase:
         connection.exec_driver_sql(f"create table {table_sql(connection, table)} ({', '.join(columns)})")
 
     def _own(self, connection: sa.Connection, table: TargetTable) -> PhysicalTable:
-        """Return where a foreign table is or is to be created.
+        """Return the location of a foreign table, whether it exists or not.
 
         Raises:
           MismatchError: it is one of the checkpoint's tables; and as ``Dialect.located``.
@@ -274,7 +274,7 @@ class SqlDatabase:
 
 
 def row_count(columns: PhysicalColumns) -> int:
-    """Return how many rows the columns have."""
+    """Return the number of rows of the columns."""
     return len(columns[0][1]) if columns else 0
 
 
@@ -283,7 +283,7 @@ def _cut(columns: PhysicalColumns, start: int, stop: int) -> PhysicalColumns:
 
 
 def _replaceable(engine: sa.Engine) -> list[int]:
-    """Return the generation of an engine's connections: one of an earlier generation is replaced when used."""
+    """Return the generation of an engine's connections: older connections are replaced at their next use."""
     generation = [0]
 
     @sa.event.listens_for(engine, "connect")
@@ -293,7 +293,7 @@ def _replaceable(engine: sa.Engine) -> list[int]:
     @sa.event.listens_for(engine, "checkout")
     def checked_out(_connection: object, record: Any, _proxy: object) -> None:
         if record.info["generation"] != generation[0]:
-            # SQLAlchemy closes the connection and opens another one.
+            # SQLAlchemy then closes the connection and opens another one.
             raise exc.DisconnectionError
 
     return generation

@@ -1,4 +1,4 @@
-"""What differs from database to database."""
+"""Differences between databases."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PhysicalColumns = Sequence[tuple[PhysicalColumn, Sequence[object]]]
 
 
 class Dialect(Protocol):
-    """One kind of database. Values are in row form on either side: conversion is its business."""
+    """One kind of database. Values are in row form on either side: the dialect converts them."""
 
     has_stages: bool
-    """Whether several processes can fill one table at once: staging tables are of use then."""
+    """Whether several processes can fill one table at once, as staging tables require."""
 
     def create_engine(self, url: sa.URL, connect_timeout_s: int, lock_timeout_s: int) -> sa.Engine:
-        """Make the engine; nothing is connected yet.
+        """Make the engine; it does not connect yet.
 
         Raises:
           OptionError: the URL cannot be used.
@@ -34,13 +34,13 @@ class Dialect(Protocol):
         """Return the type of a new column."""
 
     def located(self, connection: sa.Connection, table: PhysicalTable) -> PhysicalTable:
-        """Resolve a name without a schema: to the one table of that name, else to where it is to be created.
+        """Resolve a name without a schema: to the one table of that name, else to the place to create it in.
 
         The checkpoint's schema is never the default place of a new table.
 
         Raises:
-          MismatchError: tables of that name are in several schemas, or the name cannot be one.
-          GoneError: the schema does not exist, or there is none to create the table in.
+          MismatchError: several schemas have a table of that name, or the name is invalid.
+          GoneError: the schema does not exist, or there is no schema to create the table in.
         """
 
     def is_checkpoint(self, table: PhysicalTable) -> bool:
@@ -50,7 +50,7 @@ class Dialect(Protocol):
         """Look a located table up."""
 
     def check_rights(self, connection: sa.Connection, table: PhysicalTable) -> None:
-        """Check that the user may write to a table that is there.
+        """Check that the user may write to an existing table.
 
         Raises:
           DeniedError: names the rights that are missing.
@@ -67,7 +67,7 @@ class Dialect(Protocol):
         """Wait until no other process creates tables; holds to the end of the transaction."""
 
     def read_at_one_moment(self, connection: sa.Connection) -> None:
-        """Let a transaction that has just begun read the database as it is at one moment, and write nothing."""
+        """Make a new transaction read-only, on one snapshot of the database."""
 
     def holds(self, existing: str, sql_type: SqlType) -> bool:
         """Return whether a column of type ``existing`` takes every value of ``sql_type`` unchanged."""
@@ -75,7 +75,7 @@ class Dialect(Protocol):
     def insert(
         self, connection: sa.Connection, table: PhysicalTable, columns: PhysicalColumns, *, replace: bool
     ) -> None:
-        """Insert at most ``CHUNK_ROWS`` rows; with ``replace`` they take the place of those of their key."""
+        """Insert at most ``CHUNK_ROWS`` rows; with ``replace`` they replace the rows of their keys."""
 
     def delete(self, connection: sa.Connection, table: PhysicalTable, keys: PhysicalColumns) -> None:
         """Delete the rows of at most ``CHUNK_ROWS`` keys."""
@@ -84,7 +84,7 @@ class Dialect(Protocol):
         """Return the rows with a value that no table of this database can hold, and why, in order."""
 
     def rows(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[object, ...]]:
-        """Return all rows, in no order."""
+        """Return all rows, in any order."""
 
 
 def table_sql(connection: sa.Connection, table: PhysicalTable) -> str:

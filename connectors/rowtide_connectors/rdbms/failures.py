@@ -41,19 +41,19 @@ _DENIED_TEXTS = (
     (re.compile(r'database ".*" does not exist'), DATABASE_HINT),
     (re.compile(r"permission denied for database"), PRIVILEGE_HINT),
 )
-"""What PostgreSQL says while a connection is made: libpq gives the text alone."""
+"""PostgreSQL's messages while a connection is made: libpq reports only the text."""
 _DENIED_FILE = frozenset(
     {sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_AUTH}
 )
 
 
 class RowDataError(ConnectorError):
-    """The database does not take some row of this statement; which one, it does not say."""
+    """The database rejects some row of this statement and does not report which one."""
 
 
 @contextmanager
 def database_errors(label: str) -> Iterator[None]:
-    """Translate what SQLAlchemy raises in this block; ``label`` names the database.
+    """Translate SQLAlchemy's exceptions in this block; ``label`` names the database.
 
     Raises:
       RowDataError: a row is at fault, not the database.
@@ -65,7 +65,7 @@ def database_errors(label: str) -> Iterator[None]:
 
 
 def translated(error: exc.SQLAlchemyError, label: str) -> Exception:
-    """Return our error for one of SQLAlchemy's."""
+    """Return the connector error for an exception of SQLAlchemy."""
     text = _text(error)
     if isinstance(error, exc.DBAPIError) and not error.connection_invalidated:
         cause = error.orig
@@ -81,7 +81,7 @@ def translated(error: exc.SQLAlchemyError, label: str) -> Exception:
         if _sqlite_code(cause) == sqlite3.SQLITE_NOTADB:
             return MismatchError(f"{label}: {text}", hint="The file of the option url is not of SQLite.")
         if _sqlite_code(cause) == sqlite3.SQLITE_ERROR:
-            # A mistake in a statement, which another try would repeat.
+            # A mistake in a statement, which a retry would repeat.
             return ConnectorError(f"{label} does not take the statement: {text}")
         if isinstance(error, exc.ProgrammingError):
             return ConnectorError(f"{label} does not take the statement: {text}")
@@ -89,7 +89,7 @@ def translated(error: exc.SQLAlchemyError, label: str) -> Exception:
 
 
 def _denied_hint(cause: object, state: str) -> str | None:
-    """Return what to change where the database refuses who asks; None: it does not."""
+    """Return what to change if the database denies access; None if it does not."""
     if state:
         return _DENIED.get(state)
     if isinstance(cause, sqlite3.Error):
@@ -104,7 +104,7 @@ def _sqlite_code(cause: object) -> int | None:
 
 
 def _text(error: exc.SQLAlchemyError) -> str:
-    """Return the first line of what the database said; never the statement or its values."""
+    """Return the first line of the database's message, without the statement or its values."""
     cause = error.orig if isinstance(error, exc.DBAPIError) else error
     lines = str(cause).strip().splitlines()
     return lines[0] if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""Whether a table that exists fits what was declared; if not, every difference in words."""
+"""Check whether an existing table fits its declaration, and describe every difference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIT_HINT = "Change the CREATE FOREIGN TABLE, alter the table, or name another on
 
 
 def fitted(dialect: Dialect, table: PhysicalTable, existing: ExistingTable) -> PhysicalTable:
-    """Return ``table`` with its columns called as they are called in the database.
+    """Return ``table`` with the names of its columns in the database.
 
     A table fits that takes every declared row unchanged: columns may be wider, there may be more
     of them if they need no value, and the key may be any unique constraint.

@@ -1,8 +1,8 @@
 """PostgreSQL, through psycopg 3.
 
-Rows go in as arrays that ``unnest`` turns into rows: one statement, one round
-trip and one plan whatever their number. Times travel as integers and become
-dates in SQL, exactly and over PostgreSQL's whole range.
+Rows are sent as arrays that ``unnest`` converts to rows: one statement, one round trip and one plan
+for any number of rows. Times are sent as integers and converted to dates in SQL, exactly and over
+PostgreSQL's whole range.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from rowtide_connectors.rdbms.sql_type import SqlType
 from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalTable
 
 IDLE_TRANSACTION_S = 120
-"""A frozen process of ours must not hold the fence of its pipeline forever: the server ends it."""
+"""A frozen process must not hold the fence of its pipeline forever: the server ends its session."""
 
 POOL_SIZE = 3
-"""The commit's connection, and readers such as the status page beside it."""
+"""Connections for the commit, and for readers such as the status page."""
 
 FETCH_ROWS = 10_000
 
@@ -42,7 +42,7 @@ LONGEST_NAME = 63
 SCHEMA_HINT = "Create it, or name another one before the dot in table_name."
 
 _CREATION_LOCK = 7_305_811_207
-"""Number of the advisory lock under which tables are created; means nothing else."""
+"""Arbitrary number of the advisory lock under which tables are created."""
 
 _DDL = {
     "TINYINT": "smallint",
@@ -74,7 +74,7 @@ _ARRAY = {
     "INTERVAL DAY TO SECOND": "int8",
     "INTERVAL YEAR TO MONTH": "int8",
 }
-# Days and the rest apart: an interval times a number goes through a double.
+# Days and the rest separately: an interval times a number is computed as a double.
 _WRITE = {
     "DATE": "date '1970-01-01' + {0}",
     "TIME": "time '00:00' + {0} * interval '1 millisecond'",
@@ -127,7 +127,7 @@ select exists (select from pg_constraint where conrelid = %(table)s and contype 
 """
 
 _FORMATTED = re.compile(r"([a-z][a-z ]*?)(?:\((\d+)(?:,(\d+))?\))?( with(?:out)? time zone)?")
-"""What format_type gives, such as ``numeric(10,2)`` or ``timestamp(3) without time zone``."""
+"""A result of format_type, such as ``numeric(10,2)`` or ``timestamp(3) without time zone``."""
 _FORMATTED_NAMES = _DDL | {
     "VARCHAR": "character varying",
     "CHAR": "character",
@@ -151,15 +151,15 @@ class Postgres:
 
     def __init__(self) -> None:
         self._repeating: set[str] = set()
-        """Tables in which a row has met one of its key."""
+        """Tables in which an inserted row conflicted with an existing key."""
 
     def create_engine(self, url: sa.URL, connect_timeout_s: int, lock_timeout_s: int) -> sa.Engine:
-        """Make the engine; every connection waits for locks only so long."""
+        """Make the engine; every connection has a lock time-out."""
         engine = sa.create_engine(
             url.set(drivername="postgresql+psycopg"),
             connect_args={"connect_timeout": connect_timeout_s, "client_encoding": "utf8"},
             pool_size=POOL_SIZE,
-            # A connection that broke while idle is replaced, not handed out.
+            # Replace a connection that broke while idle.
             pool_pre_ping=True,
         )
 
@@ -182,7 +182,7 @@ class Postgres:
             try:
                 set_up(connection)
             except BaseException:
-                # SQLAlchemy does not know the connection yet: nothing else would close it.
+                # SQLAlchemy does not have the connection yet and would not close it.
                 connection.close()
                 raise
 
@@ -196,8 +196,8 @@ class Postgres:
     def located(self, connection: sa.Connection, table: PhysicalTable) -> PhysicalTable:
         """Look for the table in every schema of the search path; see ``dialect.Dialect``.
 
-        By itself PostgreSQL takes the first one: with a role that is called like the checkpoint's schema,
-        or like any schema that somebody creates later, that is another one from one start to the next.
+        By default PostgreSQL takes the first one. That schema may change between starts if the role
+        has the name of the checkpoint's schema or of a schema that is created later.
         """
         if len(table.name.encode()) > LONGEST_NAME:
             raise MismatchError(
@@ -239,7 +239,7 @@ class Postgres:
         return table.place == CHECKPOINT_SCHEMA and table.name in CHECKPOINT_TABLES
 
     def check_rights(self, connection: sa.Connection, table: PhysicalTable) -> None:
-        """Ask for the rights that every write of the table needs; see ``dialect.Dialect``.
+        """Check the rights that every write of the table needs; see ``dialect.Dialect``.
 
         DELETE is not among them: many pipelines never delete a row.
         """
@@ -258,7 +258,7 @@ class Postgres:
             )
 
     def check_creation(self, connection: sa.Connection, table: PhysicalTable) -> None:
-        """Ask for CREATE on the schema; see ``dialect.Dialect``."""
+        """Check for CREATE on the schema; see ``dialect.Dialect``."""
         if not connection.exec_driver_sql(_MAY_CREATE, (table.place,)).scalar_one():
             raise DeniedError(
                 f'the user may not create table "{table.label}": CREATE on schema "{table.place}" is not '
@@ -271,7 +271,7 @@ class Postgres:
         connection.exec_driver_sql("select pg_advisory_xact_lock(%s)", (_CREATION_LOCK,))
 
     def read_at_one_moment(self, connection: sa.Connection) -> None:
-        """Read within one snapshot: by itself PostgreSQL takes one for every statement."""
+        """Read within one snapshot: by default PostgreSQL takes one per statement."""
         connection.exec_driver_sql("set transaction isolation level repeatable read read only")
 
     def existing(self, connection: sa.Connection, table: PhysicalTable) -> ExistingTable | None:
@@ -308,7 +308,7 @@ class Postgres:
             return name in _TEXT[wanted] and wide_enough
         if wanted == "real":
             return name in ("real", "double precision")
-        # Without digits, time types hold microseconds.
+        # Without a precision, time types hold microseconds.
         return name == wanted and (not found[2] or digits >= _MILLISECOND_DIGITS)
 
     def insert(
@@ -317,8 +317,8 @@ class Postgres:
         """Insert through ``unnest``.
 
         Many rows at once are first tried without ON CONFLICT, which costs the server 40 to 90 % more:
-        the rows of closed windows never meet a row of their key. A table where they have met one is
-        not tried again.
+        rows of closed windows never conflict with an existing key. After a conflict in a table, it is
+        not tried again there.
         """
         names = quoted(connection, [column for column, _ in columns])
         statement = (
@@ -346,7 +346,7 @@ class Postgres:
         )
 
     def unstorable(self, columns: PhysicalColumns) -> Iterator[tuple[int, str]]:
-        """Text cannot have the character NUL."""
+        """PostgreSQL's text cannot contain the character NUL."""
         found = {
             index: f'column "{column.name}" has the character NUL'
             for column, values in reversed(columns)
@@ -371,7 +371,7 @@ class Postgres:
 
 
 def _inserted(connection: sa.Connection, statement: str, parameters: dict[str, object]) -> bool:
-    """Insert; False, and nothing has changed, if one of the keys already exists."""
+    """Insert; return False, without any change, if one of the keys already exists."""
     savepoint = connection.begin_nested()
     try:
         connection.exec_driver_sql(statement, parameters)

@@ -42,7 +42,7 @@ class SqlType:
 
     @property
     def arguments(self) -> str:
-        """Return what is in brackets behind the name; empty if there is nothing."""
+        """Return the numbers in parentheses after the name; empty if there are none."""
         if self.precision is None:
             return ""
         return f"({self.precision}, {self.scale})" if self.name == "DECIMAL" else f"({self.precision})"
@@ -52,7 +52,7 @@ def parse_type(spelling: str) -> SqlType:
     """Read a type such as ``DECIMAL(10, 2)``.
 
     Raises:
-      OptionError: it is none of ``NAMES``.
+      OptionError: it is not one of ``NAMES``.
     """
     found = _SPELLING.fullmatch(spelling.strip().upper())
     if found is None or found[1] not in NAMES:

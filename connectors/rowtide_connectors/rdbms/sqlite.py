@@ -1,9 +1,8 @@
 """SQLite, through Python's own driver: one file, one writer.
 
-Every transaction is BEGIN IMMEDIATE, so that it cannot fail half-way because
-another one wrote first. SQLite has neither dates nor exact decimals: times are
-ISO 8601 text in UTC, and a decimal of more than 15 digits is text, since as a
-number it would lose digits.
+Every transaction is BEGIN IMMEDIATE, so that it cannot fail later because another one wrote first.
+SQLite has neither dates nor exact decimals: times are ISO 8601 text in UTC, and a decimal of more
+than 15 digits is text, since as a number it would lose digits.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from rowtide_connectors.rdbms.sql_type import SqlType
 from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalTable
 
 EXACT_DIGITS = 15
-"""The most significant decimal digits that a double, SQLite's only fraction, gives back unchanged."""
+"""The most significant decimal digits that a double, SQLite's only fractional type, stores unchanged."""
 
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -36,7 +35,7 @@ _DDL = {
     "DOUBLE": "double precision",
     "BINARY": "blob",
     "VARBINARY": "blob",
-    # The word INT in it gives these integer affinity: milliseconds, and months.
+    # These have integer affinity, because their names contain INT: milliseconds, and months.
     "INTERVAL DAY TO SECOND": "interval_ms",
     "INTERVAL YEAR TO MONTH": "interval_months",
 }
@@ -61,7 +60,7 @@ class Sqlite:
 
         @sa.event.listens_for(engine, "connect")
         def set_up(connection: Any, _: object) -> None:
-            # The driver would begin by itself, deferred, and not before every statement.
+            # The driver's own BEGIN is deferred, and not issued before every statement.
             connection.isolation_level = None
             if not in_memory:
                 connection.execute("pragma journal_mode = wal")
@@ -83,7 +82,7 @@ class Sqlite:
         return _DDL.get(sql_type.name, sql_type.name.lower()) + arguments
 
     def located(self, connection: sa.Connection, table: PhysicalTable) -> PhysicalTable:
-        """Check that the schema, which is the name of an attached database, is there."""
+        """Check that the schema, which is the name of an attached database, exists."""
         if table.schema is not None:
             attached = connection.exec_driver_sql("select name from pragma_database_list").scalars()
             if table.schema.lower() not in {name.lower() for name in attached}:
@@ -98,7 +97,7 @@ class Sqlite:
         return table.name.lower() in {f"{CHECKPOINT_SCHEMA}_{name}" for name in CHECKPOINT_TABLES}
 
     def check_rights(self, connection: sa.Connection, table: PhysicalTable) -> None:
-        """Do nothing: SQLite has no rights but those on the file."""
+        """Do nothing: SQLite has only the rights on the file."""
 
     def check_creation(self, connection: sa.Connection, table: PhysicalTable) -> None:
         """Do nothing, likewise."""
@@ -129,7 +128,7 @@ class Sqlite:
                     column.name,
                     column.type,
                     not column.notnull and not column.pk,
-                    # INTEGER PRIMARY KEY numbers rows by itself.
+                    # INTEGER PRIMARY KEY numbers rows automatically.
                     column.dflt_value is not None or bool(column.pk),
                 )
                 for column in columns
@@ -150,7 +149,7 @@ class Sqlite:
         return len(texts) > 1 or int(indices) > 1 or any(_JUDGING.search(text) for text in texts)
 
     def holds(self, existing: str, sql_type: SqlType) -> bool:
-        """Return whether the two types have one affinity: the rest of a type SQLite ignores."""
+        """Return whether the two types have the same affinity: SQLite ignores the rest of a type."""
         if sql_type.name in _TEXT_OR_NUMERIC:
             return affinity(existing) in ("TEXT", "NUMERIC", "BLOB")
         return affinity(existing) == affinity(self.type_ddl(sql_type))

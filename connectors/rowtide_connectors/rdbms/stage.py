@@ -1,9 +1,8 @@
-"""A staging table: filled by many processes ahead of a commit, moved by its transaction in one step.
+"""A staging table, which many processes fill and the transaction of a commit moves in one step.
 
-Each process writes under a part of its own. The transaction names the parts that
-count: what a process left after that died, or that did the same work twice, is
-dropped with the table. The table is not logged, and is in the schema of the
-checkpoint; only PostgreSQL has it.
+Each process writes under its own part. The transaction names the parts that count. Rows of a process
+that died, or that did the same work twice, are dropped with the table. The table is not logged, and
+is in the schema of the checkpoint; only PostgreSQL has it.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ class SqlStage:
         self._schema, _, self._name = name.rpartition(".")
 
     def create(self) -> None:
-        """Make the table, in place of one of that name."""
+        """Create the table, replacing one of that name."""
         with self._database.begin() as transaction:
             connection = transaction.connection
             target = self._database.table(connection, self._table)
             self._drop(connection)
             names = ", ".join(quoted(connection, target.columns))
             stage = table_sql(connection, self._stage(target))
-            # Types of the target, but nothing of what it demands: that is for the move to meet.
+            # The types of the target, but not its constraints, which the move checks.
             connection.exec_driver_sql(
                 f"create unlogged table {stage} as"
                 f" select {names} from {table_sql(connection, target)} with no data"
@@ -55,15 +54,15 @@ class SqlStage:
             )
 
     def insert(self, part: str, columns: Mapping[str, Sequence[object]]) -> None:
-        """Put rows aside that are to be inserted; see ``api.Stage``."""
+        """Stage rows to insert; see ``api.Stage``."""
         self._put(part, columns, gone=False)
 
     def delete(self, part: str, keys: Mapping[str, Sequence[object]]) -> None:
-        """Put keys aside whose rows are to be deleted; see ``api.Stage``."""
+        """Stage keys of rows to delete; see ``api.Stage``."""
         self._put(part, keys, gone=True)
 
     def move(self, transaction: Transaction, parts: Sequence[str]) -> None:
-        """Bring the table up to date, and drop the stage; see ``api.Stage``."""
+        """Apply the staged rows to the table, and drop the stage; see ``api.Stage``."""
         connection = sql_connection(transaction)
         target = self._database.table(connection, self._table)
         names = quoted(connection, target.columns)
@@ -86,14 +85,14 @@ class SqlStage:
                     insert += on_conflict(names, key)
                 connection.exec_driver_sql(insert, {"parts": list(parts)})
         except ConnectorError as error:
-            # A row that is refused, or two of one key: which ones, only writing them in chunks will tell.
+            # A row is rejected, or two rows have one key. Only writing them in chunks shows which.
             if isinstance(error, RowDataError) or type(error) is ConnectorError:
                 raise RefusedStageError(f'table "{target.label}" refuses a row: {error}') from error
             raise
         self._drop(connection)
 
     def drop(self) -> None:
-        """Drop the table, if it is there."""
+        """Drop the table, if it exists."""
         with self._database.begin() as transaction:
             self._drop(transaction.connection)
 
@@ -122,7 +121,7 @@ class SqlStage:
 
 
 def drop_stages(connection: sa.Connection, prefix: str) -> None:
-    """Drop every table whose name, with its schema before a dot, begins so."""
+    """Drop every table whose name, with its schema before a dot, has this prefix."""
     schema, _, begins = prefix.rpartition(".")
     found = connection.exec_driver_sql(
         "select tablename from pg_tables where schemaname = %s and starts_with(tablename, %s)",

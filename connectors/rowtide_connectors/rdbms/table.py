@@ -1,8 +1,7 @@
-"""Target tables as they are in the database: names in its own spelling, types, what it holds already.
+"""Target tables in the database: names in its spelling, types, existing tables.
 
-A SQL name that is in its folded form (capitals only) is meant without
-regard to case, so it becomes what an unquoted name is in the database: small
-letters. Any other name, and ``table_name``, is meant exactly.
+A SQL name that is in its folded form (capitals only) is not case-sensitive, so it becomes an unquoted
+name of the database: small letters. Any other name, and ``table_name``, is exact.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def unfolded(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalColumn:
-    """One column: the name that callers use, and the one in the database."""
+    """One column: its name for callers, and its name in the database."""
 
     sql_name: str
     name: str
@@ -58,7 +57,7 @@ class PhysicalTable:
         """Return a column by its SQL name.
 
         Raises:
-          KeyError: there is none.
+          KeyError: it does not exist.
         """
         for column in self.columns:
             if column.sql_name == sql_name:
@@ -71,14 +70,14 @@ class PhysicalTable:
         return self.name if self.schema is None else f"{self.schema}.{self.name}"
 
     def renamed(self, actual: Mapping[str, str]) -> PhysicalTable:
-        """Return the table with the columns' names as the database really has them."""
+        """Return the table with the columns' actual names in the database."""
         columns = tuple(replace(column, name=actual[column.sql_name]) for column in self.columns)
         return replace(self, columns=columns)
 
 
 @dataclass(frozen=True, slots=True)
 class ExistingColumn:
-    """A column that a table in the database has; ``type`` as the database spells it."""
+    """A column of a table in the database; ``type`` as the database spells it."""
 
     name: str
     type: str
@@ -88,7 +87,7 @@ class ExistingColumn:
 
 @dataclass(frozen=True, slots=True)
 class ExistingTable:
-    """A table that is there: ``unique`` are the column sets by which rows can be replaced.
+    """An existing table: ``unique`` has the column sets by which rows can be replaced.
 
     ``judges``: it has constraints besides one key and NOT NULL, or triggers, so that whether it takes a
     row may depend on other rows.
@@ -100,7 +99,7 @@ class ExistingTable:
 
 
 def physical(table: TargetTable) -> PhysicalTable:
-    """Return what ``table`` is called in the database.
+    """Return the name of ``table`` in the database.
 
     Raises:
       OptionError: a column's type does not exist.

@@ -1,4 +1,4 @@
-"""One open transaction of a database: rows of foreign tables, and statements of the checkpoint beside them."""
+"""One open transaction of a database: rows of foreign tables, and statements of the checkpoint."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class SqlTransaction:
         self._database = database
         self._write = database.write_taken if sifts else database.write
         self.connection = connection
-        """Within this connector; others ask ``sql_connection`` for it."""
+        """For this connector; others call ``sql_connection``."""
 
     def upsert(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
-        """Insert rows, replacing those whose key is there."""
+        """Insert rows, replacing those whose key exists."""
         self._insert(table, columns, replace=True)
 
     def append(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
@@ -56,7 +56,7 @@ class SqlTransaction:
         )
 
     def judges_rows(self, table: TargetTable) -> bool:
-        """Return whether a row's fate may depend on other rows; see ``api.Transaction``."""
+        """Return whether the database may reject a row because of other rows; see ``api.Transaction``."""
         return self._database.table(self.connection, table).judges
 
     def check(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
@@ -68,7 +68,7 @@ class SqlTransaction:
             raise RefusedRowsError(next(iter(rows.values())), table=found.label, rows=rows)
 
     def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:
-        """Return the table's rows in row form, columns as declared, in no order."""
+        """Return the table's rows in row form, columns as declared, in any order."""
         found = self._database.table(self.connection, table)
         return self._database.dialect.rows(self.connection, found)
 
