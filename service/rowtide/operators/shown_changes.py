@@ -23,8 +23,8 @@ class ShownChanges:
         self._expressions = None
         if node.shown is not None:
             compared = [each for each in node.shown if not _is_of_the_key(each, node)]
-            # Numbers first: rows that they tell apart need no comparison of texts.
-            compared.sort(key=lambda each: _is_slow(each.type))
+            # The cheap ones first: if they differ in all rows, the others are not computed.
+            compared.sort(key=lambda each: (_is_slow(each.type), not isinstance(each, FieldRef)))
             self._expressions = [compile_columns(each) for each in compared]
 
     def of(self, tray: Tray | None, paired: Mask) -> Tray | None:
