@@ -1,4 +1,4 @@
-"""Imports stand at the top of a module; one within a function defers a heavy package."""
+"""Modules import at their top. An import within a function defers a heavy package."""
 
 from __future__ import annotations
 

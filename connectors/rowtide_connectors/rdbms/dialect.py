@@ -40,7 +40,7 @@ class Dialect(Protocol):
 
         Raises:
           MismatchError: several schemas have a table of that name, or the name is invalid.
-          GoneError: the schema does not exist, or there is no schema to create the table in.
+          GoneError: the schema does not exist, or the user can create tables in none.
         """
 
     def is_checkpoint(self, table: PhysicalTable) -> bool:

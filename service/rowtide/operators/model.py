@@ -85,7 +85,7 @@ class ModelOperator:
         self._make = model_maker(node.relation, node.path, dict(node.options), node.folder)
         self._parts: dict[Row, _Part] = {}
         self._made: list[_Part] = []
-        # The due time, and the number of the model; one whose time is no longer that of the model is stale.
+        # The due time and the number of the model. An entry is stale if the due time of the model has changed.
         self._due: list[tuple[int, int]] = []
         self._jumped: Jumped | None = None
         if not self._width:

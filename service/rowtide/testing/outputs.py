@@ -68,7 +68,7 @@ class Outputs:
         return given
 
     def contents(self, relation: str, key: Sequence[int]) -> list[Row]:
-        """Return the contents after all changes so far: rows by ``key``, or a multiset if there is no key."""
+        """Return the contents after all changes so far: rows by ``key``, or a multiset without a key."""
         if key:
             held: dict[Row, Row] = {}
             for given in self._histories[relation].given:

@@ -19,7 +19,7 @@ _RANDOM = (
 )
 _NUMBER = "CAST(x AS INTEGER) or x::INTEGER converts text; TRY_CAST gives NULL where it does not fit."
 _ZONE = "All times are UTC."
-_CLOCK = "CURRENT_TIMESTAMP is the ROWTIME of the row: there is no clock in a query."
+_CLOCK = "CURRENT_TIMESTAMP is the ROWTIME of the row: a query cannot read the clock."
 _MODELS = "CREATE MODEL name AS 'package.module:Class' puts a model written in Python into a pipeline."
 _AS_OF = "JOIN table FOR SYSTEM_TIME AS OF s.ROWTIME AS t joins the table as of the row's time; so does a plain JOIN."
 _EXISTS = "WHERE EXISTS (SELECT ..) or NOT EXISTS asks whether there is a row."

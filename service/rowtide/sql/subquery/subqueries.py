@@ -312,7 +312,7 @@ class SubqueryPlanner:
     # -------------------------------------------------------------------- IN
 
     def _in(self, syntax: InQuery) -> Expression:
-        """Return IN with three-valued logic: UNKNOWN if there is no match but a NULL."""
+        """Return IN with three-valued logic: UNKNOWN if no value matches and one is NULL."""
         place = syntax.place
         operand = replaced(syntax.operand, self._replacement)
         window = self._window(unordered(syntax.query))
