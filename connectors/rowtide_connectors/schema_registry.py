@@ -68,7 +68,8 @@ class SchemaRegistry:
 
     def _read(self, found: Mapping[str, object]) -> RegisteredSchema:
         named = found.get("references") or ()
-        assert isinstance(named, list | tuple)
+        if not isinstance(named, list | tuple):
+            raise ValueError("its references are not a list")
         references = tuple(self._version(str(each["subject"]), int(each["version"])) for each in named)
         return RegisteredSchema(str(found["schema"]), str(found.get("schemaType") or "AVRO"), references)
 

@@ -32,6 +32,8 @@ from rowtide_connectors.errors import ConnectorError, GoneError
 from rowtide_connectors.schema_registry import RegisteredSchema, SchemaRegistry
 
 _HEADER = 5
+INVALID_SCHEMA = (SchemaParseException, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What fastavro raises for JSON that is not a schema. Only some of it is documented."""
 
 Reader = Callable[[io.BytesIO], object]
 
@@ -92,10 +94,10 @@ class AvroRecords:
             if found.kind != "AVRO":
                 self._refused[number] = f"schema {number} of the registry is {found.kind}, not AVRO"
                 return
-            self._readers[number] = _reader(parsed(found), self._schema)
+            self._readers[number] = _reader(bounded(parsed(found)), self._schema)
         except GoneError:
             self._refused[number] = f"schema {number} does not exist in the registry"
-        except (SchemaParseException, ValueError, KeyError) as error:
+        except INVALID_SCHEMA as error:
             self._refused[number] = f"schema {number} of the registry cannot be read: {error}"
 
     def read(self, value: bytes) -> object:
@@ -230,6 +232,50 @@ def _parsed(schema: RegisteredSchema, named: dict[str, Any]) -> Any:
     return given if full in named else fastavro.parse_schema(given, named_schemas=named)
 
 
+def bounded(schema: Any) -> Any:
+    """Return a parsed schema if the size of a message limits the number of its values.
+
+    An array of items that take no bytes may claim any number of them, and a damaged message would be
+    decoded forever.
+
+    Raises:
+      ValueError: the schema has such an array.
+    """
+    named: dict[str, bool] = {}
+    known: Mapping[str, Any] = schema.get("__named_schemas", {}) if isinstance(schema, dict) else {}
+
+    def is_empty(each: Any) -> bool:
+        """Return whether a value takes no bytes; look at all that it contains."""
+        if isinstance(each, str):
+            if each in known and each not in named:
+                is_empty(known[each])
+            return each == "null" or named.get(each, False)
+        if isinstance(each, list):
+            for branch in each:
+                is_empty(branch)
+            return False
+        kind = each["type"]
+        if kind == "array":
+            if is_empty(each["items"]):
+                raise ValueError("an array has items that take no bytes")
+            return False
+        if kind == "map":
+            is_empty(each["values"])
+            return False
+        if kind in ("record", "error"):
+            # A record that contains itself does so in a union, array or map, which take bytes.
+            named[each["name"]] = False
+            named[each["name"]] = all([is_empty(field["type"]) for field in each["fields"]])
+            return named[each["name"]]
+        if kind == "fixed":
+            named[each["name"]] = each["size"] == 0
+            return named[each["name"]]
+        return is_empty(kind) if isinstance(kind, dict | list) or kind == "null" else False
+
+    is_empty(schema)
+    return schema
+
+
 def _reader(writer: Any, reader: Any) -> Reader:
     return lambda given: fastavro.schemaless_reader(given, writer, reader)
 
@@ -262,8 +308,8 @@ def _schema_of(declared: Declared) -> Any:
     if text is None:
         return None
     try:
-        return _parsed_text(text)
-    except (SchemaParseException, ValueError, KeyError, TypeError, AttributeError) as error:
+        return bounded(_parsed_text(text))
+    except INVALID_SCHEMA as error:
         raise declared.error(
             option, f"not an Avro schema: {error}", hint="Write it as JSON, such as in an .avsc file."
         ) from error

@@ -324,8 +324,58 @@ def test_a_registry_is_reached_by_tls(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "schema",
+    [5, [], {"type": "record", "name": "R", "fields": 5}, {"type": "record"}, {"type": "nothing"}],
+)
+def test_a_schema_of_the_registry_that_is_none_rejects_its_messages_alone(
+    registry: FakeRegistry, schema: Any
+) -> None:
+    fine = written(ORDER, {"id": 1}, registry.register("t-value", ORDER))
+    number = registry.register("u-value", schema)
+    rows, faults = outcome(
+        decoder("id INTEGER", registry_url=registry.url),
+        [fine, b"\0" + number.to_bytes(4, "big") + b"x", fine],
+    )
+    assert rows == [(1,), (1,)]
+    assert [(index, reason) for index, reason, _ in faults] == [(1, Reason.DECODE)]
+    assert f"schema {number} of the registry" in faults[0][2] or "does not fit" in faults[0][2]
+
+
+EMPTY = {"type": "record", "name": "Empty", "fields": [{"name": "n", "type": "null"}]}
+
+
+@pytest.mark.parametrize(
+    "items", ["null", {"type": "null"}, EMPTY, {"type": "fixed", "name": "F", "size": 0}], ids=str
+)
+@pytest.mark.parametrize("within", ["field", "union", "reference"])
+def test_an_array_that_a_message_does_not_limit_is_refused(
+    registry: FakeRegistry, items: Any, within: str
+) -> None:
+    array = {"type": "array", "items": items}
+    references: list[tuple[str, str, int]] = []
+    if within == "reference":
+        registry.register(
+            "item", {"type": "record", "name": "Item", "fields": [{"name": "a", "type": array}]}
+        )
+        references, array = [("Item", "item", 1)], {"type": "map", "values": "Item"}
+    value = ["null", array] if within == "union" else array
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "id", "type": "int"}, {"name": "a", "type": value}],
+    }
+    number = registry.register("t-value", schema, references)
+    # An id, and an array of 2^40 items.
+    message = b"\0" + number.to_bytes(4, "big") + b"\2" + b"\2" * (within == "union") + b"\x80" * 5 + b"\x20"
+    _, ((_, reason, said),) = outcome(decoder("id INTEGER", registry_url=registry.url), [message])
+    assert reason is Reason.DECODE
+    assert "an array has items that take no bytes" in said
+
+
+@pytest.mark.parametrize(
     ("options", "wanted"),
     [
+        ({"schema": '{"type": "array", "items": "null"}'}, "an array has items that take no bytes"),
         ({}, "needs a Schema Registry or a schema"),
         ({"schema": "{"}, "not an Avro schema"),
         ({"schema": '{"type": "nothing"}'}, "not an Avro schema"),
