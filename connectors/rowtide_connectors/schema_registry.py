@@ -50,6 +50,9 @@ class SchemaRegistry:
                 raise OptionError(
                     f'"{url}" is not the address of a schema registry', hint="Write http://host:8081."
                 )
+        # Here, so that a check of the pipeline finds files that cannot be read.
+        if any(url.startswith("https:") for url in self.urls):
+            self._context = self._made_context()
 
     def by_id(self, number: int) -> RegisteredSchema:
         """Return the schema of a number.
@@ -69,7 +72,7 @@ class SchemaRegistry:
     def _read(self, found: Mapping[str, object]) -> RegisteredSchema:
         named = found.get("references") or ()
         if not isinstance(named, list | tuple):
-            raise ValueError("its references are not a list")
+            raise TypeError("its references are not a list")
         references = tuple(self._version(str(each["subject"]), int(each["version"])) for each in named)
         return RegisteredSchema(str(found["schema"]), str(found.get("schemaType") or "AVRO"), references)
 
@@ -96,7 +99,7 @@ class SchemaRegistry:
             headers["Authorization"] = f"Basic {given}"
         request = urllib.request.Request(url + path, headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=self._tls(url)) as answer:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=self._context) as answer:
                 found = json.load(answer)
         except urllib.error.HTTPError as error:
             raise _refused(url, path, error) from error
@@ -115,21 +118,17 @@ class SchemaRegistry:
             )
         return found
 
-    def _tls(self, url: str) -> ssl.SSLContext | None:
-        if not url.startswith("https:"):
-            return None
-        if self._context is None:
-            try:
-                context = ssl.create_default_context(cafile=self.ca_file)
-                if self.certificate_file is not None:
-                    context.load_cert_chain(self.certificate_file, self.key_file)
-            except OSError as error:
-                raise OptionError(
-                    f"the certificates for the schema registry cannot be read: {error}",
-                    hint="Check registry_ca, registry_certificate and registry_key.",
-                ) from error
-            self._context = context
-        return self._context
+    def _made_context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+            if self.certificate_file is not None:
+                context.load_cert_chain(self.certificate_file, self.key_file)
+        except OSError as error:
+            raise OptionError(
+                f"the certificates for the schema registry cannot be read: {error}",
+                hint="Check registry_ca, registry_certificate and registry_key.",
+            ) from error
+        return context
 
 
 def _refused(url: str, path: str, error: urllib.error.HTTPError) -> Exception:

@@ -383,6 +383,10 @@ def test_an_array_that_a_message_does_not_limit_is_refused(
         ({"schema_file": "/nowhere.avsc"}, "cannot be read"),
         ({"schema": '"int"', "schema_file": "x"}, "schema is given too"),
         ({"registry_url": "localhost:8081"}, "is not the address of a schema registry"),
+        (
+            {"registry_url": "https://h", "registry_ca": "/nowhere.pem"},
+            "the certificates for the schema registry",
+        ),
     ],
 )
 def test_options_that_cannot_be_are_refused(options: dict[str, str], wanted: str) -> None:
