@@ -43,6 +43,8 @@ from rowtide.sql.catalog.objects import (
     ViewDefinition,
     relation_name,
 )
+from rowtide.sql.expressions.conversions import assign
+from rowtide.sql.expressions.scope import ROWTIME
 from rowtide.sql.grammar.statements import ObjectKind
 from rowtide.sql.grammar.syntax import (
     FromItem,
@@ -60,7 +62,6 @@ from rowtide.sql.group.having import groups_in_from
 from rowtide.sql.group.one_off import with_empty_groups
 from rowtide.sql.join.comma_joins import with_joined_where
 from rowtide.sql.join.joins import FromPlanner, PlannedFrom
-from rowtide.sql.select.conversions import assign
 from rowtide.sql.select.once import MemoById
 from rowtide.sql.select.promotion import check_rowtime_type, promoted
 from rowtide.sql.select.relations import (
@@ -74,7 +75,6 @@ from rowtide.sql.select.relations import (
     projected,
     renamed,
 )
-from rowtide.sql.select.scope import ROWTIME
 from rowtide.sql.select.selects import SelectPlanner
 from rowtide.sql.select.set_operations import combined, combined_changes
 from rowtide.sql.select.unions import align, branches, ordered_union

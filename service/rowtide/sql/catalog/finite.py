@@ -11,11 +11,11 @@ from rowtide.expr.tree import FieldRef
 from rowtide.plan.nodes import TableSource
 from rowtide.rows.types import Field, RowType
 from rowtide.sql.catalog.values import constant_of
+from rowtide.sql.expressions.conversions import UNTYPED_NULL, guarded
+from rowtide.sql.expressions.expression_planner import ExpressionPlanner
+from rowtide.sql.expressions.scope import NameScope
 from rowtide.sql.grammar.syntax import ValuesSyntax
-from rowtide.sql.select.conversions import UNTYPED_NULL, guarded
-from rowtide.sql.select.expressions import ExpressionPlanner
 from rowtide.sql.select.relations import QueryShape, SelectOutput
-from rowtide.sql.select.scope import NameScope
 
 
 def table_of(values: ValuesSyntax) -> QueryShape:

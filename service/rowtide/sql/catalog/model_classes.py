@@ -29,8 +29,8 @@ from rowtide.sql.catalog.objects import (
     StreamDefinition,
 )
 from rowtide.sql.catalog.servers import single
+from rowtide.sql.expressions.scope import ROWTIME
 from rowtide.sql.grammar.statements import CreateModel
-from rowtide.sql.select.scope import ROWTIME
 
 
 def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Catalog:

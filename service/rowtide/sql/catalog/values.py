@@ -10,12 +10,12 @@ from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import Expr, Literal, uses_rowtime
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import TIMESTAMP, Field, RowType
+from rowtide.sql.expressions.conversions import UNTYPED_NULL, assign
+from rowtide.sql.expressions.expression_planner import ExpressionPlanner
+from rowtide.sql.expressions.scope import ROWTIME, Binding, NameScope
 from rowtide.sql.grammar.statements import InsertValues
 from rowtide.sql.grammar.syntax import Expression, FunctionCall
-from rowtide.sql.select.conversions import UNTYPED_NULL, assign
-from rowtide.sql.select.expressions import ExpressionPlanner
 from rowtide.sql.select.relations import column_index, distinct_names
-from rowtide.sql.select.scope import ROWTIME, Binding, NameScope
 
 _ARRIVING = (Binding(("$ARRIVAL",), RowType(()), 0, True),)
 _ROWTIME_COLUMN = Field(ROWTIME, TIMESTAMP)

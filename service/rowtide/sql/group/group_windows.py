@@ -15,9 +15,10 @@ from rowtide.expr.functions import resolve
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.types import INTERVAL_DAY, TIMESTAMP, Kind
 from rowtide.rowtime.period import CalendarUnit, Hop, Period, PeriodEdge, Session
+from rowtide.sql.expressions.expression_planner import ExpressionPlanner
+from rowtide.sql.expressions.literals import unit_literal
 from rowtide.sql.grammar.syntax import Expression, FunctionCall
 from rowtide.sql.group.aggregates import AggregateList
-from rowtide.sql.select.expressions import ExpressionPlanner, unit_literal
 from rowtide.sql.select.relations import is_plain_rowtime, substitute
 
 Window = Period | Hop | Session

@@ -11,6 +11,9 @@ from rowtide.expr.aggregates import OF_GROUPS, SPELLED, Family
 from rowtide.expr.constant import fold
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.types import INTEGER, VARCHAR
+from rowtide.sql.expressions.conversions import cast
+from rowtide.sql.expressions.expression_planner import ExpressionPlanner
+from rowtide.sql.expressions.scope import NameScope
 from rowtide.sql.grammar.syntax import (
     BinaryLiteral,
     BooleanLiteral,
@@ -26,9 +29,6 @@ from rowtide.sql.grammar.syntax import (
 )
 from rowtide.sql.grammar.syntax_walk import calls_in
 from rowtide.sql.group.aggregates import LATER, WINDOW_EDGES, AggregateList, paired, result_type, unpaired
-from rowtide.sql.select.conversions import cast
-from rowtide.sql.select.expressions import ExpressionPlanner
-from rowtide.sql.select.scope import NameScope
 
 
 class GroupedPlanner(ExpressionPlanner):
@@ -58,14 +58,14 @@ class GroupedPlanner(ExpressionPlanner):
         self._exact = exact
         self._aggregates = aggregates
 
-    def _plan(self, syntax: Expression) -> Expr:
+    def typed(self, syntax: Expression) -> Expr:
         if isinstance(syntax, FunctionCall) and syntax.name in WINDOW_EDGES:
             return self._edges(syntax)
         if isinstance(syntax, ColumnRef | Rounded | Stepped) or not _is_constant_or_aggregate(syntax):
-            group = self._groups.get(fold(ExpressionPlanner(self._scope, self._clause)._plan(syntax)))
+            group = self._groups.get(fold(ExpressionPlanner(self._scope, self._clause).typed(syntax)))
             if group is not None:
                 return group
-        return super()._plan(syntax)
+        return super().typed(syntax)
 
     def _column(self, syntax: ColumnRef) -> Expr:
         typed = super()._column(syntax)

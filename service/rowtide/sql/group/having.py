@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from rowtide.errors import StatementError
 from rowtide.expr.aggregates import OF_GROUPS
+from rowtide.sql.expressions.scope import ROWTIME, NameScope
 from rowtide.sql.grammar.syntax import (
     ColumnRef,
     DerivedTable,
@@ -24,7 +25,6 @@ from rowtide.sql.grammar.syntax import (
 from rowtide.sql.grammar.syntax_walk import conjuncts, connected, holds_query, replaced
 from rowtide.sql.group.aggregates import WINDOW_EDGES, star_of_groups
 from rowtide.sql.join.comma_joins import JoinLeaf
-from rowtide.sql.select.scope import ROWTIME, NameScope
 from rowtide.sql.subquery.lazy_parts import may_fail
 
 

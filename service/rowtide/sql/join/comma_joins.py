@@ -12,6 +12,8 @@ from dataclasses import replace
 
 from rowtide.errors import StatementError
 from rowtide.expr.failing import can_fail
+from rowtide.sql.expressions.expression_planner import ExpressionPlanner
+from rowtide.sql.expressions.scope import ROWTIME, Binding, NameScope
 from rowtide.sql.grammar.syntax import (
     BooleanLiteral,
     DerivedTable,
@@ -22,8 +24,6 @@ from rowtide.sql.grammar.syntax import (
     Select,
 )
 from rowtide.sql.grammar.syntax_walk import columns_in, conjuncts, connected, holds_query
-from rowtide.sql.select.expressions import ExpressionPlanner
-from rowtide.sql.select.scope import ROWTIME, Binding, NameScope
 
 JoinLeaf = RelationRef | DerivedTable
 _INNER_ON = {"INNER": (True, True), "LEFT": (True, False), "RIGHT": (False, True), "FULL": (False, False)}

@@ -15,6 +15,9 @@ from rowtide.plan.narrow import narrowed
 from rowtide.plan.nodes import AsOfJoin, AsOfJoinOn, Filter, JoinKind, Node, ProjectKeys
 from rowtide.rows.types import BOOLEAN, INTEGER, Field, RowType
 from rowtide.sql.catalog.objects import Retention
+from rowtide.sql.expressions.conversions import cast
+from rowtide.sql.expressions.expression_planner import ExpressionPlanner
+from rowtide.sql.expressions.scope import Binding, NameScope
 from rowtide.sql.grammar.syntax import (
     BooleanLiteral,
     DerivedTable,
@@ -34,11 +37,8 @@ from rowtide.sql.join.sampling import sampled
 from rowtide.sql.join.stream_joins import Side, moved, window_join
 from rowtide.sql.join.table_joins import check_limit, table_join
 from rowtide.sql.join.using import joined_on, merged_scope
-from rowtide.sql.select.conversions import cast
-from rowtide.sql.select.expressions import ExpressionPlanner
 from rowtide.sql.select.guards import keys_and_others
 from rowtide.sql.select.relations import Planned, distinct_names, project, shifted, unique_names
-from rowtide.sql.select.scope import Binding, NameScope
 from rowtide.sql.subquery.on_subqueries import parted, refused_pairs
 
 _ONE_KEY = Literal(0, INTEGER)

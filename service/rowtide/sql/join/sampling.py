@@ -9,9 +9,9 @@ from rowtide.errors import StatementError
 from rowtide.expr.tree import FieldRef
 from rowtide.plan.nodes import Node
 from rowtide.plan.nodes.sample import HashSample
+from rowtide.sql.expressions.scope import NameScope
 from rowtide.sql.grammar.suggestions import did_you_mean
 from rowtide.sql.grammar.syntax import ColumnRef, Expression, NumberLiteral, TableSample, Unary
-from rowtide.sql.select.scope import NameScope
 
 Method = Callable[[str, Node, NameScope, TableSample], Node]
 """Plans a sample for a relation's text: of the rows of a node, whose columns the scope names."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rowtide.errors import SourceSpan, StatementError
+from rowtide.sql.expressions.scope import Merged, NameScope
 from rowtide.sql.grammar.syntax import Binary, BooleanLiteral, ColumnRef, Expression, FunctionCall, Join, Name
-from rowtide.sql.select.scope import Merged, NameScope
 
 
 def joined_on(join: Join, left: NameScope, right: NameScope) -> Join:

@@ -8,7 +8,7 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.tree import Expr
 from rowtide.plan.nodes import BoundPolicy, Node, Promote, Source, below_same_rowtime
 from rowtide.rows.types import Kind
-from rowtide.sql.select.conversions import UNTYPED_NULL
+from rowtide.sql.expressions.conversions import UNTYPED_NULL
 from rowtide.sql.select.period_order import with_old_rowtime
 from rowtide.sql.select.relations import SelectOutput
 

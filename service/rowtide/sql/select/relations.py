@@ -12,9 +12,9 @@ from rowtide.plan.narrow import narrowed
 from rowtide.plan.nodes import Node, Project
 from rowtide.rows.types import BOOLEAN, Field, RowType
 from rowtide.rowtime.period import Period
+from rowtide.sql.expressions.conversions import UNTYPED_NULL
 from rowtide.sql.grammar.suggestions import did_you_mean_or_all
 from rowtide.sql.grammar.syntax import Name
-from rowtide.sql.select.conversions import UNTYPED_NULL
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rowtide.errors import StatementError
+from rowtide.sql.expressions.scope import ROWTIME, NameScope
 from rowtide.sql.grammar.syntax import ColumnRef, Expression, NumberLiteral, Select, SelectItem, StarItem
-from rowtide.sql.select.scope import ROWTIME, NameScope
 
 
 def meant_by_group_term(select: Select, term: Expression, scope: NameScope) -> Expression:

@@ -19,6 +19,9 @@ from rowtide.plan.questions import begins_with_window, reads_streams
 from rowtide.rows.types import BOOLEAN, TIMESTAMP, RowType
 from rowtide.rowtime.period import Period, PeriodEdge, Session
 from rowtide.sql.catalog.objects import Retention
+from rowtide.sql.expressions.conversions import UNTYPED_NULL
+from rowtide.sql.expressions.expression_planner import ExpressionPlanner
+from rowtide.sql.expressions.scope import ROWTIME, NameScope
 from rowtide.sql.grammar.syntax import (
     ColumnRef,
     Expression,
@@ -44,8 +47,6 @@ from rowtide.sql.group.group_windows import (
 )
 from rowtide.sql.group.grouped_expressions import GroupedPlanner, has_aggregate
 from rowtide.sql.join.joins import PlannedFrom
-from rowtide.sql.select.conversions import UNTYPED_NULL
-from rowtide.sql.select.expressions import ExpressionPlanner
 from rowtide.sql.select.period_order import (
     PeriodOrder,
     first_of_changes,
@@ -63,7 +64,6 @@ from rowtide.sql.select.relations import (
     substitute,
     told_apart,
 )
-from rowtide.sql.select.scope import ROWTIME, NameScope
 from rowtide.sql.select.select_terms import at_position, meant_by_group_term
 from rowtide.sql.select.set_operations import closed_by_period
 from rowtide.sql.window.qualify import QualifiedRows, Qualify, kept_of_changes, with_names_of

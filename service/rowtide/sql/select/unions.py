@@ -11,18 +11,18 @@ from rowtide.plan.nodes import (
     Node,
     Sort,
 )
+from rowtide.sql.expressions.conversions import UNTYPED_NULL, assign, cast
+from rowtide.sql.expressions.scope import ROWTIME
 from rowtide.sql.grammar.syntax import (
     ColumnRef,
     OrderItem,
     QuerySyntax,
     UnionAll,
 )
-from rowtide.sql.select.conversions import UNTYPED_NULL, assign, cast
 from rowtide.sql.select.relations import (
     QueryShape,
     SelectOutput,
 )
-from rowtide.sql.select.scope import ROWTIME
 
 
 def branches(query: QuerySyntax) -> Iterator[QuerySyntax]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from rowtide.sql.expressions.function_forms import written_out
 from rowtide.sql.grammar.syntax import (
     Between,
     Binary,
@@ -29,7 +30,6 @@ from rowtide.sql.grammar.syntax import (
 )
 from rowtide.sql.grammar.syntax_walk import calls_in, parts_of
 from rowtide.sql.group.grouped_expressions import has_aggregate
-from rowtide.sql.select.function_forms import written_out
 
 Visit = Callable[[Expression, Iterable[Expression]], Expression]
 """Returns the replacement of a part that is computed only if some conditions are TRUE."""

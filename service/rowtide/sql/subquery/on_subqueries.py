@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from rowtide.errors import StatementError
+from rowtide.sql.expressions.scope import NameScope
 from rowtide.sql.grammar.syntax import BooleanLiteral, Expression, Join
 from rowtide.sql.grammar.syntax_walk import columns_in, conjuncts, connected, holds_query
-from rowtide.sql.select.scope import NameScope
 
 Read = TypeVar("Read")
 """A planned side of a join."""

@@ -17,6 +17,7 @@ from rowtide.plan.frames import CURRENT_ROW, Frame, WindowCall
 from rowtide.plan.nodes import Node, WindowAggregate
 from rowtide.rows.types import BIGINT, BOOLEAN, TIMESTAMP, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge
+from rowtide.sql.expressions.scope import Binding, NameScope
 from rowtide.sql.grammar.syntax import (
     ColumnRef,
     DerivedTable,
@@ -33,7 +34,6 @@ from rowtide.sql.group.group_nodes import group_rows
 from rowtide.sql.group.grouped_expressions import GroupedPlanner
 from rowtide.sql.join.joins import FromPlanner, PlannedFrom
 from rowtide.sql.select.relations import conjunction, project, unique_names
-from rowtide.sql.select.scope import Binding, NameScope
 from rowtide.sql.subquery.lazy_parts import may_fail
 
 EXACT = Period(PeriodEdge.EXACT)

@@ -8,6 +8,7 @@ from typing import TypeGuard
 
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.aggregates import OF_GROUPS
+from rowtide.sql.expressions.scope import NameScope
 from rowtide.sql.grammar.syntax import (
     Binary,
     ColumnRef,
@@ -23,7 +24,6 @@ from rowtide.sql.grammar.syntax import (
 )
 from rowtide.sql.grammar.syntax_walk import columns_in, replaced
 from rowtide.sql.group.grouped_expressions import has_aggregate
-from rowtide.sql.select.scope import NameScope
 
 VALUE, COUNT, KNOWN = "$V", "$N", "$C"
 """Names of columns of a sub-query without a name in the text."""

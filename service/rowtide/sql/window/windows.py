@@ -19,6 +19,9 @@ from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Node, WaitingWindow, WindowAggregate, WindowsAbreast
 from rowtide.rows.types import BIGINT, BOOLEAN, DOUBLE, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge
+from rowtide.sql.expressions.conversions import UNTYPED_NULL, assign
+from rowtide.sql.expressions.expression_planner import ExpressionPlanner
+from rowtide.sql.expressions.scope import NameScope
 from rowtide.sql.grammar.suggestions import did_you_mean
 from rowtide.sql.grammar.syntax import (
     Expression,
@@ -33,11 +36,8 @@ from rowtide.sql.grammar.window_grammar import MAX_FRAME_ROWS
 from rowtide.sql.group.aggregates import paired, result_type, unpaired
 from rowtide.sql.group.group_windows import period_of
 from rowtide.sql.group.grouped_expressions import fraction_of
-from rowtide.sql.select.conversions import UNTYPED_NULL, assign
-from rowtide.sql.select.expressions import ExpressionPlanner
 from rowtide.sql.select.guards import filtered_first
 from rowtide.sql.select.relations import can_be_null, project, unique_names
-from rowtide.sql.select.scope import NameScope
 from rowtide.sql.window.qualify import RANK, over_changes
 from rowtide.sql.window.ranking import SHARES, RankCall, Ranked, Ranking, ranked
 

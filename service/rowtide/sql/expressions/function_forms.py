@@ -20,6 +20,7 @@ from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import Call, Expr, Literal
 from rowtide.rows.types import BOOLEAN, DATE, TIME, TIMESTAMP, VARCHAR, Type
 from rowtide.rowtime.period import CalendarUnit
+from rowtide.sql.expressions.scope import ROWTIME
 from rowtide.sql.grammar.syntax import (
     Binary,
     Case,
@@ -34,7 +35,6 @@ from rowtide.sql.grammar.syntax import (
     Rounded,
     StringLiteral,
 )
-from rowtide.sql.select.scope import ROWTIME
 
 CLOCKS = frozenset(
     {

@@ -1,0 +1,1 @@
+"""Expressions and names: syntax to typed trees."""

@@ -1,0 +1,82 @@
+"""Constants of SQL text: numbers, intervals and units."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+from rowtide.errors import StatementError
+from rowtide.expr.tree import Literal
+from rowtide.rows.types import (
+    BIGINT,
+    DOUBLE,
+    INTEGER,
+    INTERVAL_DAY,
+    INTERVAL_MONTH,
+    MAX_DECIMAL_PRECISION,
+    VARCHAR,
+    decimal,
+)
+from rowtide.sql.grammar.literals import interval_in_words
+from rowtide.sql.grammar.syntax import (
+    LENGTH_UNITS,
+    Cast,
+    Expression,
+    IntervalFields,
+    NumberLiteral,
+    StringLiteral,
+    TypedLiteral,
+    Unary,
+)
+
+
+def number(syntax: NumberLiteral) -> Literal:
+    """Return a number: INTEGER or BIGINT if whole, DECIMAL if it has a point, DOUBLE if it has an exponent."""
+    text = syntax.text
+    if "E" in text.upper():
+        value = float(text)
+        if value in (float("inf"), float("-inf")):
+            raise StatementError(f"{text} is too large for a DOUBLE", place=syntax.place)
+        return Literal(value, DOUBLE)
+    whole, point, fraction = text.partition(".")
+    if not point:
+        number = int(text) if len(text) <= 4_000 else 10**4_000
+        for of in (INTEGER, BIGINT):
+            if number < 2 ** (31 if of is INTEGER else 63):
+                return Literal(number, of)
+    digits = len(whole.lstrip("0")) + len(fraction)
+    if digits > MAX_DECIMAL_PRECISION:
+        raise StatementError(
+            f"the number has {digits} digits, {MAX_DECIMAL_PRECISION} are possible", place=syntax.place
+        )
+    return Literal(Decimal(text), decimal(max(1, digits, len(fraction)), len(fraction)))
+
+
+def interval_of(text: StringLiteral) -> Expression:
+    """Return the interval that a text has in words; return any other text unchanged."""
+    try:
+        value, family, unit = interval_in_words(text.text)
+    except ValueError:
+        return text
+    return TypedLiteral(value, INTERVAL_DAY if family == "DAY" else INTERVAL_MONTH, text.place, unit)
+
+
+def unit_of(syntax: Expression) -> int | None:
+    """Return the only unit of an interval, in ms or months, if the text names it."""
+    match syntax:
+        case Unary(operator=operator, operand=operand):
+            return unit_of(operand) if operator in ("-", "+") else LENGTH_UNITS.get(operator)
+        case TypedLiteral(unit=unit) | Cast(interval=IntervalFields(unit=unit)):
+            return unit
+        case _:
+            return None
+
+
+def whole(value: int) -> Literal:
+    """Return a BIGINT."""
+    return Literal(value, BIGINT)
+
+
+def unit_literal(unit: str) -> Literal:
+    """Return the name of a unit as the argument of FLOOR_TO, CEIL_TO or EXTRACT."""
+    return Literal(unit, replace(VARCHAR, precision=len(unit)))
