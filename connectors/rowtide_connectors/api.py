@@ -8,7 +8,7 @@ they are never subtracted to count rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -146,6 +146,15 @@ class TopicSource(Protocol):
 
         Raises:
           UnavailableError, GoneError.
+        """
+
+    def ask_identity(self, timeout_s: float) -> Callable[[], str | None]:
+        """Begin to query the topic's id, and return a function that waits for the answer and returns it.
+
+        The answer is the id at a moment after this call. A commit writes its rows in the meantime.
+
+        Raises:
+          UnavailableError, GoneError: by this call or by the function, which waits ``timeout_s`` at most.
         """
 
     def is_compacted(self) -> bool:

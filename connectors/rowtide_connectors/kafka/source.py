@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, cast
 
@@ -46,7 +46,7 @@ class KafkaSource:
     """One topic. ``config`` is librdkafka's.
 
     One thread uses it. After that thread has read the identity once, another thread may call
-    ``fetch`` and ``identity`` at the same time.
+    ``fetch``, ``identity`` and ``ask_identity`` at the same time.
     """
 
     def __init__(self, topic: str, config: Mapping[str, object], *, timeout_s: float) -> None:
@@ -151,14 +151,23 @@ class KafkaSource:
 
     def identity(self) -> str | None:
         """Return the topic's id; None if it cannot be queried."""
+        return self.ask_identity(self._timeout_s)()
+
+    def ask_identity(self, timeout_s: float) -> Callable[[], str | None]:
+        """Begin to query the topic's id; the function that is returned waits for it."""
         with kafka_errors(f'topic "{self.topic}"'):
             admin = self._admin()
             if admin is None:
-                return None
+                return lambda: None
             wanted = TopicCollection([self.topic])
-            (asked,) = admin.describe_topics(wanted, request_timeout=self._timeout_s).values()
-            described = self._answer(asked)
-        return None if described is None else str(described.topic_id)
+            (asked,) = admin.describe_topics(wanted, request_timeout=timeout_s).values()
+
+        def answer() -> str | None:
+            with kafka_errors(f'topic "{self.topic}"'):
+                described = self._answer(asked, timeout_s)
+            return None if described is None else str(described.topic_id)
+
+        return answer
 
     def is_compacted(self) -> bool:
         """Query the topic's cleanup.policy; if that fails, assume that it is not compacted."""
@@ -172,7 +181,7 @@ class KafkaSource:
             if admin is None:
                 return None
             (asked,) = admin.describe_configs([resource], request_timeout=self._timeout_s).values()
-            described = self._answer(asked)
+            described = self._answer(asked, self._timeout_s)
         value: str | None = None if described is None else described[name].value
         return value
 
@@ -187,10 +196,10 @@ class KafkaSource:
             self._administering = open_admin(self._config)
         return self._administering
 
-    def _answer(self, asked: Future[Any]) -> Any:
+    def _answer(self, asked: Future[Any], timeout_s: float) -> Any:
         """Return the result of a query about the topic; None if the user may not read it."""
         try:
-            return asked.result(self._timeout_s)
+            return asked.result(timeout_s)
         except ck.KafkaException as error:
             if error.args[0].code() in _FORBIDDEN:
                 return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -76,6 +76,12 @@ class MemorySource:
         with self._broker.changed:
             self._broker.serve(self.topic)
             return str(self._broker.made[self.topic])
+
+    def ask_identity(self, timeout_s: float) -> Callable[[], str | None]:
+        """Return the answer of ``identity``, which is known at once."""
+        del timeout_s
+        found = self.identity()
+        return lambda: found
 
     def is_compacted(self) -> bool:
         """Return whether the topic is compacted."""

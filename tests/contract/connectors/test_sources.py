@@ -361,6 +361,9 @@ def test_a_topic_has_an_identity_of_its_own(log: Log) -> None:
     found = log.source().identity()
     assert found
     assert log.source().identity() == found
+    source = log.source()
+    asked = source.ask_identity(10)
+    assert source.ask_identity(10)() == asked() == asked() == found
 
 
 def test_a_closed_reader_is_closed_twice_without_harm(log: Log) -> None:

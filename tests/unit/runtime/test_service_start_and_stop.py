@@ -17,7 +17,7 @@ from rowtide.runtime.recovery.begin import StartEdge, StartTimestamp, parse_begi
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide.testing.in_memory_topic import InMemoryTopic, TopicReader
-from rowtide_connectors.errors import DeniedError
+from rowtide_connectors.errors import DeniedError, UnavailableError
 from rowtide_connectors.memory.broker import Partition
 from runtime_kit import READINGS, World, down, fill, readings_plan
 
@@ -217,6 +217,34 @@ def test_a_commit_waits_for_a_broker_that_cannot_tell_the_topics_id() -> None:
     run(world)
     straight = world_with()
     run(straight)
+    assert world.state() == straight.state()
+
+
+def test_no_transaction_is_open_while_a_commit_waits_for_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_with()
+    steps: list[str] = []
+    answers = iter((True, False))
+
+    def late(timeout_s: float) -> Callable[[], str | None]:
+        steps.append("asked")
+
+        def answer() -> str | None:
+            if next(answers, True):
+                return world.topic.made
+            steps.append("late")
+            raise UnavailableError("the answer is late")
+
+        return answer
+
+    monkeypatch.setattr(world.topic, "ask_identity", late)
+    world.database.before = steps.append
+    run(world, pace=Pace(100, 20, None, None))
+    asked = [at for at, step in enumerate(steps) if step == "asked"]
+    late_at = steps.index("late")
+    # The query is sent before the rows are written; they are rolled back, and written again after the wait.
+    assert steps[asked[1] : late_at + 2] == ["asked", "begin", "late", "begin"]
+    straight = world_with()
+    run(straight, pace=Pace(100, 20, None, None))
     assert world.state() == straight.state()
 
 

@@ -4,10 +4,9 @@ If the connection breaks during the commit, its result is unknown. The committer
 then reads the number of commits from the ledger, and repeats the same writes
 only if this commit is not among them.
 
-Each commit first requests the ids of the topics that its rows are from. An id
-never comes back, so rows that were read before the answer are rows of the
-original topic. Rows of a topic that was created again under the same name are
-never committed, however far its log reaches.
+Before COMMIT, brokers confirm the ids of the topics that the rows are from (see
+``topic_checks``). Rows of a topic that was created again under the same name
+are never committed, however far its log reaches.
 """
 
 from __future__ import annotations
@@ -24,15 +23,14 @@ from rowtide.checkpoint.ledger import (
     PartitionPosition,
     Record,
     StoredError,
-    is_resubmission,
 )
 from rowtide.errors import FaultError, SupersededError
 from rowtide.operators.contract import RESUBMITTED, Account, Fault
 from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
 from rowtide.runtime.commit.output import Writes
 from rowtide.runtime.commit.retry import Retry
+from rowtide.runtime.commit.topic_checks import NoAnswerError, TopicChecks
 from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.ingest.intake import check_identity
 from rowtide.runtime.live.work import CommitBatch
 from rowtide_connectors.api import Fetched
 from rowtide_connectors.errors import RefusedRowsError, UnavailableError
@@ -128,22 +126,25 @@ class Committer:
         faults, refusals = list(cut.faults), _Refusals()
         errors = self._error_rows(faults, recent)
         uncertain = False
+        topics = TopicChecks(self._sources, cut.standings, self._fetching)
 
         def attempt() -> None:
             nonlocal uncertain
             if uncertain and self._has_happened():
                 return
             try:
-                self._write(cut, refusals.without(cut.writes), errors)
+                self._write(cut, refusals.without(cut.writes), errors, topics)
             except UnavailableError:
                 uncertain = True
                 raise
 
         while True:
-            self._check_topics(cut)
+            topics.begin()
             try:
                 self._retry.call(attempt)
                 break
+            except NoAnswerError:
+                topics.wait()
             except RefusedRowsError as refused:
                 # The database decides last about a row. The others are committed without those that it refuses.
                 faults += self._retry.call(partial(self._sift, cut, refusals, refused))
@@ -177,16 +178,6 @@ class Committer:
         refusals.add(found)
         return faults
 
-    def _check_topics(self, cut: CommitBatch) -> None:
-        """Check, after everything in the cut was read, that its topics are still the same.
-
-        Raises:
-          StatementError: one was deleted and created again.
-        """
-        moved = [each for each in cut.standings if not is_resubmission(each.place)]
-        for relation, known in sorted({(each.relation, each.topic_id or "") for each in moved}):
-            self._fetching.call(partial(check_identity, self._sources[relation], known or None))
-
     def _error_rows(self, faults: Sequence[Fault], recent: RecentMessages) -> Sequence[ErrorRow]:
         self._crash_points.reach("commit.before_fetch")
         return error_rows(
@@ -209,7 +200,9 @@ class Committer:
         """
         self.commit(CommitBatch((), (), tuple(standings), None, 0), RecentMessages())
 
-    def _write(self, cut: CommitBatch, writes: Iterable[Writes], errors: Sequence[ErrorRow]) -> None:
+    def _write(
+        self, cut: CommitBatch, writes: Iterable[Writes], errors: Sequence[ErrorRow], topics: TopicChecks
+    ) -> None:
         reach = self._crash_points.reach
         reach("commit.before_begin")
         with self._database.begin() as transaction:
@@ -235,6 +228,7 @@ class Committer:
                 size = self._ledger.write_snapshot(transaction, self._epoch, cut.snapshot)
                 self.stored = StoredSnapshot(size, self._clock.monotonic() - began)
             reach("commit.after_snapshot")
+            topics.end()
         reach("commit.after_commit")
 
     def _has_happened(self) -> bool:

@@ -320,9 +320,19 @@ def check_identity(source: TopicSource, known: str | None) -> None:
     Raises:
       StatementError: it is another one of the same name.
     """
+    if known is not None:
+        _check_same(source, known, source.identity())
+
+
+def begin_identity_check(source: TopicSource, known: str | None, timeout_s: float) -> Callable[[], None]:
+    """Begin ``check_identity``, and return a function that ends it within ``timeout_s``."""
     if known is None:
-        return
-    found = source.identity()
+        return lambda: None
+    answer = source.ask_identity(timeout_s)
+    return lambda: _check_same(source, known, answer())
+
+
+def _check_same(source: TopicSource, known: str, found: str | None) -> None:
     if found is not None and found != known:
         raise StatementError(
             f'topic "{source.topic}" was deleted and created again: it is not the topic that the pipeline '
