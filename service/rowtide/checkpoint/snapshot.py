@@ -80,15 +80,63 @@ def manifest_of(snapshot: KeptSnapshot) -> str:
 
 
 def chunks_of(snapshot: KeptSnapshot) -> Iterator[Chunk]:
-    """Yield the parts of a snapshot, cut; one part is in memory at a time."""
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    """Yield the parts of a snapshot, cut; one batch of a part is in memory at a time.
+
+    The state of a backfill may lie in files that are mapped, and be larger than the memory.
+    """
     for part, (_, _, table) in enumerate(_parts(snapshot)):
-        stream = pa.BufferOutputStream()
-        with pa.ipc.new_stream(stream, table.schema, options=options) as writer:
-            writer.write_table(table)
-        content = memoryview(stream.getvalue())
-        for chunk, start in enumerate(range(0, len(content), CHUNK_BYTES)):
-            yield Chunk(part, chunk, bytes(content[start : start + CHUNK_BYTES]))
+        for chunk, content in enumerate(_cut(_streamed(table))):
+            yield Chunk(part, chunk, content)
+
+
+def _streamed(table: pa.Table) -> Iterator[bytes]:
+    """Yield the Arrow IPC stream of a table, batch by batch."""
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    sink = _Sink()
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        for batch in table.to_batches():
+            writer.write_batch(batch)
+            yield sink.take()
+    yield sink.take()
+
+
+class _Sink:
+    """A file that keeps what is written until it is taken."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self._written = 0
+
+    def write(self, content: bytes) -> int:
+        self._held.append(bytes(content))
+        self._written += len(content)
+        return len(content)
+
+    def tell(self) -> int:
+        return self._written
+
+    def flush(self) -> None:
+        """Do nothing: what is written is there."""
+
+    def take(self) -> bytes:
+        """Return what was written since the last time."""
+        held, self._held = self._held, []
+        return b"".join(held)
+
+
+def _cut(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in pieces of ``CHUNK_BYTES``; the last one may be smaller."""
+    held = bytearray()
+    for piece in pieces:
+        held += piece
+        whole = len(held) - len(held) % CHUNK_BYTES
+        for start in range(0, whole, CHUNK_BYTES):
+            yield bytes(held[start : start + CHUNK_BYTES])
+        del held[:whole]
+    if held:
+        yield bytes(held)
 
 
 def why_unreadable(manifest: str) -> str | None:
