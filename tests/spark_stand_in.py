@@ -72,7 +72,7 @@ class StandIn:
         self.jobs: list[int] = []
         self.descriptions: list[str] = []
         self.sparkContext = SimpleNamespace(
-            defaultParallelism=parts, setJobDescription=self.descriptions.append
+            defaultParallelism=parts, setJobDescription=self.descriptions.append, uiWebUrl=None
         )
         self.conf = SimpleNamespace(get={"spark.sql.shuffle.partitions": str(parts)}.get)
 

@@ -18,6 +18,7 @@ ALLOWED = {
     "service/rowtide/testing/on_spark.py": "rows of a scenario, between the test and its own tasks",
     "service/rowtide/runners/spark/folding.py": "the work of a task, and its result, as Spark's closures are",
     "service/rowtide/runners/spark/faults.py": "faults between the tasks of one run",
+    "service/rowtide/runners/spark/waiting.py": "places of files between the tasks of one run",
     "service/rowtide/runtime/backfill/backfill_output.py": "error rows between the tasks of one run",
     "service/rowtide/runtime/query/following.py": "rows between the service and the processes of its queries",
     "service/rowtide/runtime/query/query_work.py": "the planned query, from its process to the service that started it",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from rowtide.runtime.backfill.backfill import BackfillReport
 
 EXAMPLE = "Example: rowtide backfill pipeline.sql --until '2026-01-31 12:00:00' --master 'local[2]'"
+
+NAMED = 10
+"""Number of partitions that the terminal names if rows wait for them."""
 
 
 def backfill(
@@ -161,6 +164,7 @@ def _as_json(report: BackfillReport) -> dict[str, object]:
         "messages": report.messages,
         "rows": dict(report.rows),
         "errors": report.errors,
+        "held_back": [asdict(each) for each in report.held_back],
         "positions": {
             name: {str(each): offset for each, offset in held.items()}
             for name, held in report.positions.items()
@@ -174,4 +178,7 @@ def _shown(report: BackfillReport) -> str:
     for name, held in sorted(report.positions.items()):
         where = ", ".join(f"{partition}: {offset:,}" for partition, offset in sorted(held.items()))
         lines.append(f"{name} continues at {where}")
+    lines += [each.shown() for each in report.held_back[:NAMED]]
+    if len(report.held_back) > NAMED:
+        lines.append(f"Rows wait for {len(report.held_back) - NAMED} more partitions: --json names all.")
     return "\n".join(lines)

@@ -184,7 +184,7 @@ class Flow:
         """
         # It judges later rows, not those that are already on their way to the judge.
         self._close_turn()
-        for at in self._first_judges(self._program.entrances[relation, partition]):
+        for at in self._program.first_judges(self._program.entrances[relation, partition]):
             self._prime(at, (TAKEN, None, bound))
 
     def met(self, idle: Collection[str]) -> dict[tuple[str, int], int]:
@@ -195,7 +195,7 @@ class Flow:
         """Return, by source relation, the rows that took effect at the bound of an idle partition."""
         found: dict[str, int] = {}
         for (relation, _), at in self._program.entrances.items():
-            for judge in self._first_judges(at):
+            for judge in self._program.first_judges(at):
                 operator = self._circuit.operators[judge]
                 if isinstance(operator, SortOperator) and operator.revived:
                     found[relation] = found.get(relation, 0) + operator.revived
@@ -286,7 +286,9 @@ class Flow:
         """Return the rowtime bound of each source partition as its first readers know it (ms)."""
         given = self._circuit.bounds
         return {
-            place: min((given[judge].rowtime for judge in self._first_judges(at)), default=given[at].rowtime)
+            place: min(
+                (given[judge].rowtime for judge in self._program.first_judges(at)), default=given[at].rowtime
+            )
             for place, at in self._program.entrances.items()
         }
 
@@ -498,16 +500,6 @@ class Flow:
             if self._program.steps[target].partition is not None:
                 yield target
                 yield from self._behind(target)
-
-    def _first_judges(self, at: int) -> list[int]:
-        """Return the first sorts after step ``at``."""
-        found = []
-        for target, _ in self._program.steps[at].targets:
-            if isinstance(self._program.steps[target].node, Sort):
-                found.append(target)
-            elif self._program.steps[target].partition is not None:
-                found += self._first_judges(target)
-        return found
 
 
 def in_input_order(faults: Sequence[Fault]) -> list[Fault]:

@@ -84,6 +84,16 @@ class Program:
         """Return the steps that judge lateness, where explicit bounds enter."""
         return ((at, step) for at, step in enumerate(self.steps) if isinstance(step.node, Sort))
 
+    def first_judges(self, at: int) -> list[int]:
+        """Return the first steps behind step ``at``, in its partition, that judge lateness."""
+        found = []
+        for target, _ in self.steps[at].targets:
+            if isinstance(self.steps[target].node, Sort):
+                found.append(target)
+            elif self.steps[target].partition is not None:
+                found += self.first_judges(target)
+        return found
+
     def positions(self, node: Node) -> list[int]:
         """Return the steps of a node: several if it runs for each partition, none if nothing reads it."""
         return list(self._positions.get(node, ()))

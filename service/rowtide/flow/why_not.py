@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rowtide.flow.program import Program
-from rowtide.operators.contract import Account, Operator, Want, wants_of
+from rowtide.operators.contract import Account, Meeting, Operator, Want, wants_of
 from rowtide.plan.nodes import AsOfJoin, Node, Sort, WindowJoin
 from rowtide.plan.nodes.node import WhyFiltered
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
@@ -144,12 +144,7 @@ class Enquiry:
                 continue
             wants = wants_of(operator, len(self._feeders[at]))
             holders.append(self._holder(at, held, wants))
-            for want in self._open(at, wants):
-                # A judge waits for its own clock, which rows also advance; others wait for the bound of a
-                # port.
-                judges = isinstance(self._steps[at].node, Sort)
-                found = self._trace(at if judges else self._feeders[at][want.port], want.bound, set())
-                keepers.update(dict.fromkeys(found))
+            keepers.update(dict.fromkeys(self.keeping_back(at, wants)))
         given = [operator.account.rows_out for at in roots if (operator := self._operators[at]) is not None]
         return Silence(
             name,
@@ -159,6 +154,24 @@ class Enquiry:
             tuple(self._fates(above)),
             tuple(self._sources(above)),
         )
+
+    def keeping_back(self, at: int, wants: Iterable[Want]) -> list[Keeper]:
+        """Return the partitions that keep back the rows of step ``at``, which ``wants`` these bounds."""
+        found: list[Keeper] = []
+        for want in self._open(at, wants):
+            # A judge waits for its own clock, which rows also advance; others wait for the bound of a port.
+            judges = isinstance(self._steps[at].node, Sort)
+            found += self._trace(at if judges else self._feeders[at][want.port], want.bound, set())
+        return found
+
+    def ahead(self) -> dict[int, tuple[int, Sequence[Want]]]:
+        """Return the steps where rows wait because another input lags: their number, and what they need."""
+        found: dict[int, tuple[int, Sequence[Want]]] = {}
+        for at in self._program.meetings:
+            operator = self._operators[at]
+            if isinstance(operator, Meeting) and (rows := operator.ahead()):
+                found[at] = rows, wants_of(operator, len(self._feeders[at]))
+        return found
 
     def keepers(self, at: int, needs: int) -> list[Keeper]:
         """Return the partitions that keep the bound of step ``at`` below ``needs`` (ms)."""

@@ -17,6 +17,7 @@ from rowtide.rows.types import BIGINT, DOUBLE, VARCHAR, Field, RowType, decimal
 from rowtide.rowtime.bound import LATEST, Bound
 from rowtide.runners.spark.given import Layout, TaskFiles
 from rowtide.runners.spark.runs import Causes, MergeLimit, Numbered, Piece, TaskInputs, numbered
+from rowtide.runners.spark.waiting import WaitingTasks
 
 ROW_TYPE = RowType(
     (
@@ -124,10 +125,19 @@ def test_what_a_merge_lets_through_and_what_waits_are_all_rows(
     with tempfile.TemporaryDirectory() as folder:
         pieces = written(rows, folder, ())
         passing = read([each.behind(limit, meets_itself=False) for each in pieces], [0], 7)
-        waiting = [
-            row for each in pieces for part in each.waiting(ROW_TYPE, limit) for row in part.tray.rows()
-        ]
+        asides = [each.waiting(limit) for each in pieces]
+        waiting = [row for cut in read(asides, [0], 7) for row in cut]
+        inputs = TaskInputs({0: asides}, [ROW_TYPE], (0,), (1, 2), 7)
+        aside = WaitingTasks(folder, [inputs], ROW_TYPE).written(0)
+        kept = [] if aside is None else list(Tray.from_arrow(ROW_TYPE, aside.table()).rows())
     assert list(map(repr, [*(row for cut in passing for row in cut), *waiting])) == list(map(repr, rows))
+    assert list(map(repr, kept)) == list(map(repr, waiting))
+    if aside is not None:
+        assert (aside.rows, aside.first, aside.last) == (
+            len(kept),
+            (kept[0].rowtime, kept[0].origin, kept[0].counter),
+            (kept[-1].rowtime, kept[-1].origin, kept[-1].counter),
+        )
     assert all((row.rowtime, row.counter) < (rowtime, counter) for cut in passing for row in cut)
 
 

@@ -141,7 +141,12 @@ class MergeOperator:
             return [Want(port, bound) for port in ports]
         if not self._held:
             return []
-        (rowtime, *rest, port) = min(self._first_place(each) for each in ports if self._queues[each])
+        return self.wants_at(min(self._first_place(each) for each in ports if self._queues[each]))
+
+    def wants_at(self, place: Threshold) -> Sequence[Want]:
+        """Return the bounds that the ports need for a row at ``place`` to leave."""
+        (rowtime, *rest, port) = place
+        ports = range(len(self._bounds))
         found = []
         for each in ports:
             threshold = self._threshold(each)

@@ -37,11 +37,15 @@ class FaultFiles:
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
-        self._paths: dict[str, None] = {}
+        self._paths: dict[str, int | None] = {}
 
-    def add(self, paths: Iterable[str | None]) -> None:
-        """Add these files, each once; None: a task had no faults."""
-        self._paths.update(dict.fromkeys(path for path in paths if path is not None))
+    def add(self, paths: Iterable[str | None], segment: int | None = None) -> None:
+        """Add these files of a segment, each once; None: a task had no faults."""
+        self._paths.update(dict.fromkeys((path for path in paths if path is not None), segment))
+
+    def forget(self, segment: int) -> None:
+        """Drop the files of a segment, which runs again."""
+        self._paths = {path: number for path, number in self._paths.items() if number != segment}
 
     def count(self) -> int:
         """Count the faults, including repetitions. No fault is read."""

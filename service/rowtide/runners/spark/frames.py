@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -24,10 +25,11 @@ from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.flow import Flow, initial
 from rowtide.flow.program import Port
 from rowtide.flow.segments import Segment, segments
-from rowtide.operators.contract import Account, State
+from rowtide.operators.contract import Account, State, Want
 from rowtide.operators.merge.merge import END, MergeOperator
 from rowtide.operators.merge.ranks import Ranks
 from rowtide.operators.registry import operator_type
+from rowtide.operators.sort.sort import TAKEN
 from rowtide.plan.nodes import Source, TableSource
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
@@ -63,6 +65,7 @@ from rowtide.runners.spark.stage import (
     told,
 )
 from rowtide.runners.spark.ties import may_be_split
+from rowtide.runners.spark.waiting import WaitingFile, WaitingTasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,6 +74,9 @@ FEW_ROWS = 20_000
 """Number of rows that one task processes faster than Spark starts another task."""
 
 TaskFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+SilentPartitions = Callable[[Flow], Mapping[tuple[str, int], Bound]]
+"""Returns the bounds that silent partitions take, beyond those that they have, in the state of a flow."""
 
 
 class SparkRun:
@@ -114,13 +120,21 @@ class SparkRun:
             number: Circuit(self._program, each.steps) for number, each in enumerate(self._segments)
         }
         self._reached: dict[Port, Bound] = {}
+        self._waiting: dict[int, dict[int, WaitingFile]] = {}
+        """The rows that wait in each merge, by port."""
         self._promised: dict[tuple[str, int], Bound] = {}
         self.faults = FaultFiles(session)
         """The faults of late and rejected rows, on disk."""
         self.messages = 0
         """The number of messages that were read."""
 
-    def read(self, messages: Mapping[str, DataFrame], *, in_order: bool = False) -> None:
+    def read(
+        self,
+        messages: Mapping[str, DataFrame],
+        *,
+        in_order: bool = False,
+        silent: SilentPartitions | None = None,
+    ) -> None:
         """Run every segment. ``messages`` has the selected messages of each source relation.
 
         ``in_order``: each partition's messages are already in one task, in the order of their offsets, as
@@ -129,22 +143,76 @@ class SparkRun:
         An engine table in ``messages`` is filled by its messages, otherwise by its INSERT
         statements. A frame of messages has the columns topic, partition, offset, timestamp (ms),
         key, value and headers.
-        """
-        for number, segment in enumerate(self._segments):
-            self._describe(number, segment)
-            source = self._program.steps[segment.entries[0]].node
-            if isinstance(source, Source | TableSource) and source.relation in messages:
-                self._run_source(number, segment, messages, in_order)
-            elif isinstance(source, TableSource):
-                self._run_initial(number, segment, source)
-            elif segment.is_merge(self._program):
-                self._run_merge(number, segment)
-            else:
-                self._run_operator(number, segment)
 
-    def _describe(self, number: int, segment: Segment) -> None:
+        ``silent`` decides after the sources are read, and again after the rest, which bounds silent
+        partitions take. What is behind a partition that takes one then runs again.
+        """
+        sources = [number for number in range(len(self._segments)) if self._is_source(number)]
+        for number in sources:
+            self._run(number, messages, in_order=in_order)
+        self._follow(silent)
+        left = [number for number in range(len(self._segments)) if number not in sources]
+        while left:
+            for number in left:
+                self._run(number, messages, in_order=in_order)
+            # A stream that is idle as a whole follows others only when these have come to where they meet.
+            left = self._behind(self._follow(silent))
+            self._forget(left)
+
+    def _is_source(self, number: int) -> bool:
+        node = self._program.steps[self._segments[number].entries[0]].node
+        return isinstance(node, Source | TableSource)
+
+    def _run(self, number: int, messages: Mapping[str, DataFrame], *, in_order: bool) -> None:
+        """Run one segment."""
+        self._describe(number)
+        segment = self._segments[number]
+        source = self._program.steps[segment.entries[0]].node
+        if isinstance(source, Source | TableSource) and source.relation in messages:
+            self._run_source(number, segment, messages, in_order)
+        elif isinstance(source, TableSource):
+            self._run_initial(number, segment, source)
+        elif segment.is_merge(self._program):
+            self._run_merge(number, segment)
+        else:
+            self._run_operator(number, segment)
+
+    def _follow(self, silent: SilentPartitions | None) -> list[int]:
+        """Let silent partitions take bounds; return the segments of their sources."""
+        found: dict[int, None] = {}
+        for place, bound in (silent(self.shadow()) if silent else {}).items():
+            at = self._program.entrances[place]
+            number = self._home[at]
+            arrivals = {judge: [(TAKEN, None, bound)] for judge in self._program.first_judges(at)}
+            self._settle(number, arrivals)
+            found[number] = None
+        return list(found)
+
+    def _behind(self, numbers: Iterable[int]) -> list[int]:
+        """Return the segments that rows of these reach, in their order; not these themselves."""
+        found: set[int] = set()
+        pending = list(numbers)
+        while pending:
+            targets = {self._home[at] for _, (at, _) in self._segments[pending.pop()].exits}
+            pending += targets - found
+            found |= targets
+        return sorted(found)
+
+    def _forget(self, numbers: Iterable[int]) -> None:
+        """Drop what segments gave: they run again, because what they read has come further."""
+        for number in numbers:
+            segment = self._segments[number]
+            self._circuits[number] = Circuit(self._program, segment.steps)
+            for key in [key for key in self._pieces if key[0] in segment.steps]:
+                del self._pieces[key]
+            for at in segment.steps:
+                self._outputs.pop(at, None)
+                self._waiting.pop(at, None)
+            self.faults.forget(number)
+
+    def _describe(self, number: int) -> None:
         """Set the description of later jobs in Spark's web UI."""
-        node = self._program.steps[segment.entries[0]].node
+        node = self._program.steps[self._segments[number].entries[0]].node
         what = " ".join([type(node).__name__, *filter(None, [getattr(node, "relation", None)])])
         self._session.sparkContext.setJobDescription(f"segment {number + 1} of {len(self._segments)}: {what}")
 
@@ -191,11 +259,47 @@ class SparkRun:
             [each.rows for each in done if each.rows], [note for each in done for note in each.notes]
         )
 
-    def flow(self) -> Flow:
-        """Return the live flow after exactly these messages."""
+    def shadow(self) -> Flow:
+        """Return the live flow after exactly these messages, without the rows that wait in merges."""
         flow = Flow(self._definition.outputs, self._definition.partitions)
         flow.take_over(self._circuits.values(), self._promised)
         return flow
+
+    def flow(self) -> Flow:
+        """Return the live flow after exactly these messages, with the rows that wait in memory."""
+        flow, restored = self.shadow(), []
+        for at in self._waiting:
+            circuit = Circuit(self._program, [at])
+            circuit.bounds[at] = self._circuits[self._home[at]].bounds[at]
+            self._merge_of(circuit, at).restore(self._merge_state(at))
+            restored.append(circuit)
+        flow.take_over(restored, self._promised)
+        return flow
+
+    def state(self) -> dict[str, State]:
+        """Return the snapshot of the live flow. The rows that wait in merges lie in files, not in memory."""
+        merges = {self._program.steps[at].key: self._merge_state(at) for at in self._waiting}
+        return self.shadow().snapshot() | merges
+
+    def ahead(self) -> dict[int, tuple[int, Sequence[Want]]]:
+        """Return the merges where rows wait, by position: their number, and what the first of them needs."""
+        found = {}
+        for at, ports in self._waiting.items():
+            merge = self._merge_of(self._circuits[self._home[at]], at)
+            first = min(rows.first_place(port, merge.ranks) for port, rows in ports.items())
+            found[at] = sum(rows.rows for rows in ports.values()), merge.wants_at(first)
+        return found
+
+    def _merge_of(self, circuit: Circuit, at: int) -> MergeOperator:
+        return cast("MergeOperator", circuit.operators[at])
+
+    def _merge_state(self, at: int) -> State:
+        merge = self._merge_of(self._circuits[self._home[at]], at)
+        ports = self._waiting[at]
+        held = sum(rows.rows for rows in ports.values())
+        account = replace(merge.account, rows_in=merge.account.rows_in + held)
+        queues = {f"queue {port}": each.table() for port, each in ports.items()}
+        return {**merge.snapshot(), "account": account.to_arrow(), **queues}
 
     def _wanted_splits(self) -> dict[int, tuple[Split, ...]]:
         """Return, for each step whose rows are read later, the ways in which they are split.
@@ -269,15 +373,12 @@ class SparkRun:
         limits = {port: MergeLimit(place, port, merge.ranks) for port, place in enumerate(merge.limits())}
         origins = tuple(sorted(merge.ranks, key=merge.ranks.__getitem__))
         row_type = self._program.steps[entry].node.row_type
-        for port, at in feeders.items():
-            waiting = self._waiting(at, row_type, limits[port], Ranks(origins))
-            if waiting is not None:
-                merge.offer(port, waiting, self._reached[entry, port])
-        released = merge.release()
-        if released.tray is not None:
-            raise FaultError(
-                f'the merge of "{self._program.steps[entry].node.relation}" returned rows that must wait'
-            )
+        waiting = self._set_aside(number, feeders, limits, row_type, origins)
+        for port, rows in waiting.items():
+            merge.offer(port, None, rows.bound)
+        if waiting:
+            self._waiting[entry] = waiting
+        bound = merge.release().bound
         if self._only_passes(segment):
             for split in self._splits.get(entry, ()):
                 self._pieces[entry, split] = self._passing(feeders, limits, [split] * len(feeders))
@@ -289,9 +390,9 @@ class SparkRun:
             else:
                 together = self._goes_together(segment, pieces)
                 inputs = self._inputs({0: pieces}, [row_type], splits[0], origins, together=together)
-            self._run_stage(number, {0: released.bound}, inputs)
+            self._run_stage(number, {0: bound}, inputs)
         came = sum(self._account(at).rows_out for at in feeders.values())
-        passed = came - merge.held()
+        passed = came - sum(each.rows for each in waiting.values())
         merge.account.rows_in += passed
         merge.account.done += passed
         merge.account.rows_out += passed
@@ -310,17 +411,36 @@ class SparkRun:
             ]
         )
 
-    def _waiting(self, at: int, row_type: RowType, limit: MergeLimit, ranks: Ranks) -> Tray | None:
-        """Collect the rows of a step that wait in a merge on the driver, in their order."""
-        splits = self._splits.get(at, ())
-        if limit.place >= END or not splits:
-            return None
-        # All rows are in the files, split in some way. Prefer no split: then they are in order.
-        pieces = self._pieces.get((at, min(splits, key=len)), [])
-        found = [rows for piece in pieces for rows in piece.waiting(row_type, limit)]
-        if not found:
-            return None
-        return Numbered.concat(found).in_time(ranks).tray
+    def _set_aside(
+        self,
+        number: int,
+        feeders: Mapping[int, int],
+        limits: Mapping[int, MergeLimit],
+        row_type: RowType,
+        origins: tuple[int, ...],
+    ) -> dict[int, WaitingFile]:
+        """Write the rows that wait in a merge to a file for each port, and return those that there are."""
+        inputs: dict[int, TaskInputs] = {}
+        most = 0
+        for port, at in feeders.items():
+            splits = self._splits.get(at, ())
+            if limits[port].place >= END or not splits:
+                continue
+            # All rows are in the files, split in some way. Prefer no split: then they are in order.
+            split = min(splits, key=len)
+            pieces = [piece.waiting(limits[port]) for piece in self._pieces.get((at, split), [])]
+            pieces = [piece for piece in pieces if piece.most_rows()]
+            if pieces:
+                parts = range(self._parts if split else 1)
+                inputs[port] = TaskInputs({0: pieces}, [row_type], parts, origins)
+                most += _row_count(pieces)
+        work = WaitingTasks(f"{self._staging}/segment-{number}", list(inputs.values()), row_type)
+        if most <= self._few:
+            found = list(enumerate(map(work.written, range(len(inputs)))))
+        else:
+            found = [pickle.loads(each) for each in self._told_by(self._numbers(len(inputs)), work)]
+        ports = list(inputs)
+        return {ports[at]: rows for at, rows in sorted(found) if rows is not None}
 
     def _shares(
         self, pieces: Sequence[Piece], row_type: RowType, origins: tuple[int, ...]
@@ -395,7 +515,7 @@ class SparkRun:
                 self._pieces.setdefault((at, split), []).append(Piece(run, bits, bits=bits))
             for at, path in done.files.outputs.items():
                 self._outputs.setdefault(at, []).append(path)
-            self.faults.add([done.files.faults])
+            self.faults.add([done.files.faults], number)
             report: TaskReport = pickle.loads(Path(done.report).read_bytes())
             self.messages += report.messages
             for at, bound in report.promised.items():
@@ -451,4 +571,4 @@ class SparkRun:
 
 
 def _row_count(pieces: Sequence[Piece]) -> int:
-    return sum(block.rows for each in pieces for block in each.run.blocks)
+    return sum(each.most_rows() for each in pieces)

@@ -189,9 +189,9 @@ class MergeLimit:
 class Piece:
     """A run as input of a stage: the rows that every merge on the way passes.
 
-    ``ports`` are its ports at the merges on the way where copies of a row may meet, the last merge
-    first. ``first`` is added to ``$seq``, which has ``own_bits`` in the file and ``bits`` then: see
-    ``ranked``.
+    ``beyond`` instead takes the rows that wait there: see ``waiting``. ``ports`` are its ports at the merges
+    on the way where copies of a row may meet, the last merge first. ``first`` is added to ``$seq``, which has
+    ``own_bits`` in the file and ``bits`` then: see ``ranked``.
     """
 
     run: Run
@@ -200,11 +200,20 @@ class Piece:
     ports: tuple[int, ...] = ()
     first: int = 0
     bits: int = SEQ_BITS
+    beyond: MergeLimit | None = None
 
     def behind(self, merge: MergeLimit, *, meets_itself: bool) -> Piece:
         """Return the rows that also pass another merge. ``meets_itself``: a row may come by several ports."""
         limits = self.limits if merge.place >= END else (*self.limits, merge)
         return replace(self, limits=limits, ports=(merge.port, *self.ports) if meets_itself else self.ports)
+
+    def waiting(self, merge: MergeLimit) -> Piece:
+        """Return the rows that reach another merge but do not pass it."""
+        return replace(self, beyond=merge)
+
+    def most_rows(self) -> int:
+        """Return the number of rows of the blocks to be read; those that limits take may be fewer."""
+        return sum(block.rows for block in self.run.blocks if not self._is_before(block))
 
     def rows(self, row_type: RowType, part: int) -> Iterator[Numbered]:
         """Read one part, block by block."""
@@ -212,25 +221,20 @@ class Piece:
             passing = np.ones(len(rows), dtype=np.bool_)
             for limit in self.limits:
                 passing &= limit.passes(rows.tray)
+            if self.beyond is not None:
+                passing &= ~self.beyond.passes(rows.tray)
             if passing.all():
                 yield rows
             elif passing.any():
                 yield rows.take(np.flatnonzero(passing))
 
-    def waiting(self, row_type: RowType, merge: MergeLimit) -> Iterator[Numbered]:
-        """Yield the rows of all parts that reach this place but do not pass another merge."""
-        for rows in self._blocks(row_type, None, merge.place[0]):
-            staying = ~merge.passes(rows.tray)
-            for limit in self.limits:
-                staying &= limit.passes(rows.tray)
-            if staying.any():
-                yield rows.take(np.flatnonzero(staying))
+    def _is_before(self, block: Block) -> bool:
+        """Return whether all rows of a block pass the merge that they shall not pass."""
+        return self.beyond is not None and self.run.is_sorted and block.last < self.beyond.place[0]
 
-    def _blocks(self, row_type: RowType, part: int | None, least: int | None = None) -> Iterator[Numbered]:
+    def _blocks(self, row_type: RowType, part: int) -> Iterator[Numbered]:
         for block in self.run.blocks:
-            if part is not None and block.part != part:
-                continue
-            if least is not None and self.run.is_sorted and block.last < least:
+            if block.part != part or self._is_before(block):
                 continue
             batch = _reader(self.run.path).get_batch(block.number)
             seq = np.asarray(batch.column(SEQ)) if self.run.has_seq else np.zeros(block.rows, np.int64)

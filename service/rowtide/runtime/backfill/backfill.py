@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +36,7 @@ from rowtide.runners.spark.frames import SparkRun
 from rowtide.runners.spark.session import spark_errors
 from rowtide.runners.spark.stage import RunDefinition
 from rowtide.runtime.backfill.backfill_output import ErrorsOutput, TablesOutput, errors_output, written_tables
+from rowtide.runtime.backfill.silence import HeldBack, SilenceAtCut, held_back
 from rowtide.runtime.commit.commit import Committer
 from rowtide.runtime.commit.deadletters import RecentMessages
 from rowtide.runtime.commit.output import target_table
@@ -59,12 +60,16 @@ FrameReader = Callable[[ForeignStream, Mapping[int, int], Mapping[int, int]], "D
 
 @dataclass(frozen=True, slots=True)
 class BackfillReport:
-    """The result of a backfill: rows written by table, error rows, messages read, cut by partition."""
+    """The result of a backfill: rows written by table, error rows, messages read, cut by partition.
+
+    ``held_back`` names the partitions that rows wait for.
+    """
 
     rows: Mapping[str, int]
     errors: int
     messages: int
     positions: Mapping[str, Mapping[int, int]]
+    held_back: Sequence[HeldBack] = ()
 
 
 class MessageIntake:
@@ -147,9 +152,13 @@ def backfill(
     keys = {table.name: table.key for table in written_tables(context.plan)}
     run = SparkRun(session, RunDefinition(outputs, partitions), staging, MessageIntake(streams), keys)
     messages = {name: frames(streams[name], begin[name], end[name]) for name in context.sources}
+    cut = {
+        (name, partition): offset for name, offsets in end.items() for partition, offset in offsets.items()
+    }
+    silence = SilenceAtCut(context, context.plan.foreign_streams, cut, retry("broker"))
     with spark_errors():
-        run.read(messages, in_order=in_order)
-    flow = run.flow()
+        run.read(messages, in_order=in_order, silent=silence)
+    flow = run.shadow()
     flow.check()
     identities = {name: source.identity() for name, source in context.sources.items()}
     standings = [
@@ -173,9 +182,18 @@ def backfill(
 
     def commit() -> ErrorsOutput:
         errors = errors_output(run, messages, places, topics, staging)
-        snapshot = KeptSnapshot(positions, flow.snapshot())
-        cut = CommitBatch(tables.writes(), tuple(errors.faults), tuple(standings), snapshot, run.messages)
-        committer.commit(replace(cut, moves=tables.moves(), error_rows=errors.rows), RecentMessages())
+        snapshot = KeptSnapshot(positions, run.state())
+        batch = CommitBatch(
+            tables.writes(),
+            tuple(errors.faults),
+            tuple(standings),
+            snapshot,
+            run.messages,
+            silence.decisions,
+            tables.moves(),
+            errors.rows,
+        )
+        committer.commit(batch, RecentMessages())
         return errors
 
     try:
@@ -190,7 +208,8 @@ def backfill(
     except (Exception, KeyboardInterrupt):
         tables.drop()
         raise
-    return BackfillReport(tables.counts, errors.count, run.messages, end)
+    waiting = held_back(run, context, cut, silence, retry("broker"))
+    return BackfillReport(tables.counts, errors.count, run.messages, end, waiting)
 
 
 def refuse_if_begun(context: PipelineContext, *, take_over: bool = False) -> None:

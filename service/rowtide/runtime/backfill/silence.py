@@ -1,0 +1,181 @@
+"""Silent partitions of a backfill (docs/howto/backfill.md#silent-partitions).
+
+The end of input is no bound: behind a partition without messages all rows of
+its stream wait. Under a declared ``idle_timeout`` such a partition follows the
+others, by the rules of the live service (``ingest.idle``). It is silent on the
+evidence that the live service needs, too: its log ends at the cut, and its last
+message, if it has one, is older than the time-out. What it takes is a decision,
+and is committed as one.
+
+What still waits at the end is reported with the partition that it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from rowtide.checkpoint.ledger import Decision, PartitionId
+from rowtide.flow.flow import Flow
+from rowtide.plan.plan import ForeignStream
+from rowtide.rowtime.bound import EARLIEST, Bound
+from rowtide.rowtime.text import time_text
+from rowtide.runners.spark.frames import SparkRun
+from rowtide.runtime.commit.retry import Retry
+from rowtide.runtime.context import PipelineContext
+from rowtide.runtime.ingest.idle import IdleWatch, idle_timeouts
+
+
+class SilenceAtCut:
+    """Decides which bounds silent partitions take at the cut. Called by ``SparkRun.read``.
+
+    Args:
+      context: the sources, and the clock.
+      streams: the foreign streams.
+      cut: the offset at which each partition ends.
+      retry: repeats what fails because a broker is down.
+    """
+
+    def __init__(
+        self,
+        context: PipelineContext,
+        streams: Sequence[ForeignStream],
+        cut: Mapping[PartitionId, int],
+        retry: Retry,
+    ) -> None:
+        self._context = context
+        self._cut = cut
+        self._retry = retry
+        self._timeouts = idle_timeouts(streams)
+        self._watch: IdleWatch | None = None
+        self._taken: dict[PartitionId, Decision] = {}
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """The decisions, one for each partition that has taken a bound."""
+        return tuple(self._taken[place] for place in sorted(self._taken))
+
+    def __call__(self, flow: Flow) -> dict[PartitionId, Bound]:
+        """Return the bounds that silent partitions take now."""
+        if not self._timeouts:
+            return {}
+        watch = self._watch = self._watch or self._looked_up()
+        found = watch.decide(self._cut, flow.bounds(), flow.met)
+        self._taken.update(((each.relation, each.partition), each) for each in found)
+        return {
+            (each.relation, each.partition): Bound(each.bound) for each in found if each.bound is not None
+        }
+
+    def _looked_up(self) -> IdleWatch:
+        """Return a watch that has waited for the longest time-out, and has heard what is not silent."""
+        clock = _Waited()
+        watch = IdleWatch(self._timeouts, self._cut, clock)
+        clock.seconds = max(self._timeouts.values()) / 1000
+        now = self._context.clock.now_ms()
+        for relation, timeout in self._timeouts.items():
+            if relation not in self._context.sources:
+                continue
+            source = self._context.sources[relation]
+            recent = self._retry.call(partial(source.offsets_at, now - timeout))
+            ends = self._retry.call(source.ranges)
+            for place in (place for place in self._cut if place[0] == relation):
+                watch.look_up({place: ends[place[1]].end})
+                if recent[place[1]] < self._cut[place]:
+                    watch.hear(place)
+        return watch
+
+
+class _Waited:
+    """A clock that shows the time that a live service would have waited."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now_ms(self) -> int:
+        return int(self.seconds * 1000)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """Rows that wait for one partition at the end of a backfill.
+
+    ``bound`` is how far the partition has come (ms; None: it has no bound). ``messages_left``: it has
+    messages from the cut on. ``follows``: an ``idle_timeout`` is declared on its stream.
+    """
+
+    relation: str
+    topic: str
+    partition: int
+    rows: int
+    bound: int | None
+    messages_left: bool
+    follows: bool
+
+    def shown(self) -> str:
+        """Return a line for people, and one with what to do if there is something to do."""
+        reached = "it has no bound" if self.bound is None else f"its bound is {time_text(self.bound)}"
+        line = (
+            f'{self.rows:,} rows wait for partition {self.partition} of topic "{self.topic}" '
+            f"({self.relation}): {reached}"
+        )
+        return f"{line}\n{self.hint()}"
+
+    def hint(self) -> str:
+        """Return what releases the rows."""
+        if self.messages_left:
+            return "  It has messages after the cut: `rowtide run` continues with them."
+        if self.follows:
+            return "  It follows the others when it has been silent for its idle_timeout."
+        return (
+            f"  If the partition stays silent, declare idle_timeout on foreign stream {self.relation}, such as "
+            "idle_timeout '30 SECOND': then it follows the others, and rows that it brings late are error rows."
+        )
+
+
+def held_back(
+    run: SparkRun,
+    context: PipelineContext,
+    cut: Mapping[PartitionId, int],
+    silence: SilenceAtCut,
+    retry: Retry,
+) -> list[HeldBack]:
+    """Return the partitions that rows wait for at the end of a run, those that hold most back first.
+
+    A partition that follows others is not named: they are.
+    """
+    followers = {(each.relation, each.partition) for each in silence.decisions}
+    flow = run.shadow()
+    enquiry = flow.enquiry()
+    rows: dict[PartitionId, int] = {}
+    for at, (count, wants) in (enquiry.ahead() | run.ahead()).items():
+        keepers = enquiry.keeping_back(at, wants)
+        for place in {(keeper.relation, keeper.partition) for keeper in keepers} - followers:
+            rows[place] = rows.get(place, 0) + count
+    ends = {
+        relation: retry.call(context.sources[relation].ranges)
+        for relation in sorted({relation for relation, _ in rows})
+        if relation in context.sources
+    }
+    declared = idle_timeouts(context.plan.foreign_streams)
+    bounds = flow.bounds()
+    found = [
+        HeldBack(
+            relation,
+            context.sources[relation].topic,
+            partition,
+            count,
+            None if bounds[relation, partition] == EARLIEST else bounds[relation, partition],
+            ends[relation][partition].end > cut[relation, partition],
+            relation in declared,
+        )
+        for (relation, partition), count in rows.items()
+        if relation in ends
+    ]
+    return sorted(found, key=lambda each: (-each.rows, each.relation, each.partition))
