@@ -48,6 +48,7 @@ class _Frame:
     def mapInArrow(self, work: Work, _: str) -> _Frame:
         """Run every task."""
         content: bytes = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
+        self._session.closures.append(len(content))
         given = []
         for each in self._tasks:
             batches = list(cloudpickle.loads(content)(iter(each.to_batches())))
@@ -64,12 +65,14 @@ class _Frame:
 class StandIn:
     """What the Spark runner asks of a session; rows are split into ``parts``.
 
-    ``jobs`` has the number of tasks of each job that was run, ``descriptions`` what was said of jobs.
+    ``jobs`` has the number of tasks of each job that was run, ``closures`` the bytes that each of its tasks
+    loads, ``descriptions`` what was said of jobs.
     """
 
     def __init__(self, parts: int) -> None:
         self.parts = parts
         self.jobs: list[int] = []
+        self.closures: list[int] = []
         self.descriptions: list[str] = []
         self.sparkContext = SimpleNamespace(
             defaultParallelism=parts, setJobDescription=self.descriptions.append, uiWebUrl=None

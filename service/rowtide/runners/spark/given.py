@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,7 +23,18 @@ from rowtide.operators.contract import Fault
 from rowtide.operators.storage.key_parts import parts_of
 from rowtide.rows.tray import tray_schema
 from rowtide.rows.types import RowType
-from rowtide.runners.spark.runs import BLOCK_ROWS, SEQ, Block, Numbered, Run, Split, rows_batch, rows_schema
+from rowtide.runners.spark.runs import (
+    BLOCK_ROWS,
+    PART,
+    ROWS,
+    SEQ,
+    Numbered,
+    Run,
+    Split,
+    rows_batch,
+    rows_schema,
+    write_index,
+)
 
 HELD_ROWS = 1 << 17
 """Rows that a task gathers before it writes them, so that each part has blocks of some size."""
@@ -75,13 +87,27 @@ class _Runs:
     schema: pa.Schema
     sink: pa.OSFile
     writer: Any
-    blocks: dict[int, list[Block]] = field(default_factory=dict)
+    blocks: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
     count: int = 0
 
     def write(self, at: int, part: int, rows: pa.RecordBatch, first: int, last: int) -> None:
         self.writer.write_batch(rows)
-        self.blocks.setdefault(at, []).append(Block(self.count, part, rows.num_rows, first, last))
+        self.blocks.setdefault(at, []).append((self.count, part, rows.num_rows, first, last))
         self.count += 1
+
+    def close(self, unsorted: Collection[int], *, has_seq: bool) -> dict[int, Run]:
+        """Write the index, and return the run of each step."""
+        self.writer.close()
+        self.sink.close()
+        index: list[tuple[int, ...]] = []
+        runs = {}
+        for at, blocks in self.blocks.items():
+            start = len(index)
+            index += sorted(blocks, key=itemgetter(PART))
+            rows = sum(block[ROWS] for block in blocks)
+            runs[at] = Run(self.path, start, len(index), rows, at not in unsorted, has_seq)
+        write_index(self.path, index)
+        return runs
 
 
 class TaskFiles:
@@ -116,13 +142,10 @@ class TaskFiles:
         self._write_rows()
         if self._faults:
             self._write_faults(len(self._faults))
-        runs = {}
+        runs: dict[tuple[int, Split], Run] = {}
         for (_, split), each in self._runs.items():
-            each.writer.close()
-            each.sink.close()
-            for at, blocks in each.blocks.items():
-                is_sorted = at not in self._unsorted
-                runs[at, split] = Run(each.path, tuple(blocks), is_sorted, self._layout.has_seq)
+            closed = each.close(self._unsorted, has_seq=self._layout.has_seq)
+            runs.update(((at, split), run) for at, run in closed.items())
         for _, writer in self._outputs.values():
             writer.close()
         if self._fault_file is not None:

@@ -56,17 +56,6 @@ Split = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """One batch of a file: its number there, its part, its number of rows, its first and last rowtime."""
-
-    number: int
-    part: int
-    rows: int
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
 class Numbered:
     """Rows with ``$seq``."""
 
@@ -159,12 +148,52 @@ def bits_behind(pieces: Sequence[Piece], *, is_row_wise: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The output of one step of one task, split one way. ``has_seq``: the file has ``$seq``, else it is 0."""
+    """The output of one step of one task, split one way.
+
+    ``start`` and ``stop`` are the range of its blocks in the index of the file, ``rows`` all its rows.
+    ``has_seq``: the file has ``$seq``, else it is 0.
+    """
 
     path: str
-    blocks: tuple[Block, ...]
+    start: int
+    stop: int
+    rows: int
     is_sorted: bool
     has_seq: bool
+
+    def blocks(self) -> Int64s:
+        """Return the index of its blocks: a row for each line of ``INDEX``, a column for each block."""
+        return _index(self.path)[:, self.start : self.stop]
+
+    def blocks_of(self, part: int) -> Int64s:
+        """Return the blocks of one part, without reading those of others."""
+        blocks = self.blocks()
+        first, last = np.searchsorted(blocks[PART], (part, part + 1))
+        return blocks[:, first:last]
+
+
+INDEX = NUMBER, PART, ROWS, FIRST, LAST = range(5)
+"""The lines of an index: a block's number in its file, part, rows, first and last rowtime.
+
+The blocks of a run are in order of their parts. An index lies beside its file, so that neither the driver
+nor a task has a list of all blocks: a task reads those of its part.
+"""
+
+
+def write_index(path: str, blocks: Sequence[Sequence[int]]) -> None:
+    """Write the index of a file of runs; at least one block."""
+    np.save(_index_path(path), np.array(blocks, dtype=np.int64).T)
+
+
+def _index_path(path: str) -> str:
+    return f"{path}.npy"
+
+
+@lru_cache(maxsize=OPEN_FILES)
+def _index(path: str) -> Int64s:
+    """Return the index of a file of runs, mapped; the names of files are never used twice."""
+    found: Int64s = np.load(_index_path(path), mmap_mode="r")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +242,9 @@ class Piece:
 
     def most_rows(self) -> int:
         """Return the number of rows of the blocks to be read; those that limits take may be fewer."""
-        return sum(block.rows for block in self.run.blocks if not self._is_before(block))
+        if self.beyond is None:
+            return self.run.rows
+        return int(self._reaching(self.run.blocks())[ROWS].sum())
 
     def rows(self, row_type: RowType, part: int) -> Iterator[Numbered]:
         """Read one part, block by block."""
@@ -228,16 +259,17 @@ class Piece:
             elif passing.any():
                 yield rows.take(np.flatnonzero(passing))
 
-    def _is_before(self, block: Block) -> bool:
-        """Return whether all rows of a block pass the merge that they shall not pass."""
-        return self.beyond is not None and self.run.is_sorted and block.last < self.beyond.place[0]
+    def _reaching(self, blocks: Int64s) -> Int64s:
+        """Return the blocks that may have rows to be read: not all of their rows pass the merge."""
+        if self.beyond is None or not self.run.is_sorted:
+            return blocks
+        return blocks[:, blocks[LAST] >= self.beyond.place[0]]
 
     def _blocks(self, row_type: RowType, part: int) -> Iterator[Numbered]:
-        for block in self.run.blocks:
-            if block.part != part or self._is_before(block):
-                continue
-            batch = _reader(self.run.path).get_batch(block.number)
-            seq = np.asarray(batch.column(SEQ)) if self.run.has_seq else np.zeros(block.rows, np.int64)
+        blocks = self._reaching(self.run.blocks_of(part))
+        for number, rows in zip(blocks[NUMBER].tolist(), blocks[ROWS].tolist(), strict=True):
+            batch = _reader(self.run.path).get_batch(number)
+            seq = np.asarray(batch.column(SEQ)) if self.run.has_seq else np.zeros(rows, np.int64)
             yield Numbered(tray_of(batch, row_type), seq + self.first if self.first else seq)
 
 
