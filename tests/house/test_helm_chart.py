@@ -14,6 +14,7 @@ import yaml
 
 from house.machine import ROOT, program, run
 from rowtide.config import load_settings
+from rowtide_connectors.kafka.connector import BUFFER_KBYTES, FETCH_KBYTES
 
 CHART = ROOT / "helm/rowtide"
 VALUES = Path(__file__).parent / "helm"
@@ -165,6 +166,35 @@ def test_the_pipeline_and_its_settings_reach_the_pod_unchanged(helm: str) -> Non
     assert tomllib.loads(config_map["data"]["config.toml"]) == {"commit": {"max_rows": 10000}}
 
 
+def test_files_of_the_pipeline_are_beside_it(helm: str) -> None:
+    values = VALUES / "good/everything.yaml"
+    given = yaml.safe_load(values.read_text())["pipeline"]["files"]
+    (config_map,) = of_kind(rendered(helm, values), "ConfigMap")
+    assert given
+    assert config_map["data"].items() > given.items()
+
+
+def test_a_pipeline_that_a_config_map_cannot_hold_is_refused(helm: str, tmp_path: Path) -> None:
+    large = tmp_path / "values.yaml"
+    files = {"a.txt": "x" * 600_000, "b.txt": "x" * 600_000}
+    large.write_text(yaml.safe_dump({"pipeline": {"sql": "SELECT 1;", "files": files}}))
+    done = run(helm, "template", "orders", str(CHART), "--kube-version", "1.30.0", "-f", str(large))
+    assert done.returncode != 0
+    assert "have 1200019 bytes, and a ConfigMap can have 1000000" in done.stderr
+
+
+def test_the_memory_limit_holds_what_the_default_settings_let_a_pipeline_read_ahead(helm: str) -> None:
+    """Four times the limits of one foreign stream, and the process with the one that starts queries."""
+    settings = load_settings(None, {})
+    limits = settings.limits
+    ahead = 1024 * (BUFFER_KBYTES + FETCH_KBYTES) + 2 * limits.queue_bytes
+    ahead += settings.commit.max_bytes + limits.held_bytes
+    (pod,) = pod_specs(rendered(helm, VALUES / "good/minimal.yaml"))
+    limit = pod["containers"][0]["resources"]["limits"]["memory"]
+    assert limit.endswith("Gi")
+    assert 4 * ahead + 2 * 250 * 2**20 <= int(limit.removesuffix("Gi")) * 2**30
+
+
 def test_the_sample_pipeline_can_be_given_as_a_file(helm: str) -> None:
     sql = ROOT / "docker/orders/pipeline.sql"
     manifests = rendered(helm, VALUES / "good/minimal.yaml", "--set-file", f"pipeline.sql={sql}")
@@ -175,8 +205,10 @@ def test_the_sample_pipeline_can_be_given_as_a_file(helm: str) -> None:
 def test_a_changed_pipeline_restarts_the_pod(helm: str) -> None:
     values = VALUES / "good/minimal.yaml"
     (before,) = of_kind(rendered(helm, values), "Deployment")
-    (after,) = of_kind(rendered(helm, values, "--set", "pipeline.sql=SELECT 1;"), "Deployment")
-    assert before["spec"]["template"] != after["spec"]["template"]
+    for change in ("pipeline.sql=SELECT 1;", "config=[log]", "pipeline.files.a=x", "pipeline.files.a=y"):
+        (after,) = of_kind(rendered(helm, values, "--set", change), "Deployment")
+        assert before["spec"]["template"] != after["spec"]["template"]
+        before = after
 
 
 def test_secrets_are_taken_by_reference(helm: str) -> None:
@@ -281,6 +313,14 @@ def test_what_is_added_to_a_pod_is_beside_what_the_chart_has(helm: str) -> None:
         ):
             assert held[-1:] == added
             assert len(held) > 1
+
+
+def test_a_disruption_budget_is_that_of_the_pod(helm: str) -> None:
+    manifests = rendered(helm, VALUES / "good/everything.yaml")
+    (budget,), (deployment,) = (of_kind(manifests, kind) for kind in ("PodDisruptionBudget", "Deployment"))
+    assert budget["spec"]["maxUnavailable"] == 0
+    assert budget["spec"]["selector"] == deployment["spec"]["selector"]
+    assert not of_kind(rendered(helm, VALUES / "good/minimal.yaml"), "PodDisruptionBudget")
 
 
 def test_the_service_finds_the_deployments_pod(helm: str) -> None:

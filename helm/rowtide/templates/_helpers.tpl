@@ -77,13 +77,20 @@ which every release has. */ -}}
 {{- fail (printf "extraVolumeMounts: volume %q is not in extraVolumes" .name) -}}
 {{- end -}}
 {{- end -}}
-{{- $own := dict "app.kubernetes.io/component" "" "checksum/config" "" | merge (include "rowtide.labels" . | fromYaml) -}}
+{{- $own := dict "app.kubernetes.io/component" "" "checksum/config" "" "checksum/secrets" "" | merge (include "rowtide.labels" . | fromYaml) -}}
 {{- range $where, $given := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "serviceMonitor.labels" .Values.serviceMonitor.labels -}}
 {{- range $name, $_ := default dict $given -}}
 {{- if hasKey $own $name -}}
 {{- fail (printf "%s: %q is the chart's own: its objects find each other by it" $where $name) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+{{- $size := add (len .Values.pipeline.sql) (len .Values.config) -}}
+{{- range $name, $text := .Values.pipeline.files -}}
+{{- $size = add $size (len $name) (len $text) -}}
+{{- end -}}
+{{- if gt (int $size) 1000000 -}}
+{{- fail (printf "pipeline: sql, config and files have %d bytes, and a ConfigMap can have 1000000; mount large files with extraVolumes" $size) -}}
 {{- end -}}
 {{- include "rowtide.checkResources" (dict "where" "resources" "resources" .Values.resources) -}}
 {{- include "rowtide.checkResources" (dict "where" "backfill.resources" "resources" .Values.backfill.resources) -}}
@@ -125,6 +132,14 @@ which every release has. */ -}}
 
 {{- define "rowtide.tokensSecret" -}}
 {{- default (printf "%s-tokens" (include "rowtide.fullname" .)) .Values.auth.existingSecret -}}
+{{- end -}}
+
+{{- /* What the Secrets of secretEnv and secretFiles hold now; nothing without a cluster. */ -}}
+{{- define "rowtide.secrets" -}}
+{{- range concat .Values.secretEnv .Values.secretFiles -}}
+{{- $held := lookup "v1" "Secret" $.Release.Namespace .existingSecret -}}
+{{- list .existingSecret (get (default dict $held) "data") | toJson -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* Takes a dict of image (values) and chart. */ -}}
@@ -255,6 +270,10 @@ initContainers:
 {{- end }}
 {{- with .Values.affinity }}
 affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.topologySpreadConstraints }}
+topologySpreadConstraints:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
