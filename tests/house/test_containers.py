@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.server
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +83,7 @@ def test_what_a_service_waits_for_can_become_true(compose: dict[str, Any]) -> No
     for service in services.values():
         for name, wait in service.get("depends_on", {}).items():
             if wait["condition"] == "service_healthy":
-                assert "healthcheck" in services[name]
+                assert "healthcheck" in services[name] or services[name]["image"] == "rowtide:0.1.0"
             else:
                 assert services[name]["restart"] == "no"
 
@@ -175,6 +177,54 @@ def test_the_service_of_the_sample_makes_a_token_once_and_keeps_it(
         caller = TokenFile(tmp_path / "tokens").caller(token)
         assert caller is not None
         assert caller.role is Role.ADMIN
+
+
+@pytest.mark.parametrize(
+    ("variable", "status", "code", "reason"),
+    [
+        ("ROWTIDE_SERVICE__MONITORING_LISTEN", 200, 0, ""),
+        ("ROWTIDE_SERVICE__LISTEN", 200, 0, ""),
+        ("ROWTIDE_SERVICE__MONITORING_LISTEN", 503, 1, "recovering"),
+    ],
+)
+def test_the_health_of_the_image_is_that_of_the_service(
+    variable: str, status: int, code: int, reason: str
+) -> None:
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/readyz" else 404)
+            self.end_headers()
+            self.wfile.write(b"recovering")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        # Nothing listens at port 1.
+        listeners = {
+            "ROWTIDE_SERVICE__MONITORING_LISTEN": "0.0.0.0:1",
+            "ROWTIDE_SERVICE__LISTEN": "0.0.0.0:1",
+        }
+        done = subprocess.run(
+            [sys.executable, str(DOCKER / "health")],
+            env=listeners | {variable: f"0.0.0.0:{server.server_port}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        server.shutdown()
+    assert done.returncode == code, done.stderr
+    assert reason in done.stderr
+
+
+def test_containers_that_do_not_serve_have_no_health(compose: dict[str, Any]) -> None:
+    """The image's check is for `rowtide run`: with it, `up --wait` would wait for the producer forever."""
+    assert "HEALTHCHECK" in DOCKERFILE
+    for name, service in compose["services"].items():
+        if service["image"] == "rowtide:0.1.0" and name != "service":
+            assert service["healthcheck"] == {"disable": True}
+    assert "healthcheck" not in compose["services"]["service"]
 
 
 def test_the_topic_of_old_event_times_keeps_its_messages(compose: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-LOCKS = ("run", "spark", "dev", "uv", "build")
+LOCKS = ("run", "service", "spark", "dev", "uv", "build")
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+?)(?:\s*;\s*(?P<marker>.+?))?\s*\\$")
 
 
@@ -34,7 +34,13 @@ def declared(*extras: str) -> list[Requirement]:
 
 
 @pytest.mark.parametrize(
-    ("lock", "extras"), [("run", ("demo",)), ("spark", ("demo", "spark")), ("dev", ("demo", "spark", "dev"))]
+    ("lock", "extras"),
+    [
+        ("run", ("demo",)),
+        ("service", ()),
+        ("spark", ("demo", "spark")),
+        ("dev", ("demo", "spark", "dev")),
+    ],
 )
 def test_a_lock_satisfies_everything_that_pyproject_declares(lock: str, extras: tuple[str, ...]) -> None:
     pinned = pins(lock)
@@ -55,7 +61,8 @@ def test_what_builds_the_package_is_pinned() -> None:
 
 
 def test_what_is_tested_is_what_is_run() -> None:
-    run, spark, dev = pins("run"), pins("spark"), pins("dev")
+    service, run, spark, dev = (pins(lock) for lock in ("service", "run", "spark", "dev"))
+    assert {name: run.get(name) for name in service} == service
     assert {name: spark.get(name) for name in run} == run
     assert {name: dev.get(name) for name in spark} == spark
 
