@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from rowtide.errors import SourceSpan
 from rowtide.rowtime.period import CalendarUnit
-from rowtide.sql.grammar.aggregate_forms import aggregate_written_out, value_order
+from rowtide.sql.grammar.clauses.aggregate_forms import aggregate_written_out, value_order
+from rowtide.sql.grammar.clauses.window_grammar import over
 from rowtide.sql.grammar.dialect import Token, TokenKind
 from rowtide.sql.grammar.syntax import (
     LENGTH_UNITS,
@@ -47,7 +48,6 @@ from rowtide.sql.grammar.syntax import (
 )
 from rowtide.sql.grammar.syntax_walk import connected
 from rowtide.sql.grammar.type_grammar import TypeGrammar
-from rowtide.sql.grammar.window_grammar import over
 
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 _MATCHES = ("~", "~*", "!~", "!~*")

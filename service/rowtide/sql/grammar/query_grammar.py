@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from rowtide.errors import StatementError
 from rowtide.expr.aggregates import OF_GROUPS
+from rowtide.sql.grammar.clauses.window_grammar import named_windows, with_named_ranges
 from rowtide.sql.grammar.dialect import Token, TokenKind
 from rowtide.sql.grammar.expression_grammar import ExpressionGrammar
 from rowtide.sql.grammar.syntax import (
@@ -34,7 +35,6 @@ from rowtide.sql.grammar.syntax import (
     With,
 )
 from rowtide.sql.grammar.syntax_walk import calls_in
-from rowtide.sql.grammar.window_grammar import named_windows, with_named_ranges
 
 _TESTS = frozenset({"ISNULL", "NOTNULL"})
 """Tests of PostgreSQL that follow a value: as an alias they need AS."""

@@ -22,6 +22,7 @@ from rowtide.rowtime.period import Period, PeriodEdge
 from rowtide.sql.expressions.conversions import UNTYPED_NULL, assign
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.scope import NameScope
+from rowtide.sql.grammar.clauses.window_grammar import MAX_FRAME_ROWS
 from rowtide.sql.grammar.suggestions import did_you_mean
 from rowtide.sql.grammar.syntax import (
     Expression,
@@ -32,7 +33,6 @@ from rowtide.sql.grammar.syntax import (
     OrderItem,
     WindowSpec,
 )
-from rowtide.sql.grammar.window_grammar import MAX_FRAME_ROWS
 from rowtide.sql.group.aggregates import paired, result_type, unpaired
 from rowtide.sql.group.group_windows import period_of
 from rowtide.sql.group.grouped_expressions import fraction_of
