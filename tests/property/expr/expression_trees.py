@@ -147,6 +147,8 @@ def _uses() -> Iterator[Use]:
         (VARCHAR, VARCHAR, VARCHAR, VARCHAR),
         (DOUBLE, decimal(4, 2), INTEGER, SMALLINT),
         (BOOLEAN, INTEGER, BOOLEAN, decimal(4, 2), BIGINT),
+        *((each,) * 4 for each in (TIMESTAMP, DATE, TIME)),
+        (TIMESTAMP, DATE, TIMESTAMP, TIMESTAMP),
     ]
     for name, function in FUNCTIONS.items():
         if name != function.name:

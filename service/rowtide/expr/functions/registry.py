@@ -25,6 +25,7 @@ from rowtide.expr.functions.text.separated import SEPARATED
 from rowtide.expr.functions.text.text import TEXT
 from rowtide.expr.functions.text.text_parts import TEXT_PARTS
 from rowtide.expr.functions.times.made import MADE
+from rowtide.expr.functions.times.periods import PERIODS
 from rowtide.expr.functions.times.times import TIMES
 from rowtide.expr.functions.times.times_as_text import TIMES_AS_TEXT
 from rowtide.rows.types import Type
@@ -46,6 +47,7 @@ _DECLARED = {
         *JSON_TEXT,
         *TIMES,
         *TIMES_AS_TEXT,
+        *PERIODS,
         *ROUNDING,
         *POWERS,
         *BITS,

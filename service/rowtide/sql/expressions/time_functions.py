@@ -8,7 +8,7 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions.function import mismatch
 from rowtide.expr.functions.times.times import UNITS
 from rowtide.expr.tree import Expr, Literal
-from rowtide.rows.types import BIGINT, INTERVAL_DAY, INTERVAL_MONTH, TIMESTAMP, Kind, Type
+from rowtide.rows.types import BIGINT, INTERVAL_DAY, INTERVAL_MONTH, TIME, TIMESTAMP, Kind, Type
 from rowtide.sql.expressions.literals import interval_of, unit_literal, whole
 from rowtide.sql.expressions.typed_calls import OperandPlanner, call, converted
 from rowtide.sql.grammar.syntax import ColumnRef, FunctionCall, Stepped, StringLiteral
@@ -82,6 +82,21 @@ def by_unit(planner: OperandPlanner, syntax: FunctionCall) -> Expr:
         return call("/", [difference, whole(known[word])], place) if word != "MONTH" else difference
     one = Literal(known[word], INTERVAL_DAY if word in _UNIT_MS else INTERVAL_MONTH)
     return call("+", [second, call("*", [one, first], place)], place)
+
+
+def period_predicate(args: Sequence[Expr], syntax: FunctionCall) -> Expr:
+    """Plan a predicate of two periods; an INTERVAL as the end of a period is its length."""
+    edges: list[Expr] = []
+    for start, end in (args[:2], args[2:]):
+        if start.type == TIME and end.type in (INTERVAL_DAY, INTERVAL_MONTH):
+            raise StatementError(
+                "a period of TIME has no length, because TIME wraps after 24 hours",
+                place=syntax.place,
+                hint="Write PERIOD (start, end) with two times.",
+            )
+        is_length = end.type in (INTERVAL_DAY, INTERVAL_MONTH)
+        edges += [start, call("+", [start, end], syntax.place) if is_length else end]
+    return call(syntax.name, edges, syntax.place)
 
 
 def check_unit(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from rowtide.errors import SourceSpan
 from rowtide.rowtime.period import CalendarUnit
+from rowtide.sql.grammar.clauses import periods
 from rowtide.sql.grammar.clauses.aggregate_forms import aggregate_written_out, value_order
 from rowtide.sql.grammar.clauses.window_grammar import over
 from rowtide.sql.grammar.dialect import Token, TokenKind
@@ -100,12 +101,12 @@ class ExpressionGrammar(TypeGrammar):
 
     def _predicate(self) -> Expression:
         first = self.cursor.current
-        left = self._sum()
+        left = self.operand()
         if self.cursor.is_symbol(*_COMPARISONS):
             operator = self.cursor.advance().text
             if self._is_quantified():
                 return self._quantified(operator, left, first)
-            right = self._sum()
+            right = self.operand()
             left = Binary("<>" if operator == "!=" else operator, left, right, self.cursor.span(first))
             if self.cursor.is_symbol(*_COMPARISONS):
                 raise self.cursor.fail(
@@ -135,14 +136,16 @@ class ExpressionGrammar(TypeGrammar):
         return Quantified(operator, left, query, every, place)
 
     def _suffix(self, left: Expression, first: Token) -> Expression | None:
-        """Read IS, BETWEEN, IN, LIKE or ~ after ``left``; return None if none of them follows."""
+        """Read IS, BETWEEN, IN, LIKE, ~ or OVERLAPS after ``left``; return None if none of them follows."""
         cursor = self.cursor
+        if periods.is_predicate(cursor):
+            return periods.predicate(self, (left,), first)
         if cursor.is_symbol(*_MATCHES):
             return self._match(left, first)
         if cursor.accept("IS"):
             negated = cursor.accept("NOT")
             if cursor.accept("DISTINCT", "FROM"):
-                return IsDistinct(left, self._sum(), negated, cursor.span(first))
+                return IsDistinct(left, self.operand(), negated, cursor.span(first))
             test = cursor.one_of("NULL", "TRUE", "FALSE", "UNKNOWN")
             if test is None:
                 raise cursor.unexpected("NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM")
@@ -158,15 +161,15 @@ class ExpressionGrammar(TypeGrammar):
             return self._in(left, negated, first)
         for words in _PATTERNS:
             if cursor.accept(*words.split()):
-                pattern = self._sum()
-                escape = self._sum() if cursor.accept("ESCAPE") else None
+                pattern = self.operand()
+                escape = self.operand() if cursor.accept("ESCAPE") else None
                 return Like(left, pattern, escape, negated, cursor.span(first), words)
         return None
 
     def _match(self, left: Expression, first: Token) -> Expression:
         """Read ``~ expression`` and its variants as REGEXP_LIKE: ``*`` ignores case, ``!`` negates."""
         operator = self.cursor.advance().text
-        pattern = self._sum()
+        pattern = self.operand()
         place = self.cursor.span(first)
         flags = (StringLiteral("i", place),) if operator.endswith("*") else ()
         found = FunctionCall("REGEXP_LIKE", (left, pattern, *flags), place)
@@ -175,9 +178,9 @@ class ExpressionGrammar(TypeGrammar):
     def _between(self, left: Expression, negated: bool, first: Token) -> Expression:
         cursor = self.cursor
         symmetric = cursor.one_of("SYMMETRIC", "ASYMMETRIC") == "SYMMETRIC"
-        low = self._sum()
+        low = self.operand()
         cursor.expect("AND")
-        high = self._sum()
+        high = self.operand()
         place = cursor.span(first)
         if not symmetric:
             return Between(left, low, high, negated, place)
@@ -197,7 +200,8 @@ class ExpressionGrammar(TypeGrammar):
         cursor.expect_symbol(")")
         return InList(left, items, negated, cursor.span(first))
 
-    def _sum(self) -> Expression:
+    def operand(self) -> Expression:
+        """Read one operand of a comparison."""
         first = self.cursor.current
         left = self._addition()
         while self.cursor.is_symbol(*_BITS):
@@ -280,6 +284,8 @@ class ExpressionGrammar(TypeGrammar):
                 return self._row_in(token, inner)
             cursor.expect_symbol(")")
             return self._measured(inner, token)
+        if periods.is_period(cursor):
+            return periods.period(self)
         if token.kind is TokenKind.WORD:
             special = self._word(token)
             if special is not None:
@@ -307,12 +313,14 @@ class ExpressionGrammar(TypeGrammar):
         return Unary(unit, inner, cursor.span(first))
 
     def _row_in(self, token: Token, first: Expression) -> Expression:
-        """Read ``(x, y) [NOT] IN ((1, 2), ..)`` after the first value; any other use of rows is refused."""
+        """Read ``(x, y) [NOT] IN ((1, 2), ..)`` or ``(x, y) OVERLAPS ..`` after the first value."""
         cursor = self.cursor
         values = [first]
         while cursor.accept_symbol(","):
             values.append(self.expression())
         cursor.expect_symbol(")")
+        if periods.follows_a_row(cursor):
+            return periods.predicate(self, values, token)
         negated = cursor.is_word("NOT", "IN") and cursor.accept("NOT")
         if not cursor.accept("IN"):
             raise cursor.unsupported("a row of values in another place than before IN is", token=token)
@@ -465,7 +473,7 @@ class ExpressionGrammar(TypeGrammar):
             case "TRIM":
                 return self._trim(token)
             case "POSITION":
-                needle = self._sum()
+                needle = self.operand()
                 cursor.expect("IN")
                 args: tuple[Expression, ...] = (needle, self.expression())
                 cursor.expect_symbol(")")
@@ -569,19 +577,19 @@ class ExpressionGrammar(TypeGrammar):
     def _listed(self, token: Token, name: str, words: tuple[str, ...]) -> FunctionCall:
         """Read ``f(x WORD y WORD z)``, in which later words are optional, or arguments with commas."""
         cursor = self.cursor
-        args = [self._sum()]
+        args = [self.operand()]
         if cursor.is_symbol(","):
             while cursor.accept_symbol(","):
-                args.append(self._sum())
+                args.append(self.operand())
         else:
             if name == "SUBSTRING" and cursor.accept("SIMILAR"):
-                args.append(self._sum())
+                args.append(self.operand())
                 cursor.expect("ESCAPE")
-                args.append(self._sum())
+                args.append(self.operand())
                 words = ()
             for word in words:
                 if cursor.accept(word):
-                    args.append(self._sum())
+                    args.append(self.operand())
                 elif word != "FOR":
                     raise cursor.unexpected(f'"{word}"')
         cursor.expect_symbol(")")

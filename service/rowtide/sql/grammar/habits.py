@@ -24,6 +24,7 @@ _MODELS = "CREATE MODEL name AS 'package.module:Class' puts a model written in P
 _AS_OF = "JOIN table FOR SYSTEM_TIME AS OF s.ROWTIME AS t joins the table as of the row's time; so does a plain JOIN."
 _EXISTS = "WHERE EXISTS (SELECT ..) or NOT EXISTS asks whether there is a row."
 _QUOTED = "A quote in a string is written twice: 'it''s'. CHR(10) is a line break."
+_PERIODS = "(start, end) OVERLAPS (x, y) compares periods of time."
 _NO_FUNCTION = "A function in FROM is a model here, or a window in GROUP BY."
 
 _AT_STATEMENT: Mapping[str, str] = {
@@ -57,7 +58,7 @@ _AT_CREATED: Mapping[str, str] = {
 _AT: Mapping[str, str] = {
     **dict.fromkeys(("RLIKE", "REGEXP"), _REGULAR),
     "GLOB": "x LIKE 'a%' compares with a pattern.",
-    "CONTAINS": "POSITION(part IN x) > 0 asks for a part of a text; x >= start AND x < end for a time in a period.",
+    "CONTAINS": "POSITION(part IN x) > 0 asks for a part of a text; PERIOD (start, end) CONTAINS x for a time.",
     "ASOF": _AS_OF,
     **dict.fromkeys(("SEMI", "ANTI"), _EXISTS),
     "APPLY": "JOIN .. ON joins each row with those of a table; a scalar sub-query gives one value.",
@@ -70,8 +71,7 @@ _AT: Mapping[str, str] = {
     "TABLESAMPLE": "WHERE MOD(x, 10) = 0 takes some of the rows, the same ones at each replay.",
     **dict.fromkeys(("PIVOT", "UNPIVOT"), "SUM(x) FILTER (WHERE k = 'a') is one column of a pivot."),
     "MATCH_RECOGNIZE": "Pattern matching is not supported: LAG(x) OVER (..), a windowed join or a model compares rows.",
-    "OVERLAPS": "Write a_start < b_end AND b_start < a_end.",
-    **dict.fromkeys(("PRECEDES", "SUCCEEDS"), "Compare the ends: a_end <= b_start."),
+    **dict.fromkeys(("OVERLAPS", "PRECEDES", "SUCCEEDS"), _PERIODS),
     "ISNULL": "Write x IS NULL.",
     "NOTNULL": "Write x IS NOT NULL.",
     "DIV": "x / y of integers is an integer, towards zero.",
@@ -153,7 +153,7 @@ _UNSUPPORTED: Mapping[str, str] = {
     "GROUP BY": "UNION ALL of one grouped query a grouping gives the same rows.",
     "TABLE(...)": _WINDOW,
     "a function in FROM": _NO_FUNCTION,
-    "a row of values": "Compare each value: a.x = b.x AND a.y = b.y; periods by a_start < b_end AND b_start < a_end.",
+    "a row of values": "Compare each value: a.x = b.x AND a.y = b.y; " + _PERIODS,
     "a query as an argument": "Put the query into FROM (..), or into parentheses of its own for one value.",
     "CURSOR(...)": _MODELS,
     "WITH TIES": "QUALIFY RANK() OVER (..) <= 3 takes rows that are equal, too.",

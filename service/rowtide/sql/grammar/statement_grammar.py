@@ -350,7 +350,7 @@ class _Grammar(QueryGrammar):
                 key.append(name)
             elif default is None and cursor.accept("DEFAULT"):
                 # No predicate: NOT NULL may come after it.
-                default = self._sum()
+                default = self.operand()
             elif cursor.is_word("CHECK"):
                 checks.append(self._check(constraint))
             elif cursor.accept("UNIQUE"):
