@@ -35,7 +35,7 @@ from rowtide.runtime.recovery.begin import Begin, first_offsets
 from rowtide.sql.catalog.objects import relation_name
 from rowtide.sql.catalog.system import ERRORS
 from rowtide.sql.grammar.statement_grammar import parse
-from rowtide.sql.grammar.statements import QueryStatement
+from rowtide.sql.grammar.statements import Describe, QueryStatement, Show
 from rowtide.sql.pipeline import STAGES, SqlSession
 from rowtide_connectors.api import OffsetRange, PartitionReader
 
@@ -94,7 +94,7 @@ class Engine(Protocol):
 
 
 def is_query(text: str) -> bool:
-    """Return whether a statement is a query; all others define or insert something.
+    """Return whether a statement is a query, SHOW or DESCRIBE; all others define or insert something.
 
     Raises:
       StatementError: the text is not a statement.
@@ -104,7 +104,7 @@ def is_query(text: str) -> bool:
     except StatementError as error:
         error.text = text
         raise
-    return bool(statements) and isinstance(statements[0], QueryStatement)
+    return bool(statements) and isinstance(statements[0], QueryStatement | Show | Describe)
 
 
 class EmbeddedEngine:

@@ -17,8 +17,8 @@ from rowtide.plan.order import place_order
 from rowtide.plan.plan import ForeignStream, ForeignTable, Notice, Plan, Pump
 from rowtide.plan.questions import rowtime_field
 from rowtide.rows.rowop import Row
-from rowtide.sql.catalog.definitions import define
-from rowtide.sql.catalog.dropping import prepared_drop, pumps_of, refuse_renaming_of_used
+from rowtide.sql.catalog.definitions import define, exists
+from rowtide.sql.catalog.dropping import is_dropped, prepared_drop, pumps_of, refuse_renaming_of_used
 from rowtide.sql.catalog.notices import notices, text_notices
 from rowtide.sql.catalog.objects import (
     Catalog,
@@ -34,19 +34,23 @@ from rowtide.sql.catalog.system import refuse_change, with_errors
 from rowtide.sql.catalog.values import TimedValues, arrived, timed_rows
 from rowtide.sql.grammar.statement_grammar import parse, parse_name
 from rowtide.sql.grammar.statements import (
+    CreateIfMissing,
     CreatePump,
     CreateView,
+    Describe,
     Drop,
     Explain,
     InsertValues,
     ObjectKind,
     QueryStatement,
     Rename,
+    Show,
     Statement,
 )
 from rowtide.sql.grammar.syntax import QuerySyntax
 from rowtide.sql.grammar.syntax_walk import pseudo_in
 from rowtide.sql.planner import Listing, PlannedPump, Planner, written_in
+from rowtide.sql.shown import as_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,12 @@ class SqlSession:
         arrived: list[StreamRows] = []
         with _located(text, file):
             catalog, planner, asked = self._catalog, self._planner, list[tuple[QuerySyntax, str]]()
-            for statement in parse(text):
+            for each in parse(text):
+                statement: Statement = each
+                if isinstance(each, CreateIfMissing):
+                    if exists(catalog, each.statement):
+                        continue
+                    statement = each.statement
                 if isinstance(statement, Explain):
                     asked.append((statement.query, catalog.current))
                 rows = _stream_rows(catalog, statement) if self._takes_rows else None
@@ -217,10 +226,12 @@ class SqlSession:
     def _asked(self, text: str, errors: Sequence[Row]) -> tuple[QuerySyntax, Catalog]:
         """Return the one query of ``text``, and its catalog."""
         statements = parse(text)
-        if len(statements) != 1 or not isinstance(statements[0], QueryStatement):
+        if len(statements) != 1 or not isinstance(statements[0], QueryStatement | Show | Describe):
             place = statements[0].place if statements else SourceSpan(1, 1)
             raise StatementError("expected one query", place=place)
-        return statements[0].query, with_errors(self._catalog, errors) if errors else self._catalog
+        asked = statements[0]
+        query = asked.query if isinstance(asked, QueryStatement) else as_query(self._catalog, asked)
+        return query, with_errors(self._catalog, errors) if errors else self._catalog
 
 
 STAGES = ("as written", "with pumps connected", "with judges and merges")
@@ -252,10 +263,18 @@ def _defined(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
             place=statement.place,
             hint="Name it with CREATE VIEW name AS SELECT ..; write its rows to a table with CREATE PUMP.",
         )
+    if isinstance(statement, Show | Describe):
+        raise StatementError(
+            "SHOW and DESCRIBE are statements of a prompt",
+            place=statement.place,
+            hint="rowtide sql pipeline.sql -e 'SHOW TABLES' lists what a file defines.",
+        )
     if isinstance(statement, Explain):
         Planner(catalog, pseudo_in(statement.query)).prepared().query(statement.query, catalog.current)
         return catalog
     refuse_change(statement)
+    if isinstance(statement, Drop) and is_dropped(catalog, statement):
+        return catalog
     if isinstance(statement, Drop):
         catalog = prepared_drop(catalog, statement)
     if isinstance(statement, Rename) and statement.column is None:

@@ -43,6 +43,7 @@ from rowtide.sql.catalog.objects import (
     ViewDefinition,
     relation_name,
 )
+from rowtide.sql.catalog.system import catalog_table
 from rowtide.sql.expressions.conversions import assign
 from rowtide.sql.expressions.scope import ROWTIME
 from rowtide.sql.grammar.statements import ObjectKind
@@ -255,6 +256,9 @@ class Planner:
         if len(names) == 1 and names[0] in at.tables:
             return at.tables[names[0]], names
         reader = at.reader
+        listed = catalog_table(self._catalog, ref.name, self._row_type, at_prompt=reader is None)
+        if listed is not None:
+            return Planned(listed, changelog=True), names
         key, found = self._catalog.find(ref.name, "relation", schema=at.schema, near=tuple(at.tables))
         shown = relation_name(key)
         if found.kind is ObjectKind.FOREIGN_TABLE:
@@ -272,6 +276,13 @@ class Planner:
             return self.relation(key), key
         finally:
             self._reading.discard(key)
+
+    def _row_type(self, key: Key) -> RowType:
+        """Return the columns of a relation or foreign table."""
+        found = self._catalog.objects[key]
+        if isinstance(found, TableDefinition) and found.kind is ObjectKind.FOREIGN_TABLE:
+            return found.row_type
+        return self.shown(key).row_type
 
     # ---------------------------------------------------------------- queries
 

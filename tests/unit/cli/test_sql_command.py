@@ -88,6 +88,19 @@ def test_order_by_lists_the_rows_of_a_table(local: str) -> None:
     assert "must begin with ROWTIME" in call(local, "-e", "SELECT STREAM id FROM orders ORDER BY id", code=2)
 
 
+def test_what_is_defined_can_be_listed(local: str) -> None:
+    assert call(local, "-e", "SHOW TABLES LIKE 'na%'").splitlines() == [
+        "TABLE_NAME | TABLE_SCHEMA | TABLE_TYPE",
+        "NAMES | PUBLIC | BASE TABLE",
+        "(1 row)",
+    ]
+    later = ("-e", "CREATE VIEW IF NOT EXISTS names_of AS SELECT name FROM names", "-e", "DESCRIBE names_of")
+    assert call(local, *later).splitlines()[-2:] == ["NAME | VARCHAR(8) | YES | NULL", "(1 row)"]
+    counted = "SELECT COUNT(*) AS n FROM INFORMATION_SCHEMA.COLUMNS AS c JOIN names AS n ON n.id = c.ordinal_position"
+    assert call(local, "-e", counted).splitlines()[1] == "4"
+    assert "does not exist" in call(local, "-e", "DESCRIBE nope", code=2)
+
+
 def test_an_aggregate_of_no_rows_gives_one_row(local: str) -> None:
     assert call(local, "-e", "SELECT COUNT(*) AS n, MAX(id) AS m FROM names WHERE FALSE").splitlines() == [
         "N | M",
@@ -192,6 +205,10 @@ def test_a_query_on_a_running_service_begins_with_what_it_keeps_and_follows(fore
         assert {json.loads(row)["SENSOR"] for row in table.splitlines()} == {"s0", "s1", "s2"}
         counted = call("--service", url, "-e", "SELECT COUNT(*) AS n FROM latest_of", "--json")
         assert [json.loads(row) for row in counted.splitlines()] == [{"N": 3}]
+        shown = call("--service", url, "-e", "SHOW PUMPS", "--json").splitlines()
+        assert [json.loads(row)["TARGET"] for row in shown] == ["LATEST_OF", "LATEST"]
+        columns = call("--service", url, "-e", "DESCRIBE latest_of", "--json").splitlines()
+        assert [json.loads(row)["COLUMN_NAME"] for row in columns] == ["SENSOR", "AMOUNT"]
         none = call("--service", url, "-e", "SELECT COUNT(*) AS n FROM latest_of WHERE FALSE", "--json")
         assert [json.loads(row) for row in none.splitlines()] == [{"N": 0}]
         listed = "SELECT sensor FROM latest_of ORDER BY amount DESC"

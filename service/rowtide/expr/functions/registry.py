@@ -127,10 +127,14 @@ _NOT_CALLED = frozenset(
 """Functions that SQL does not write as name and parentheses."""
 
 
+def callable_names() -> list[str]:
+    """Return the functions that SQL writes as a name and parentheses."""
+    return [known for known in FUNCTIONS if known.isidentifier() and known not in _NOT_CALLED]
+
+
 def suggestion(name: str) -> str | None:
     """Return the function name nearest to ``name``, if one is near."""
-    callable_names = [known for known in FUNCTIONS if known.isidentifier() and known not in _NOT_CALLED]
-    near = difflib.get_close_matches(name.upper(), callable_names, n=1)
+    near = difflib.get_close_matches(name.upper(), callable_names(), n=1)
     return near[0] if near else None
 
 

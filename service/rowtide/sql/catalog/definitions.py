@@ -18,7 +18,7 @@ from rowtide.sql.catalog.columns import (
 )
 from rowtide.sql.catalog.models import drop_model, refuse_port
 from rowtide.sql.catalog.objects import (
-    SYSTEM_SCHEMA,
+    SYSTEM_SCHEMAS,
     Catalog,
     Key,
     ObjectDefinition,
@@ -49,6 +49,7 @@ from rowtide.sql.grammar.statements import (
     AddColumn,
     Alter,
     AlterPump,
+    Created,
     CreateIndex,
     CreateModel,
     CreatePump,
@@ -154,6 +155,34 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
             raise StatementError("a query does not define a relation", place=statement.place)
 
 
+def exists(catalog: Catalog, statement: Created) -> bool:
+    """Return whether there is an object of the kind and name that a statement creates."""
+    match statement:
+        case CreateSchema(name=name):
+            return single(name, "a schema") in catalog.schemas
+        case CreateServer(name=name):
+            return single(name, "a server") in catalog.servers
+        case CreateWrapper(name=name):
+            return single(name, "a wrapper") in catalog.wrappers
+        case CreateModel(name=name):
+            return single(name, "a model") in catalog.models
+        case CreateIndex(table=table, index=index):
+            schema = catalog.key(table)[0]
+            tables = (found for key, found in catalog.objects.items() if key[0] == schema)
+            indexes = (
+                each for found in tables if isinstance(found, TableDefinition) for each in found.indexes
+            )
+            return index.name is not None and any(each.name == index.name.text for each in indexes)
+        case CreateRelation(name=name, kind=kind):
+            pass
+        case CreateView(name=name):
+            kind = ObjectKind.VIEW
+        case CreatePump(name=name):
+            kind = ObjectKind.PUMP
+    there = catalog.objects.get(catalog.key(name))
+    return there is not None and there.kind is kind
+
+
 # -------------------------------------------------------------------- schemas
 
 
@@ -185,7 +214,7 @@ def _create_schema(catalog: Catalog, statement: CreateSchema) -> Catalog:
         if not statement.replace:
             raise StatementError(f'schema "{name}" already exists', place=statement.name.place)
         return catalog
-    if name == SYSTEM_SCHEMA:
+    if name in SYSTEM_SCHEMAS:
         raise StatementError(f'schema "{name}" belongs to the system', place=statement.name.place)
     return replace(catalog, schemas=(*catalog.schemas, name))
 
@@ -367,8 +396,8 @@ def _create(catalog: Catalog, name: QualifiedName, replaced: bool, definition: O
     there = catalog.objects.get(key)
     shown = relation_name(key)
     refuse_port(catalog, key, name.place)
-    if key[0] == SYSTEM_SCHEMA:
-        raise StatementError(f'schema "{SYSTEM_SCHEMA}" belongs to the system', place=name.place)
+    if key[0] in SYSTEM_SCHEMAS:
+        raise StatementError(f'schema "{key[0]}" belongs to the system', place=name.place)
     if there is not None and not replaced:
         kind = definition.kind.value
         hint = f"CREATE OR REPLACE {kind.upper()} replaces it." if there.kind is definition.kind else None

@@ -23,6 +23,13 @@ def pumps_of(catalog: Catalog, planner: Planner) -> dict[Key, PlannedPump]:
     return {key: planner.pump(key) for key, _ in catalog.pumps()}
 
 
+def is_dropped(catalog: Catalog, statement: Drop) -> bool:
+    """Return whether DROP IF EXISTS names a schema that does not exist."""
+    schema = statement.name.parts[0].text
+    in_schema = statement.if_exists and len(statement.name.parts) > 1
+    return in_schema and schema not in catalog.schemas and schema not in catalog.models
+
+
 def prepared_drop(catalog: Catalog, statement: Drop) -> Catalog:
     """Return the catalog for a DROP; with CASCADE, the users of the object are dropped, too.
 

@@ -48,7 +48,7 @@ def table_of(values: ValuesSyntax) -> QueryShape:
     held = [
         Field(field.name, field.type, any(row[at] is None for row in rows)) for at, field in enumerate(fields)
     ]
-    node = _table(RowType(tuple(held)), rows)
+    node = constant_table(RowType(tuple(held)), rows)
     outputs = tuple(
         SelectOutput(field.name, FieldRef(at, field.type), field.nullable, values.rows[0][at].place)
         for at, field in enumerate(held)
@@ -56,7 +56,7 @@ def table_of(values: ValuesSyntax) -> QueryShape:
     return QueryShape(node, outputs, changelog=True, place=values.place)
 
 
-def _table(row_type: RowType, rows: tuple[tuple[object, ...], ...]) -> TableSource:
+def constant_table(row_type: RowType, rows: tuple[tuple[object, ...], ...]) -> TableSource:
     """Return rows as a table. Its name depends only on the rows, so that equal tables are shared."""
     digest = hashlib.sha256(repr((row_type, rows)).encode()).hexdigest()
     return TableSource(f"VALUES {digest[:12]}", row_type, rows, loaded_once=True)

@@ -19,7 +19,7 @@ from rowtide.plan.nodes import ModelPort
 from rowtide.rows.types import Field, RowType
 from rowtide.sql.catalog.models import without_ports
 from rowtide.sql.catalog.objects import (
-    SYSTEM_SCHEMA,
+    SYSTEM_SCHEMAS,
     Catalog,
     Key,
     ModelDefinition,
@@ -44,7 +44,7 @@ def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Ca
         raise StatementError(
             f'model "{name}" already exists', place=place, hint="CREATE OR REPLACE MODEL replaces it."
         )
-    if name in catalog.schemas or name == SYSTEM_SCHEMA:
+    if name in catalog.schemas or name in SYSTEM_SCHEMAS:
         raise StatementError(
             f'"{name}" already exists as a schema, and a model creates its own schema', place=place
         )

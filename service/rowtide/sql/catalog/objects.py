@@ -22,7 +22,9 @@ from rowtide.sql.grammar.syntax import Name, QualifiedName, QuerySyntax
 
 DEFAULT_SCHEMA = "PUBLIC"
 SYSTEM_SCHEMA = "SYS"
-"""The schema of the error stream; statements cannot create objects in it."""
+INFORMATION_SCHEMA = "INFORMATION_SCHEMA"
+SYSTEM_SCHEMAS = (SYSTEM_SCHEMA, INFORMATION_SCHEMA)
+"""The schemas of the system's tables; statements cannot create objects in them."""
 
 Key = tuple[str, str]
 """Schema and name, folded."""
@@ -209,7 +211,7 @@ class Catalog:
         if len(name.parts) == 1:
             return schema or self.current, name.parts[0].text
         written = name.parts[0].text
-        if written not in self.schemas and written not in self.models and written != SYSTEM_SCHEMA:
+        if written not in self.schemas and written not in self.models and written not in SYSTEM_SCHEMAS:
             raise StatementError(
                 f'schema "{written}" does not exist',
                 place=name.parts[0].place,
@@ -232,7 +234,7 @@ class Catalog:
         found = self.objects.get(key)
         if found is not None:
             return key, found
-        if key[0] == SYSTEM_SCHEMA:
+        if key[0] in SYSTEM_SCHEMAS:
             raise StatementError(
                 f'"{relation_name(key)}" is not a relation of the pipeline',
                 place=name.place,

@@ -245,6 +245,10 @@ _FORMS: dict[str, tuple[int, int | None, str, _Write]] = {
 """Least and greatest number of arguments, the syntax of the function, and its expression."""
 
 
+FORM_NAMES = frozenset(_FORMS)
+"""The names of these functions."""
+
+
 def written_out(syntax: FunctionCall) -> Expression | None:
     """Return the expression of a function in ``_FORMS``; None for any other function.
 

@@ -95,6 +95,15 @@ class Cursor:
         self._index += len(words)
         return True
 
+    def take_out(self, *words: str, within: int) -> bool:
+        """Remove these words if they begin among the next tokens, ``within`` of them."""
+        for ahead in range(within):
+            if self.is_word(*words, ahead=ahead):
+                at = self._index + ahead
+                self._tokens = [*self._tokens[:at], *self._tokens[at + len(words) :]]
+                return True
+        return False
+
     def expect(self, *words: str) -> Token:
         """Take these words; return the first one's token."""
         first = self.current

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-_LOOK_UP = "rowtide explain shows what a file defines, and how it runs."
+_LOOK_UP = "SHOW TABLES, STREAMS, VIEWS or PUMPS lists what is defined, DESCRIBE name the columns of a relation."
 _WINDOW = "GROUP BY TUMBLE(ROWTIME, INTERVAL '1' MINUTE), or HOP or SESSION, makes windows."
 _OPTIONS = "CREATE FOREIGN STREAM name (..) SERVER name OPTIONS (topic 'name', format 'JSON') reads a topic."
 _REGULAR = "x ~ 'expression' or REGEXP_LIKE(x, 'expression') says whether it matches."
@@ -28,7 +28,8 @@ _PERIODS = "(start, end) OVERLAPS (x, y) compares periods of time."
 _NO_FUNCTION = "A function in FROM is a model here, or a window in GROUP BY."
 
 _AT_STATEMENT: Mapping[str, str] = {
-    **dict.fromkeys(("SHOW", "DESCRIBE", "DESC", "LIST", "USE", "PRINT"), _LOOK_UP),
+    **dict.fromkeys(("LIST", "PRINT"), _LOOK_UP),
+    "USE": "SET SCHEMA 'name' selects the schema of names without one.",
     **dict.fromkeys(("BEGIN", "EXECUTE"), "Pumps that commit together need no word for it: all do."),
     "TRUNCATE": "A pump from a query over a table deletes rows that the query no longer returns.",
     "COPY": "A FOREIGN STREAM reads rows, a pump into a FOREIGN TABLE writes them.",

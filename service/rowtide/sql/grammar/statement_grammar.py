@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from rowtide.errors import SourceSpan, StatementError
+from rowtide.sql.grammar.clauses.shows import show_or_describe
 from rowtide.sql.grammar.cursor import Cursor
 from rowtide.sql.grammar.dialect import LineIndex, Token, TokenKind, tokenize
 from rowtide.sql.grammar.query_grammar import QueryGrammar
@@ -16,6 +17,8 @@ from rowtide.sql.grammar.statements import (
     AlterPump,
     CheckDefinition,
     ColumnDefinition,
+    Created,
+    CreateIfMissing,
     CreateIndex,
     CreateModel,
     CreatePump,
@@ -132,13 +135,19 @@ class _Grammar(QueryGrammar):
         if cursor.is_query or cursor.is_symbol("("):
             query = self.query()
             return QueryStatement(query, cursor.place_of(first))
+        if (shown := show_or_describe(cursor)) is not None:
+            return shown
         if cursor.accept("EXPLAIN"):
             if cursor.accept("PLAN"):
                 cursor.expect("FOR")
             return Explain(self.query(), cursor.place_of(first))
         match cursor.one_of("CREATE", "SET", "ALTER", "DROP", "INSERT"):
             case "CREATE":
-                return self._create(first)
+                if not cursor.take_out("IF", "NOT", "EXISTS", within=6):
+                    return self._create(first)
+                if cursor.is_word("OR", "REPLACE"):
+                    raise cursor.fail("OR REPLACE and IF NOT EXISTS exclude each other")
+                return CreateIfMissing(self._create(first), cursor.place_of(first))
             case "SET":
                 return self._set(first)
             case "ALTER":
@@ -172,13 +181,9 @@ class _Grammar(QueryGrammar):
 
     # --------------------------------------------------------------- CREATE
 
-    def _create(self, first: Token) -> Statement:
+    def _create(self, first: Token) -> Created:
         cursor = self.cursor
         replace = cursor.accept("OR", "REPLACE")
-        if any(cursor.is_word("IF", "NOT", "EXISTS", ahead=kind) for kind in (1, 2)):
-            raise cursor.unsupported(
-                "IF NOT EXISTS is", hint="Write CREATE OR REPLACE to replace the existing one."
-            )
         if cursor.accept("SCHEMA"):
             name = cursor.qualified_name("the name of the schema")
             self._description()

@@ -187,6 +187,26 @@ class CreateModel:
     place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
+Created = (
+    CreateSchema
+    | CreateWrapper
+    | CreateServer
+    | CreateRelation
+    | CreateIndex
+    | CreateView
+    | CreatePump
+    | CreateModel
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateIfMissing:
+    """CREATE kind IF NOT EXISTS: without effect if there is an object of this kind and name."""
+
+    statement: Created
+    place: SourceSpan = field(default=NOWHERE, compare=False)
+
+
 @dataclass(frozen=True, slots=True)
 class InsertValues:
     """INSERT INTO target [(columns)] VALUES (...), (...)."""
@@ -268,6 +288,24 @@ class Explain:
 
 
 @dataclass(frozen=True, slots=True)
+class Show:
+    """SHOW TABLES | STREAMS | .. [IN schema] [LIKE 'pattern']: only for a prompt."""
+
+    what: str
+    schema: Name | None
+    pattern: str | None
+    place: SourceSpan = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """DESCRIBE relation: its columns; only for a prompt."""
+
+    name: QualifiedName
+    place: SourceSpan = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class QueryStatement:
     """A query by itself: only for a prompt."""
 
@@ -276,15 +314,9 @@ class QueryStatement:
 
 
 Statement = (
-    CreateSchema
+    Created
+    | CreateIfMissing
     | SetSchema
-    | CreateWrapper
-    | CreateServer
-    | CreateRelation
-    | CreateIndex
-    | CreateView
-    | CreatePump
-    | CreateModel
     | InsertValues
     | AlterPump
     | Alter
@@ -293,5 +325,7 @@ Statement = (
     | Rename
     | Drop
     | Explain
+    | Show
+    | Describe
     | QueryStatement
 )
