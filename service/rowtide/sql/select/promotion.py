@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.tree import Expr
 from rowtide.plan.nodes import BoundPolicy, Node, Promote, Source, below_same_rowtime
 from rowtide.rows.types import Kind
 from rowtide.sql.expressions.conversions import UNTYPED_NULL
+from rowtide.sql.grammar.syntax import Expression
 from rowtide.sql.select.period_order import with_old_rowtime
 from rowtide.sql.select.relations import SelectOutput
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """``expression AS ROWTIME``: the typed expression, and the syntax that ORDER BY can repeat."""
+
+    expr: Expr
+    syntax: Expression
 
 
 def promoted(

@@ -7,24 +7,22 @@ GroupByPeriod, Filter (HAVING), then Promote.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from rowtide.errors import StatementError
 from rowtide.expr.constant import fold
-from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef, uses_rowtime
+from rowtide.expr.tree import Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import Filter, Node, Sort
 from rowtide.plan.questions import begins_with_window, reads_streams
-from rowtide.rows.types import BOOLEAN, TIMESTAMP, RowType
-from rowtide.rowtime.period import Period, PeriodEdge, Session
+from rowtide.rows.types import TIMESTAMP, RowType
+from rowtide.rowtime.period import Period, Session
 from rowtide.sql.catalog.objects import Retention
 from rowtide.sql.expressions.conversions import UNTYPED_NULL
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.scope import ROWTIME, NameScope
 from rowtide.sql.grammar.syntax import (
     ColumnRef,
-    Expression,
     FunctionCall,
     NumberLiteral,
     OrderItem,
@@ -32,7 +30,6 @@ from rowtide.sql.grammar.syntax import (
     SelectItem,
     StarItem,
 )
-from rowtide.sql.grammar.syntax_walk import parts_of
 from rowtide.sql.group.aggregates import GROUP_WINDOWS, AggregateList, star_of_groups
 from rowtide.sql.group.changes import check_emit, check_rowtime, distinct_changes, limited, with_shown
 from rowtide.sql.group.group_nodes import group_changes, group_rows
@@ -47,6 +44,7 @@ from rowtide.sql.group.group_windows import (
 )
 from rowtide.sql.group.grouped_expressions import GroupedPlanner, has_aggregate
 from rowtide.sql.join.joins import PlannedFrom
+from rowtide.sql.select.orders import OrderPlanner
 from rowtide.sql.select.period_order import (
     PeriodOrder,
     first_of_changes,
@@ -54,7 +52,7 @@ from rowtide.sql.select.period_order import (
     with_old_rowtime,
     with_order,
 )
-from rowtide.sql.select.promotion import check_rowtime_type, promoted
+from rowtide.sql.select.promotion import Promotion, check_rowtime_type, promoted
 from rowtide.sql.select.relations import (
     Closed,
     QueryShape,
@@ -71,20 +69,12 @@ from rowtide.sql.window.windows import WindowedPlanner, Windows
 
 
 @dataclass(frozen=True, slots=True)
-class _Promotion:
-    """``expression AS ROWTIME``: the typed expression, and the syntax that ORDER BY may repeat."""
-
-    expr: Expr
-    syntax: Expression
-
-
-@dataclass(frozen=True, slots=True)
 class _Selected:
     """A planned select list over ``node``."""
 
     node: Node
     outputs: tuple[SelectOutput, ...]
-    promotion: _Promotion | None
+    promotion: Promotion | None
     order: PeriodOrder | None
     closed: Closed | None = None
     kept: QualifiedRows | None = None
@@ -138,7 +128,9 @@ class SelectPlanner:
             has_aggregate(item.expression) for item in select.items if isinstance(item, SelectItem)
         )
         by_group = grouped or select.having is not None
-        self._of_rows = not by_group and not read.changelog
+        self._order = OrderPlanner(
+            select, read.scope, tells_changes=self._tells_changes, of_rows=not by_group and not read.changelog
+        )
         if select.emit is not None:
             follows = by_group or (select.qualify is not None and select.emit.every_ms is None)
             check_emit(select.emit, grouped=follows, changelog=read.changelog)
@@ -146,7 +138,7 @@ class SelectPlanner:
         if selected.promotion is not None and self._tells_changes:
             raise StatementError("a table has no ROWTIME to promote", place=selected.promotion.syntax.place)
         order = self._limited(selected.order)
-        within = None if order is not None else self._within(selected.promotion, grouped)
+        within = None if order is not None else self._order.within(selected.promotion, grouped)
         shape = self._timed(selected, within)
         if selected.kept is not None:
             shape = self._followed(shape, selected.kept)
@@ -154,7 +146,7 @@ class SelectPlanner:
             return self._of_changes(shape, order)
         if select.distinct:
             distinct = closed_by_period(shape, self._relation, "DISTINCT")
-            order = None if order is None else self._order_of_distinct(order, shape, distinct)
+            order = None if order is None else self._order.of_distinct(order, shape, distinct)
             shape = distinct
         return shape if order is None else sorted_in_period(self._relation, shape, order)
 
@@ -176,7 +168,7 @@ class SelectPlanner:
         select = self._select
         if select.distinct:
             distinct = distinct_changes(shape, self._relation, self._retention)
-            order = None if order is None else self._order_of_distinct(order, shape, distinct)
+            order = None if order is None else self._order.of_distinct(order, shape, distinct)
             shape = distinct
         if order is None:
             return shape
@@ -222,7 +214,7 @@ class SelectPlanner:
         node = qualify.over(self._relation, windows.over(node), windows.old_rowtime)
         outputs, promotion = self._outputs(planner, node.row_type, windows)
         return _Selected(
-            node, outputs, promotion, self._period_order(planner, promotion), kept=qualify.kept()
+            node, outputs, promotion, self._order.period_order(planner, promotion), kept=qualify.kept()
         )
 
     def _qualify(self, planner: ExpressionPlanner, windows: Windows) -> Qualify:
@@ -231,12 +223,12 @@ class SelectPlanner:
             with_names_of(self._select, self._read.scope),
             planner,
             windows.follow if self._tells_changes else None,
-            lambda items: self._sort_keys(planner, items, None),
+            lambda items: self._order.sort_keys(planner, items, None),
         )
 
     def _outputs(
         self, planner: ExpressionPlanner, row_type: RowType, windows: Windows
-    ) -> tuple[tuple[SelectOutput, ...], _Promotion | None]:
+    ) -> tuple[tuple[SelectOutput, ...], Promotion | None]:
         """Plan the select list; ``row_type`` is that of the rows that it is computed from."""
         outputs: list[SelectOutput] = []
         promotion = None
@@ -254,7 +246,7 @@ class SelectPlanner:
                 if promotion is not None:
                     raise StatementError("two columns are promoted to ROWTIME", place=item.place)
                 check_rowtime_type(expr, item.expression.place)
-                promotion = _Promotion(expr, item.expression)
+                promotion = Promotion(expr, item.expression)
                 continue
             nullable = can_be_null(expr, row_type)
             name, named = _name(item, len(outputs)), item.alias is not None
@@ -287,138 +279,7 @@ class SelectPlanner:
         columns = scope.binding(item.qualifier, item.place).columns() if item.qualifier else scope.columns()
         return [SelectOutput(name, expr, nullable, item.place) for name, expr, nullable in columns]
 
-    # ------------------------------------------------------- ROWTIME and order
-
-    def _within(self, promotion: _Promotion | None, grouped: bool) -> int | None:
-        """Return WITHIN of the query's ORDER BY, or None.
-
-        Raises:
-          StatementError: the order is not that of the rowtime.
-        """
-        items = self._select.order_by
-        if not items:
-            return None
-        first = items[0]
-        if len(items) > 1 or first.descending or not self._is_order_of(first, promotion, grouped):
-            by_time = first.within_ms is not None
-            raise StatementError(
-                "ORDER BY .. WITHIN takes the column that is promoted to ROWTIME, or ROWTIME itself"
-                if by_time
-                else "ORDER BY on a stream must begin with ROWTIME or a period of it",
-                place=first.place,
-                hint="SELECT STREAM x AS ROWTIME, .. ORDER BY x WITHIN INTERVAL '10' SECOND sorts by x."
-                if by_time
-                else "ORDER BY FLOOR(ROWTIME TO MINUTE), x sorts the rows of each minute by x.",
-            )
-        return first.within_ms
-
-    def _is_order_of(self, item: OrderItem, promotion: _Promotion | None, grouped: bool) -> bool:
-        expression = item.expression
-        if isinstance(expression, ColumnRef) and expression.parts[-1].text == ROWTIME:
-            # The output's ROWTIME comes first: s.ROWTIME is still that of the relation.
-            return promotion is None or len(expression.parts) == 1
-        if promotion is None or grouped:
-            return promotion is not None and expression == promotion.syntax
-        typed = ExpressionPlanner(self._read.scope, "ORDER BY").plan(expression)
-        return typed == promotion.expr
-
-    def _period_order(
-        self, planner: ExpressionPlanner, promotion: _Promotion | None, window: Window | None = None
-    ) -> PeriodOrder | None:
-        """Return ORDER BY a period and further keys; None without ORDER BY, or for only ROWTIME.
-
-        ``window`` is the window of GROUP BY; the keys are over the input rows of the select list.
-
-        Raises:
-          StatementError: the order does not begin with a period.
-        """
-        items = self._select.order_by
-        if self._tells_changes and (items or self._select.limit):
-            return PeriodOrder(Period(PeriodEdge.EXACT), self._sort_keys(planner, items, None))
-        if not items or any(item.within_ms is not None for item in items):
-            return None
-        first, *rest = items
-        plain = isinstance(first.expression, ColumnRef)
-        if not rest and (plain or (promotion is not None and first.expression == promotion.syntax)):
-            return None
-        typed = planner.plan_as(first.expression, UNTYPED_NULL.type)
-        if window is not None or promotion is not None:
-            # The rows of groups, and promoted rows, are sorted by their new ROWTIME.
-            of_rowtime = plain and self._is_order_of(first, promotion, grouped=window is not None)
-            named = window is not None and promotion is None and typed == FieldRef(0, TIMESTAMP)
-            same = promotion is not None and first.expression == promotion.syntax
-            exact = of_rowtime or same or (named and not isinstance(window, Session))
-            period = Period(PeriodEdge.EXACT) if exact else None
-            if window is None and not exact and not _qualifies_rowtime(first.expression):
-                period = period_of(typed)
-        else:
-            period = period_of(typed)
-        if period is None or first.descending:
-            raise StatementError(
-                "ORDER BY on a stream must begin with ROWTIME or a period of it, ascending",
-                place=first.place,
-                hint="ORDER BY FLOOR(ROWTIME TO MINUTE), x sorts the rows of each minute by x.",
-            )
-        return PeriodOrder(period, self._sort_keys(planner, rest, promotion))
-
-    def _sort_keys(
-        self, planner: ExpressionPlanner, items: Sequence[OrderItem], promotion: _Promotion | None
-    ) -> tuple[tuple[Expr, bool], ...]:
-        """Return the sort keys of ORDER BY, each with True if it descends."""
-        keys: list[tuple[Expr, bool]] = []
-        for item in items:
-            if item.within_ms is not None and self._tells_changes:
-                raise StatementError("WITHIN sorts streams by ROWTIME, not changes", place=item.place)
-            key = self._order_key(planner, item, promotion)
-            # NULL is the greatest value, so only the opposite order of NULLs needs a key.
-            if item.nulls_first not in (None, item.descending):
-                keys.append((Call("IS NULL", (key,), BOOLEAN), bool(item.nulls_first)))
-            keys.append((key, item.descending))
-        return tuple(keys)
-
-    def _order_key(self, planner: ExpressionPlanner, item: OrderItem, promotion: _Promotion | None) -> Expr:
-        """Return the sort key of a further term: a column of the select list by its alias, or an expression."""
-        syntax = item.expression
-        if isinstance(syntax, ColumnRef) and len(syntax.parts) == 1:
-            name = syntax.parts[0]
-            for each in self._select.items:
-                if isinstance(each, SelectItem) and each.alias == name:
-                    syntax = each.expression
-        key = planner.plan_as(syntax, UNTYPED_NULL.type)
-        if isinstance(key, Literal):
-            raise StatementError("a constant is not a sort key", place=item.place)
-        if promotion is not None and uses_rowtime(key):
-            raise StatementError("ROWTIME is promoted here: it can only be the first term", place=item.place)
-        if self._tells_changes and not self._of_rows and uses_rowtime(key):
-            raise StatementError(
-                "changes are not sorted by ROWTIME: it is that of each change", place=item.place
-            )
-        return key
-
-    def _order_of_distinct(self, order: PeriodOrder, shape: QueryShape, distinct: QueryShape) -> PeriodOrder:
-        """Return an order over the rows of DISTINCT: by its period and columns.
-
-        Raises:
-          StatementError: it sorts by something else.
-        """
-        columns = {
-            before.expr: after.expr for before, after in zip(shape.outputs, distinct.outputs, strict=True)
-        }
-        exact = Period(PeriodEdge.EXACT)
-        fits = distinct.closed is not None and order.period in (exact, distinct.closed.period)
-        # A term with NULLS FIRST or LAST sorts by whether it is NULL before anything else.
-        told = {
-            Call("IS NULL", (before,), BOOLEAN): Call("IS NULL", (of,), BOOLEAN)
-            for before, of in columns.items()
-        }
-        sorts = told | columns
-        if not (fits or shape.changelog) or any(key not in sorts for key, _ in order.keys):
-            of = "its columns" if shape.changelog else "its period and its columns"
-            raise StatementError(
-                f"ORDER BY of DISTINCT takes {of} only", place=self._select.order_by[0].place
-            )
-        keys = tuple((sorts[key], descending) for key, descending in order.keys)
-        return PeriodOrder(exact, keys, order.limit, order.offset)
+    # ---------------------------------------------------------------- ROWTIME
 
     def _timed(self, selected: _Selected, within: int | None) -> QueryShape:
         """Add promotion and t-sort over the input of the select list."""
@@ -486,9 +347,9 @@ class SelectPlanner:
             (each for each in select.items if isinstance(each, SelectItem) and _promotes(each)), None
         )
         ordered = partial(
-            self._period_order,
+            self._order.period_order,
             planner_of("ORDER BY", windows),
-            None if written is None else _Promotion(RowtimeRef(), written.expression),
+            None if written is None else Promotion(RowtimeRef(), written.expression),
             window,
         )
         # The layout of the group's row is known once all aggregates and windows are: plan all, then type it.
@@ -574,13 +435,6 @@ class SelectPlanner:
                 "or EMIT CHANGES, for a result that keeps changing.",
             )
         return window, window_expr, keys
-
-
-def _qualifies_rowtime(syntax: Expression) -> bool:
-    """Return whether ``syntax`` contains ``s.ROWTIME``: the relation's ROWTIME even if the query promotes another."""
-    if isinstance(syntax, ColumnRef):
-        return len(syntax.parts) > 1 and syntax.parts[-1].text == ROWTIME
-    return any(map(_qualifies_rowtime, parts_of(syntax)))
 
 
 def _promotes(item: SelectItem) -> bool:
