@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
@@ -73,6 +74,8 @@ def show_period(period: Period) -> str:
         return "ROWTIME"
     if period.unit is not None:
         return f"{period.edge.value}(ROWTIME TO {period.unit.value})"
+    if period.edge is PeriodEdge.CEIL:
+        return f"the end of {show_period(replace(period, edge=PeriodEdge.FLOOR))}"
     if period.offset_ms:
         return _window("TUMBLE", period.step_ms or 0, period.offset_ms)
     return f"STEP(ROWTIME BY {show_interval(period.step_ms or 0)})"

@@ -77,6 +77,18 @@ def longest_ms(period: Period) -> int:
     return _FIXED_MS.get(period.unit) or _LONGEST_DAYS[period.unit] * DAY_MS
 
 
+def refines(fine: Period, coarse: Period) -> bool:
+    """Return whether each edge of ``coarse`` is an edge of ``fine``, which is rounded in the same direction."""
+    of_fine = _MONTHS.get(fine.unit) if fine.unit is not None else None
+    of_coarse = _MONTHS.get(coarse.unit) if coarse.unit is not None else None
+    if of_fine is not None:
+        return of_coarse is not None and of_coarse % of_fine == 0
+    length, offset = _grid(fine)
+    # Months begin at midnights, which are multiples of a day.
+    wider, other = (DAY_MS, 0) if of_coarse is not None else _grid(coarse)
+    return wider % length == 0 and (other - offset) % length == 0
+
+
 @dataclass(frozen=True, slots=True)
 class Hop:
     """Half-open windows of ``size_ms`` that begin every ``slide_ms``, from the epoch plus ``offset_ms`` on.

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-_LOOK_UP = "SHOW TABLES, STREAMS, VIEWS or PUMPS lists what is defined, DESCRIBE name the columns of a relation."
+_LOOK_UP = (
+    "SHOW TABLES, STREAMS, VIEWS or PUMPS lists what is defined, DESCRIBE name the columns of a relation."
+)
 _WINDOW = "GROUP BY TUMBLE(ROWTIME, INTERVAL '1' MINUTE), or HOP or SESSION, makes windows."
 _OPTIONS = "CREATE FOREIGN STREAM name (..) SERVER name OPTIONS (topic 'name', format 'JSON') reads a topic."
 _REGULAR = "x ~ 'expression' or REGEXP_LIKE(x, 'expression') says whether it matches."

@@ -129,23 +129,30 @@ def of_group_end(expr: Expr, window: Window) -> Expr:
 
 def period_of(expr: Expr) -> Period | None:
     """Return the period of ROWTIME that an expression computes, or None."""
+    if expr == RowtimeRef():
+        return Period(PeriodEdge.EXACT)
+    found = rounded(expr)
+    return None if found is None or found[1] != RowtimeRef() else found[0]
+
+
+def rounded(expr: Expr) -> tuple[Period, Expr] | None:
+    """Return the period that an expression rounds a time to, and this time; None for any other expression."""
     match expr:
-        case RowtimeRef():
-            return Period(PeriodEdge.EXACT)
-        case Call(function="FLOOR_TO" | "CEIL_TO" as name, args=(RowtimeRef(), Literal(value=str(unit)))):
-            return Period(PeriodEdge(name.removesuffix("_TO")), CalendarUnit(unit))
-        case Call(function="STEP", args=(RowtimeRef(), Literal(value=int(length)))):
-            return Period(PeriodEdge.FLOOR, step_ms=length)
+        case Call(function="FLOOR_TO" | "CEIL_TO" as name, args=(of, Literal(value=str(unit)))):
+            return Period(PeriodEdge(name.removesuffix("_TO")), CalendarUnit(unit)), of
+        case Call(function="STEP", args=(of, Literal(value=int(length)))):
+            return Period(PeriodEdge.FLOOR, step_ms=length), of
         case Call(
             function="+",
             args=(
-                Call(function="STEP", args=(moved, Literal(value=int(length)))),
+                Call(
+                    function="STEP", args=(Call(function="-", args=(of, before)), Literal(value=int(length)))
+                ),
                 Literal(value=int(offset)) as by,
             ),
-        ):
+        ) if before == by:
             # DATE_BIN(length, ROWTIME, origin).
-            same = moved == Call("-", (RowtimeRef(), by), TIMESTAMP)
-            return Period(PeriodEdge.FLOOR, step_ms=length, offset_ms=offset) if same else None
+            return Period(PeriodEdge.FLOOR, step_ms=length, offset_ms=offset), of
         case _:
             return None
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from rowtide.errors import StatementError
 from rowtide.expr.aggregates import OF_GROUPS, SPELLED, Family
 from rowtide.expr.constant import fold
-from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.expr.tree import AggregateCall, Call, Expr, Literal, RowtimeRef
 from rowtide.rows.types import INTEGER, VARCHAR
 from rowtide.sql.expressions.conversions import cast
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
@@ -44,7 +44,7 @@ class GroupedPlanner(ExpressionPlanner):
         self,
         scope: NameScope,
         clause: str,
-        groups: dict[Expr, FieldRef],
+        groups: dict[Expr, Expr],
         aggregates: AggregateList,
         *,
         exact: bool,

@@ -40,9 +40,11 @@ from rowtide.sql.group.group_windows import (
     of_group_end,
     period_call,
     period_of,
+    rounded,
     window_edge,
 )
 from rowtide.sql.group.grouped_expressions import GroupedPlanner, has_aggregate
+from rowtide.sql.group.rolled_up import rolled_up
 from rowtide.sql.join.joins import PlannedFrom
 from rowtide.sql.select.orders import OrderPlanner
 from rowtide.sql.select.period_order import (
@@ -66,6 +68,12 @@ from rowtide.sql.select.select_terms import at_position, meant_by_group_term
 from rowtide.sql.select.set_operations import closed_by_period
 from rowtide.sql.window.qualify import QualifiedRows, Qualify, kept_of_changes, with_names_of
 from rowtide.sql.window.windows import WindowedPlanner, Windows
+
+_NO_PERIOD = "Add FLOOR(ROWTIME TO MINUTE), or another unit, to GROUP BY; or EMIT CHANGES, for a result that keeps changing."
+_OF_COLUMN = (
+    "The period of a column works if the column is a period of ROWTIME that divides it, as minutes divide hours. "
+    "Otherwise promote the column in a query in FROM: SELECT STREAM x AS ROWTIME, .."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,12 +323,12 @@ class SelectPlanner:
 
     def _grouped(self, node: Node) -> _Selected:
         select, scope = self._select, self._read.scope
-        window, window_expr, keys = self._group_terms(scope)
+        window, window_expr, keys, period_value = self._group_terms(scope, node)
         # If GROUP BY has ROWTIME itself, it is also the group's rowtime, so it needs no field.
         exact = window_expr == RowtimeRef()
-        groups: dict[Expr, FieldRef] = {}
+        groups: dict[Expr, Expr] = {}
         if window_expr is not None and not exact:
-            groups[window_expr] = FieldRef(0, TIMESTAMP)
+            groups[window_expr] = period_value
         first = 0 if window is None else 1
         for index, key in enumerate(keys):
             groups.setdefault(key, FieldRef(first + index, key.type))
@@ -399,8 +407,12 @@ class SelectPlanner:
                 closed = Closed(window, None)
         return _Selected(grouped, outputs, promotion, order, closed)
 
-    def _group_terms(self, scope: NameScope) -> tuple[Window | None, Expr | None, list[Expr]]:
-        """Return the window of GROUP BY, its expression if it has one, and the other terms.
+    def _group_terms(
+        self, scope: NameScope, node: Node
+    ) -> tuple[Window | None, Expr | None, list[Expr], Expr]:
+        """Return the window of GROUP BY, its expression if it has one, the other terms, and its value.
+
+        The value is that of the expression, over the group's row.
 
         Only groups with EMIT CHANGES or over tables can be without a window.
         """
@@ -408,6 +420,7 @@ class SelectPlanner:
         window: Window | None = None
         window_expr: Expr | None = None
         keys: list[Expr] = []
+        value: Expr = FieldRef(0, TIMESTAMP)
         for written in self._select.group_by:
             term = meant_by_group_term(self._select, written, scope)
             if isinstance(term, FunctionCall) and term.name in GROUP_WINDOWS:
@@ -422,7 +435,10 @@ class SelectPlanner:
             # The other clauses look up folded expressions.
             typed = fold(typed)
             found = period_of(typed)
-            if found is not None and window is None:
+            by_column = rolled_up(typed, node) if found is None and not self._tells_changes else None
+            if by_column is not None and window is None:
+                window, window_expr, value = by_column.period, typed, by_column.value
+            elif found is not None and window is None:
                 window, window_expr = found, typed
             elif typed != window_expr and typed not in keys:
                 keys.append(typed)
@@ -431,10 +447,9 @@ class SelectPlanner:
             raise StatementError(
                 "an aggregate over a stream needs a period: without one no group would ever end",
                 place=first,
-                hint="Add FLOOR(ROWTIME TO MINUTE), or another unit, to GROUP BY; "
-                "or EMIT CHANGES, for a result that keeps changing.",
+                hint=_OF_COLUMN if any(map(rounded, keys)) else _NO_PERIOD,
             )
-        return window, window_expr, keys
+        return window, window_expr, keys, value
 
 
 def _promotes(item: SelectItem) -> bool:
