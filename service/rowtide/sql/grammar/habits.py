@@ -93,7 +93,6 @@ _AFTER: Mapping[str, str] = {
         for word in ("ANTI", "SEMI", "MATCH_RECOGNIZE", "PIVOT", "UNPIVOT", "OVERLAPS", "ASOF")
     },
     "TOP": "LIMIT 10 behind ORDER BY FLOOR(ROWTIME TO MINUTE), x DESC takes the first rows of each period.",
-    "MINUS": "EXCEPT leaves out the rows of another query.",
     **dict.fromkeys(("TUMBLING", "HOPPING"), _WINDOW),
     "OF": _AS_OF,
 }
@@ -152,7 +151,10 @@ _UNSUPPORTED: Mapping[str, str] = {
     ),
     "INSERT EXPEDITED": "Write INSERT INTO.",
     "EXCLUDE": "SUM(x) OVER w - x is the sum without the current row.",
-    **dict.fromkeys(("EXCEPT ALL", "INTERSECT ALL"), "EXCEPT and INTERSECT without ALL give each row once."),
+    **dict.fromkeys(
+        ("EXCEPT ALL", "INTERSECT ALL"),
+        "EXCEPT and INTERSECT without ALL give each row once.",
+    ),
     "GROUP BY": "UNION ALL of one grouped query a grouping gives the same rows.",
     "TABLE(...)": _WINDOW,
     "a function in FROM": _NO_FUNCTION,

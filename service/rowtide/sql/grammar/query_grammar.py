@@ -40,7 +40,7 @@ _TESTS = frozenset({"ISNULL", "NOTNULL"})
 """Tests of PostgreSQL that follow a value: as an alias they need AS."""
 _JOINED = _TESTS | {"ASOF", "SEMI", "ANTI"}
 """Words before JOIN that are kinds of joins in other systems."""
-_BEHIND_FROM = ("WHERE", "UNION", "EXCEPT", "INTERSECT", "ORDER", "LIMIT")
+_BEHIND_FROM = ("WHERE", "UNION", "EXCEPT", "MINUS", "INTERSECT", "ORDER", "LIMIT")
 """Words that can follow the select list of a query without FROM."""
 
 
@@ -53,7 +53,7 @@ class QueryGrammar(ExpressionGrammar):
         cursor.enter()
         token = cursor.current
         tables = self._common_tables() if cursor.accept("WITH") else ()
-        left = self._combined(self._intersection, "UNION", "EXCEPT")
+        left = self._combined(self._intersection, "UNION", "EXCEPT", "MINUS")
         left = self._ordered(left)
         if cursor.is_word("EMIT"):
             emit = self._emit()
@@ -73,7 +73,7 @@ class QueryGrammar(ExpressionGrammar):
         limit = self._limit()
         if not order_by and limit is None:
             return left
-        if cursor.is_word("UNION") or cursor.is_word("EXCEPT") or cursor.is_word("INTERSECT"):
+        if any(map(cursor.is_word, ("UNION", "EXCEPT", "MINUS", "INTERSECT"))):
             raise cursor.fail("ORDER BY must come before the end of this query")
         if isinstance(left, UnionAll) and not left.order_by and limit is None:
             return UnionAll(left.left, left.right, order_by, left.place)
@@ -121,6 +121,7 @@ class QueryGrammar(ExpressionGrammar):
             word = cursor.one_of(*words)
             if word is None:
                 return left
+            word = "EXCEPT" if word == "MINUS" else word
             if cursor.accept("ALL"):
                 if word != "UNION":
                     raise cursor.unsupported(f"{word} ALL is", token=token)
@@ -277,12 +278,23 @@ class QueryGrammar(ExpressionGrammar):
         # OPTIONS after the query of a view or pump is not an alias.
         options = cursor.is_word("OPTIONS") and cursor.ahead(1).text == "("
         description = cursor.is_word("DESCRIPTION") and cursor.ahead(1).kind is TokenKind.STRING
+        if self._is_minus():
+            return None
         never = _JOINED if cursor.is_word("JOIN", ahead=1) else _TESTS
         if cursor.current.kind is TokenKind.WORD and cursor.current.text in never:
             raise cursor.unexpected("an alias")
         if cursor.accept("AS") or (cursor.is_name() and not options and not description):
             return cursor.name(what)
         return None
+
+    def _is_minus(self) -> bool:
+        """Return whether MINUS and a query follow: as an alias, MINUS has no query behind it."""
+        cursor = self.cursor
+        ahead = 2 if cursor.is_word("ALL", ahead=1) or cursor.is_word("DISTINCT", ahead=1) else 1
+        while cursor.ahead(ahead).text == "(":
+            ahead += 1
+        begins = any(cursor.is_word(word, ahead=ahead) for word in ("SELECT", "VALUES", "WITH"))
+        return cursor.is_word("MINUS") and begins
 
     # ----------------------------------------------------------------- FROM
 

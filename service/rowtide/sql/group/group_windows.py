@@ -13,7 +13,7 @@ from collections.abc import Callable
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions import resolve
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
-from rowtide.rows.types import INTERVAL_DAY, TIMESTAMP, Kind
+from rowtide.rows.types import INTERVAL_DAY, INTERVAL_MONTH, TIMESTAMP, Kind
 from rowtide.rowtime.period import CalendarUnit, Hop, Period, PeriodEdge, Session
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.literals import unit_literal
@@ -31,6 +31,7 @@ FORMS = {
 }
 MAX_WINDOWS = 1_000
 """Maximum windows of a HOP that contain one row: each costs an addition, and one group for each key."""
+_UNITS_OF_MONTHS = {1: CalendarUnit.MONTH, 3: CalendarUnit.QUARTER, 12: CalendarUnit.YEAR}
 _LENGTHS = {"TUMBLE": 1, "HOP": 2, "SESSION": 1}
 
 
@@ -52,6 +53,8 @@ def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) ->
             place=rowtime.place,
             hint="Promote another column in a query in FROM: SELECT STREAM x AS ROWTIME, ..",
         )
+    if name == "TUMBLE" and (months := _constant(planner, rest[0], (Kind.INTERVAL_MONTH,))) is not None:
+        return _of_months(months, rest)
     lengths = [_length(planner, each, name) for each in rest[:count]]
     match name:
         case "TUMBLE":
@@ -70,6 +73,22 @@ def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) ->
             return Hop(slide, size, _offset(planner, rest[count:], name) % slide)
         case _:
             return Session(lengths[0])
+
+
+def _of_months(months: int, lengths: list[Expression]) -> Period:
+    """Return the period of TUMBLE by a number of months, which is one of the calendar."""
+    unit = _UNITS_OF_MONTHS.get(months)
+    if unit is None:
+        raise StatementError(
+            "TUMBLE takes 1 month, 3 months or 1 year of the calendar",
+            place=lengths[0].place,
+            hint="INTERVAL '1' MONTH, '3' MONTH or '1' YEAR; months are rolled up by FLOOR(m TO YEAR).",
+        )
+    if len(lengths) > 1:
+        raise StatementError(
+            "TUMBLE by months takes no offset: its periods are those of the calendar", place=lengths[1].place
+        )
+    return Period(PeriodEdge.FLOOR, unit)
 
 
 def window_edge(
@@ -103,6 +122,9 @@ def last_edge(window: Window | None, aggregates: AggregateList) -> Expr:
             return _moved("+", last, Literal(gap, INTERVAL_DAY))
         case Hop(size_ms=size):
             return _moved("+", FieldRef(0, TIMESTAMP), Literal(size, INTERVAL_DAY))
+        case Period(unit=CalendarUnit() as unit):
+            months = next(each for each, of in _UNITS_OF_MONTHS.items() if of is unit)
+            return _moved("+", FieldRef(0, TIMESTAMP), Literal(months, INTERVAL_MONTH))
         case Period(step_ms=step):
             return _moved("+", FieldRef(0, TIMESTAMP), Literal(step or 0, INTERVAL_DAY))
 
@@ -177,6 +199,12 @@ def _moved(sign: str, of: Expr, by: Literal) -> Expr:
 def _length(planner: ExpressionPlanner, syntax: Expression, name: str) -> int:
     value = _constant(planner, syntax, (Kind.INTERVAL_DAY,))
     if value is None or value <= 0:
+        if _constant(planner, syntax, (Kind.INTERVAL_MONTH,)) is not None:
+            raise StatementError(
+                f"{name} by months is not supported: months have different lengths",
+                place=syntax.place,
+                hint="TUMBLE(ROWTIME, INTERVAL '1' MONTH) makes groups of months.",
+            )
         raise _no_interval(name, "an interval of days to seconds above zero", syntax.place)
     return value
 

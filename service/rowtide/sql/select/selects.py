@@ -69,7 +69,10 @@ from rowtide.sql.select.set_operations import closed_by_period
 from rowtide.sql.window.qualify import QualifiedRows, Qualify, kept_of_changes, with_names_of
 from rowtide.sql.window.windows import WindowedPlanner, Windows
 
-_NO_PERIOD = "Add FLOOR(ROWTIME TO MINUTE), or another unit, to GROUP BY; or EMIT CHANGES, for a result that keeps changing."
+_NO_PERIOD = (
+    "Add FLOOR(ROWTIME TO MINUTE), or another unit, to GROUP BY; "
+    "or EMIT CHANGES, for a result that keeps changing."
+)
 _OF_COLUMN = (
     "The period of a column works if the column is a period of ROWTIME that divides it, as minutes divide hours. "
     "Otherwise promote the column in a query in FROM: SELECT STREAM x AS ROWTIME, .."
