@@ -8,7 +8,14 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["rowtide.testing.pytest_plugin", "pytester", "real.kafka", "real.postgres", "real.spark"]
+pytest_plugins = [
+    "rowtide.testing.pytest_plugin",
+    "pytester",
+    "real.kafka",
+    "real.mariadb",
+    "real.postgres",
+    "real.spark",
+]
 
 # A loaded machine must not fail a property: no deadlines, and the same examples in every run.
 settings.register_profile(
@@ -22,7 +29,7 @@ settings.register_profile("long", parent=settings.get_profile("fast"), derandomi
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
-GROUPS = {"spark": "spark", "kafka": "servers", "postgres": "servers"}
+GROUPS = {"spark": "spark", "kafka": "servers", "postgres": "servers", "mariadb": "servers"}
 """The marks of tests that need something real, and the process that runs them; the first one counts."""
 
 

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psycopg
 import sqlalchemy as sa
 
 from rowtide.testing.processes import ENDS_WITH_PARENT
@@ -166,46 +165,70 @@ class Sample:
 
 def sample(url: str) -> Sample | None:
     """Look at tables, errors and positions at one moment; None while there are no tables."""
-    with psycopg.connect(_address(url)) as connection:
-        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-
-        def rows(query: str) -> list[tuple[object, ...]]:
-            return connection.execute(query.encode()).fetchall()
-
-        positions = _positions(connection)
+    with _reading(url) as reading:
+        positions = reading.positions()
         if positions is None:
             return None
-        millis = "(extract(epoch from {}) * 1000)::int8"
+        rows, millis, cents = reading.rows, reading.millis, reading.cents
         return Sample(
             positions,
-            Counter(
-                rows(
-                    f"select {millis.format('period')}, sensor, n, (total * 100)::int8, (least * 100)::int8,"
-                    " (greatest * 100)::int8 from minutes"
-                )
+            rows(
+                f"select {millis.format('period')}, sensor, n, {cents.format('total')}, {cents.format('least')},"
+                f" {cents.format('greatest')} from minutes"
             ),
-            Counter(rows("select sensor, number, (amount * 100)::int8 from latest")),
-            Counter(rows(f"select {millis.format('at')}, number from readings_log")),
-            Counter(rows("select kind, partition, message_offset, raw from rowtide.errors")),
+            rows(f"select sensor, number, {cents.format('amount')} from latest"),
+            rows(f"select {millis.format('at')}, number from readings_log"),
+            rows(f'select kind, "partition", message_offset, raw from {reading.prefix}errors'),
         )
 
 
 def positions_in(url: str) -> dict[int, int] | None:
     """Look at the positions only; None while there are no tables."""
-    with psycopg.connect(_address(url)) as connection:
-        return _positions(connection)
+    with _reading(url) as reading:
+        return reading.positions()
 
 
-def _address(url: str) -> str:
-    return sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+@dataclass
+class _Reading:
+    """One transaction of a reader, and what differs between databases."""
+
+    connection: sa.Connection
+    millis: str = "(extract(epoch from {}) * 1000)::int8"
+    cents: str = "({} * 100)::int8"
+    prefix: str = "rowtide."
+
+    def rows(self, query: str) -> Counter[tuple[object, ...]]:
+        return Counter(tuple(row) for row in self.connection.execute(sa.text(query)))
+
+    def positions(self) -> dict[int, int] | None:
+        query = f'select "partition", next_offset from {self.prefix}positions'
+        try:
+            return dict(self.connection.execute(sa.text(query)).all())
+        except sa.exc.ProgrammingError as error:
+            if "exist" not in str(error.orig):
+                raise
+            return None
 
 
-def _positions(connection: psycopg.Connection[tuple[object, ...]]) -> dict[int, int] | None:
-    try:
-        found = connection.execute("select partition, next_offset from rowtide.positions").fetchall()
-    except psycopg.errors.UndefinedTable:
-        return None
-    return dict(found)  # type: ignore[arg-type]
+@contextmanager
+def _reading(url: str) -> Iterator[_Reading]:
+    address = sa.make_url(url)
+    on_mysql = address.get_backend_name() in ("mysql", "mariadb")
+    driver, options = "postgresql+psycopg", {}
+    if on_mysql:
+        driver, options = "mysql+pymysql", {"sql_mode": "ANSI_QUOTES"}
+    engine = sa.create_engine(
+        address.set(drivername=driver),
+        isolation_level="REPEATABLE READ",
+        poolclass=sa.NullPool,
+        connect_args=options,
+    )
+    with engine.connect() as connection:
+        if on_mysql:
+            millis = "timestampdiff(microsecond, '1970-01-01', {}) div 1000"
+            yield _Reading(connection, millis, "cast({} * 100 as signed)", "rowtide_")
+        else:
+            yield _Reading(connection)
 
 
 def recomputed(logs: Sequence[Sequence[Reading]], positions: Mapping[int, int]) -> Sample:

@@ -36,10 +36,10 @@ def declared(*extras: str) -> list[Requirement]:
 @pytest.mark.parametrize(
     ("lock", "extras"),
     [
-        ("run", ("demo",)),
-        ("service", ()),
-        ("spark", ("demo", "spark")),
-        ("dev", ("demo", "spark", "dev")),
+        ("run", ("demo", "mysql")),
+        ("service", ("mysql",)),
+        ("spark", ("demo", "mysql", "spark")),
+        ("dev", ("demo", "mysql", "spark", "dev")),
     ],
 )
 def test_a_lock_satisfies_everything_that_pyproject_declares(lock: str, extras: tuple[str, ...]) -> None:

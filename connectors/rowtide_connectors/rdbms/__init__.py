@@ -1,4 +1,4 @@
-"""Relational databases as sinks, and as home of the checkpoint: PostgreSQL and SQLite."""
+"""Relational databases as sinks, and as home of the checkpoint: PostgreSQL, MySQL, MariaDB and SQLite."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 OWNER = 'connector "rdbms"'
 
-KINDS = ("postgresql", "sqlite")
+KINDS = ("postgresql", "mariadb", "mysql", "sqlite")
 """The supported databases: the first word of an address, before ``+`` or ``://``."""
 _KIND = re.compile(r"(\w+)(?:\+\w+)?://")
 
@@ -23,7 +24,8 @@ SERVER_OPTIONS = (
     Option(
         "url",
         str,
-        "URL of the database, in SQLAlchemy's form: postgresql://host/name or sqlite:///file.db",
+        "URL of the database, in SQLAlchemy's form: postgresql://host/name, mariadb://host/name, mysql://host/name or "
+        "sqlite:///file.db",
         "server",
         required=True,
         secret=True,
@@ -69,7 +71,7 @@ class RdbmsConnector:
     """Writes tables of databases."""
 
     name = "rdbms"
-    description = "tables of PostgreSQL and SQLite"
+    description = "tables of PostgreSQL, MariaDB, MySQL and SQLite"
     options: Sequence[Option] = SERVER_OPTIONS
     client_options: str | None = None
     source: SourceConnector | None = None
@@ -99,12 +101,18 @@ def refuse_unknown_kind(url: str) -> None:
     if found is None:
         raise OptionError(
             'option "url" is not the address of a database',
-            hint="Write postgresql://user@host/name or sqlite:///file.db.",
+            hint="Write postgresql://user@host/name, mariadb://user@host/name or sqlite:///file.db.",
             option="url",
         )
     if found[1] not in KINDS:
         raise OptionError(
             f'database "{found[1]}" is not supported', hint=f"Available: {', '.join(KINDS)}.", option="url"
+        )
+    if found[1] in ("mariadb", "mysql") and importlib.util.find_spec("pymysql") is None:
+        raise OptionError(
+            f'database "{found[1]}" needs PyMySQL, which is not installed',
+            hint='Install it: pip install "rowtide[mysql]".',
+            option="url",
         )
 
 

@@ -21,13 +21,19 @@ from rowtide_connectors.errors import (
 from rowtide_connectors.rdbms.dialect import CHUNK_ROWS, Dialect, PhysicalColumns, quoted, table_sql
 from rowtide_connectors.rdbms.failures import RowDataError, database_errors, label_of, refusal
 from rowtide_connectors.rdbms.fit import fitted
+from rowtide_connectors.rdbms.mysql import MySql
 from rowtide_connectors.rdbms.postgres import Postgres
 from rowtide_connectors.rdbms.sqlite import Sqlite
 from rowtide_connectors.rdbms.stage import SqlStage, drop_stages
 from rowtide_connectors.rdbms.table import PhysicalTable, physical
 from rowtide_connectors.rdbms.transaction import SqlTransaction
 
-_DIALECTS: Mapping[str, Callable[[], Dialect]] = {"postgresql": Postgres, "sqlite": Sqlite}
+_DIALECTS: Mapping[str, Callable[[], Dialect]] = {
+    "postgresql": Postgres,
+    "sqlite": Sqlite,
+    "mysql": MySql,
+    "mariadb": MySql,
+}
 """The dialect of each of ``connector.KINDS``."""
 
 Write = Callable[[sa.Connection, PhysicalColumns], None]
@@ -60,7 +66,7 @@ def open_database(
     try:
         engine = dialect.create_engine(address, connect_timeout_s, lock_timeout_s)
     except (exc.ArgumentError, ImportError) as error:
-        raise OptionError(f"{label_of(address)} cannot be opened: {error}") from error
+        raise OptionError(f"{label_of(address)} cannot be opened: {error}", option="url") from error
     return SqlDatabase(dialect, engine)
 
 
@@ -130,15 +136,15 @@ class SqlDatabase:
         """Create the tables that are missing, all or none; see ``api.Database``."""
         with self.begin() as transaction:
             connection = transaction.connection
+            for table in tables:
+                if not self._is_missing(connection, table):
+                    self._fitted(connection, table)
             if any(self._is_missing(connection, table) for table in tables):
                 # If two processes start at once, one creates the tables and the other one finds them.
-                self.dialect.lock_creation(connection)
+                with self.dialect.creating(connection):
+                    self._create_missing(connection, tables)
             for table in tables:
-                if self._is_missing(connection, table):
-                    self.dialect.check_creation(connection, self._own(connection, table))
-                    self._create(connection, self._own(connection, table))
-                else:
-                    self.dialect.check_rights(connection, self._own(connection, table))
+                self.dialect.check_rights(connection, self._own(connection, table))
             self._tables.update({table.name: self._fitted(connection, table) for table in tables})
 
     def stage(self, table: TargetTable, name: str) -> SqlStage | None:
@@ -159,7 +165,12 @@ class SqlDatabase:
         """
         with self.begin() as transaction:
             version = transaction.connection.dialect.server_version_info or ()
-        return f"{self.label}: {self._engine.name} {'.'.join(map(str, version))}"
+            name = (
+                "mariadb"
+                if getattr(transaction.connection.dialect, "is_mariadb", False)
+                else self._engine.name
+            )
+        return f"{self.label}: {name} {'.'.join(str(part) for part in version if isinstance(part, int))}"
 
     def close(self) -> None:
         """Release every connection."""
@@ -237,16 +248,35 @@ class SqlDatabase:
         if not isinstance(self._engine.pool, sa.StaticPool):
             self._generation[0] += 1
 
+    def _create_missing(self, connection: sa.Connection, tables: Sequence[TargetTable]) -> None:
+        """Create the tables that are missing, all or none."""
+        created: list[PhysicalTable] = []
+        try:
+            for table in tables:
+                if self._is_missing(connection, table):
+                    own = self._own(connection, table)
+                    self.dialect.check_creation(connection, own)
+                    self._create(connection, own)
+                    created.append(own)
+        except exc.SQLAlchemyError:
+            # A rollback undoes the others. Nothing has been written to these, since they were missing.
+            if self.dialect.creation_commits and not connection.invalidated:
+                for own in created:
+                    connection.exec_driver_sql(f"drop table {table_sql(connection, own)}")
+            raise
+
     def _create(self, connection: sa.Connection, table: PhysicalTable) -> None:
         columns = [
-            f"{name} {self.dialect.type_ddl(column.type)}"
+            f"{name} {self.dialect.column_ddl(connection, table, column)}"
             + ("" if column.nullable and column.sql_name not in table.key else " not null")
             for column, name in zip(table.columns, quoted(connection, table.columns), strict=True)
         ]
         if table.key:
             key = quoted(connection, [table.column(name) for name in table.key])
             columns.append(f"primary key ({', '.join(key)})")
-        connection.exec_driver_sql(f"create table {table_sql(connection, table)} ({', '.join(columns)})")
+        connection.exec_driver_sql(
+            f"create table {table_sql(connection, table)} ({', '.join(columns)}){self.dialect.table_options}"
+        )
 
     def _own(self, connection: sa.Connection, table: TargetTable) -> PhysicalTable:
         """Return the location of a foreign table, whether it exists or not.

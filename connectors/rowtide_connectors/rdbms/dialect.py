@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import sqlalchemy as sa
@@ -22,6 +23,10 @@ class Dialect(Protocol):
 
     has_stages: bool
     """Whether several processes can fill one table at once, as staging tables require."""
+    table_options: str
+    """The end of CREATE TABLE."""
+    creation_commits: bool
+    """Whether CREATE TABLE ends the transaction, so that a rollback does not undo it."""
 
     def create_engine(self, url: sa.URL, connect_timeout_s: int, lock_timeout_s: int) -> sa.Engine:
         """Make the engine; it does not connect yet.
@@ -32,6 +37,9 @@ class Dialect(Protocol):
 
     def type_ddl(self, sql_type: SqlType) -> str:
         """Return the type of a new column."""
+
+    def column_ddl(self, connection: sa.Connection, table: PhysicalTable, column: PhysicalColumn) -> str:
+        """Return type and collation of a column in a new table."""
 
     def located(self, connection: sa.Connection, table: PhysicalTable) -> PhysicalTable:
         """Resolve a name without a schema: to the one table of that name, else to the place to create it in.
@@ -63,8 +71,8 @@ class Dialect(Protocol):
           DeniedError: the user may not.
         """
 
-    def lock_creation(self, connection: sa.Connection) -> None:
-        """Wait until no other process creates tables; holds to the end of the transaction."""
+    def creating(self, connection: sa.Connection) -> AbstractContextManager[None]:
+        """Wait until no other process creates tables; others wait to the end of the block, at least."""
 
     def read_at_one_moment(self, connection: sa.Connection) -> None:
         """Make a new transaction read-only, on one snapshot of the database."""

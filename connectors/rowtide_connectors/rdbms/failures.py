@@ -42,6 +42,43 @@ _DENIED_TEXTS = (
     (re.compile(r"permission denied for database"), PRIVILEGE_HINT),
 )
 """PostgreSQL's messages while a connection is made: libpq reports only the text."""
+_MYSQL_USER_HINT = (
+    "Correct the options username and password of the server, or let the database accept the user "
+    "(CREATE USER, ALTER USER)."
+)
+_MYSQL_DENIED = {
+    1044: DATABASE_HINT,
+    1045: _MYSQL_USER_HINT,
+    1049: DATABASE_HINT,
+    1130: _MYSQL_USER_HINT,
+    1142: PRIVILEGE_HINT,
+    1143: PRIVILEGE_HINT,
+    1227: PRIVILEGE_HINT,
+    1370: PRIVILEGE_HINT,
+    1698: _MYSQL_USER_HINT,
+}
+"""Error numbers of MySQL and MariaDB: access denied to a database, user, table, column or routine."""
+_MYSQL_REFUSED_ROW = frozenset(
+    {
+        *(1048, 1364),  # NULL where none may be
+        *(1062, 1169, 1586),  # a key that exists
+        *(1264, 1265, 1292, 1366, 1367, 1406, 1411, 1441, 1525, 1690),  # a value that does not fit its column
+        *(1216, 1217, 1451, 1452, 1761, 1762),  # FOREIGN KEY
+        *(3819, 4025),  # CHECK
+        1644,  # SIGNAL in a trigger
+        3140,  # invalid JSON
+    }
+)
+_MYSQL_NO_TABLE = 1146
+_MYSQL_MISMATCH = frozenset(
+    {
+        *(1054, 1060, 1072, 1136),  # a column that does not exist, or is there twice
+        *(1059, 1103, 1166),  # an invalid name
+        *(1063, 1074, 1425, 1426, 1427, 1439, 1253, 1273),  # an invalid type or collation
+        *(1069, 1070, 1071, 1075, 1170),  # an invalid key
+        *(1117, 1118),  # too many or too wide columns
+    }
+)
 _DENIED_FILE = frozenset(
     {sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_AUTH}
 )
@@ -69,6 +106,8 @@ def translated(error: exc.SQLAlchemyError, label: str) -> Exception:
     text = _text(error)
     if isinstance(error, exc.DBAPIError) and not error.connection_invalidated:
         cause = error.orig
+        if (number := _mysql_number(cause)) is not None:
+            return _translated_mysql(number, error, text, label)
         state = getattr(cause, "sqlstate", None) or ""
         if state.startswith(_REFUSED_ROW) or isinstance(error, exc.IntegrityError | exc.DataError):
             return RowDataError(text)
@@ -86,6 +125,29 @@ def translated(error: exc.SQLAlchemyError, label: str) -> Exception:
         if isinstance(error, exc.ProgrammingError):
             return ConnectorError(f"{label} does not take the statement: {text}")
     return UnavailableError(f"{label} cannot be used: {text}")
+
+
+def _translated_mysql(number: int, error: exc.DBAPIError, text: str, label: str) -> Exception:
+    """Return the connector error for an error of MySQL or MariaDB."""
+    if number in _MYSQL_REFUSED_ROW or isinstance(error, exc.IntegrityError | exc.DataError):
+        return RowDataError(text)
+    if number == _MYSQL_NO_TABLE:
+        return GoneError(f"{label}: {text}")
+    if number in _MYSQL_DENIED:
+        return DeniedError(f"{label} refuses: {text}", hint=_MYSQL_DENIED[number])
+    if number in _MYSQL_MISMATCH:
+        return MismatchError(f"{label}: {text}")
+    if isinstance(error, exc.ProgrammingError | exc.NotSupportedError):
+        return ConnectorError(f"{label} does not take the statement: {text}")
+    return UnavailableError(f"{label} cannot be used: {text}")
+
+
+def _mysql_number(cause: object) -> int | None:
+    """Return the error number of PyMySQL, which is not imported here: it may not be installed."""
+    if not type(cause).__module__.startswith("pymysql."):
+        return None
+    arguments = getattr(cause, "args", ())
+    return arguments[0] if arguments and isinstance(arguments[0], int) else 0
 
 
 def _denied_hint(cause: object, state: str) -> str | None:
@@ -106,7 +168,8 @@ def _sqlite_code(cause: object) -> int | None:
 def _text(error: exc.SQLAlchemyError) -> str:
     """Return the first line of the database's message, without the statement or its values."""
     cause = error.orig if isinstance(error, exc.DBAPIError) else error
-    lines = str(cause).strip().splitlines()
+    told = cause.args[-1] if _mysql_number(cause) and cause is not None else cause
+    lines = str(told).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 

@@ -34,6 +34,8 @@ def fitted(dialect: Dialect, table: PhysicalTable, existing: ExistingTable) -> P
         if not dialect.holds(there.type, column.type):
             wanted = dialect.type_ddl(column.type)
             differences.append(f'column "{name}" is {there.type}, declared is {wanted}')
+        if there.inexact and column.sql_name in table.key:
+            differences.append(f'key column "{name}" has the collation {there.inexact}')
         if _may_be_null(table, column) and not there.nullable:
             differences.append(f'column "{name}" is not null, declared is one that may be null')
     taken = set(actual.values())
@@ -49,7 +51,7 @@ def fitted(dialect: Dialect, table: PhysicalTable, existing: ExistingTable) -> P
             differences.append(f"no primary key or unique constraint on {names}")
     if differences:
         raise MismatchError(f'table "{table.label}" does not fit: {"; ".join(differences)}', hint=FIT_HINT)
-    return replace(table.renamed(actual), judges=existing.judges)
+    return replace(table.renamed(actual), judges=existing.judges, has_other_keys=existing.has_other_keys)
 
 
 def _may_be_null(table: PhysicalTable, column: PhysicalColumn) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from rowtide_connectors.rdbms.arrays import array_parameter, register
 from rowtide_connectors.rdbms.dialect import PhysicalColumns, on_conflict, quoted, table_sql
 from rowtide_connectors.rdbms.failures import PRIVILEGE_HINT, RowDataError, label_of
 from rowtide_connectors.rdbms.sql_type import SqlType
-from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalTable
+from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalColumn, PhysicalTable
 
 IDLE_TRANSACTION_S = 120
 """A frozen process must not hold the fence of its pipeline forever: the server ends its session."""
@@ -148,6 +149,8 @@ class Postgres:
     """PostgreSQL 14 or newer."""
 
     has_stages = True
+    table_options = ""
+    creation_commits = False
 
     def __init__(self) -> None:
         self._repeating: set[str] = set()
@@ -192,6 +195,10 @@ class Postgres:
         """Return PostgreSQL's spelling."""
         arguments = "" if sql_type.name in ("BINARY", "VARBINARY") else sql_type.arguments
         return _DDL.get(sql_type.name, sql_type.name.lower()) + arguments
+
+    def column_ddl(self, connection: sa.Connection, table: PhysicalTable, column: PhysicalColumn) -> str:
+        """Return the type."""
+        return self.type_ddl(column.type)
 
     def located(self, connection: sa.Connection, table: PhysicalTable) -> PhysicalTable:
         """Look for the table in every schema of the search path; see ``dialect.Dialect``.
@@ -266,9 +273,10 @@ class Postgres:
                 hint=PRIVILEGE_HINT,
             )
 
-    def lock_creation(self, connection: sa.Connection) -> None:
-        """Take the advisory lock under which tables are created."""
+    def creating(self, connection: sa.Connection) -> AbstractContextManager[None]:
+        """Take the advisory lock under which tables are created, to the end of the transaction."""
         connection.exec_driver_sql("select pg_advisory_xact_lock(%s)", (_CREATION_LOCK,))
+        return nullcontext()
 
     def read_at_one_moment(self, connection: sa.Connection) -> None:
         """Read within one snapshot: by default PostgreSQL takes one per statement."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any
@@ -21,7 +22,7 @@ from rowtide_connectors.errors import GoneError
 from rowtide_connectors.rdbms.dialect import PhysicalColumns, on_conflict, quoted, table_sql
 from rowtide_connectors.rdbms.failures import RowDataError
 from rowtide_connectors.rdbms.sql_type import SqlType
-from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalTable
+from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalColumn, PhysicalTable
 
 EXACT_DIGITS = 15
 """The most significant decimal digits that a double, SQLite's only fractional type, stores unchanged."""
@@ -49,6 +50,8 @@ class Sqlite:
     """SQLite 3.24 or newer (ON CONFLICT)."""
 
     has_stages = False
+    table_options = ""
+    creation_commits = False
 
     def create_engine(self, url: sa.URL, connect_timeout_s: int, lock_timeout_s: int) -> sa.Engine:
         """Make the engine. A database in memory is one connection that all threads share in turn."""
@@ -81,6 +84,10 @@ class Sqlite:
         arguments = "" if sql_type.name in ("BINARY", "VARBINARY") else sql_type.arguments
         return _DDL.get(sql_type.name, sql_type.name.lower()) + arguments
 
+    def column_ddl(self, connection: sa.Connection, table: PhysicalTable, column: PhysicalColumn) -> str:
+        """Return the type."""
+        return self.type_ddl(column.type)
+
     def located(self, connection: sa.Connection, table: PhysicalTable) -> PhysicalTable:
         """Check that the schema, which is the name of an attached database, exists."""
         if table.schema is not None:
@@ -102,8 +109,9 @@ class Sqlite:
     def check_creation(self, connection: sa.Connection, table: PhysicalTable) -> None:
         """Do nothing, likewise."""
 
-    def lock_creation(self, connection: sa.Connection) -> None:
+    def creating(self, connection: sa.Connection) -> AbstractContextManager[None]:
         """Do nothing: every transaction is the only one that writes."""
+        return nullcontext()
 
     def read_at_one_moment(self, connection: sa.Connection) -> None:
         """Do nothing: likewise."""

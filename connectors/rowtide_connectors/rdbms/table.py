@@ -45,6 +45,7 @@ class PhysicalTable:
     columns: tuple[PhysicalColumn, ...]
     key: tuple[str, ...]
     judges: bool = False
+    has_other_keys: bool = False
     """See ``ExistingTable``."""
     home: str | None = None
 
@@ -83,6 +84,8 @@ class ExistingColumn:
     type: str
     nullable: bool
     has_default: bool
+    inexact: str | None = None
+    """The collation, if different texts are equal in it, and which one to use in a key instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +93,13 @@ class ExistingTable:
     """An existing table: ``unique`` has the column sets by which rows can be replaced.
 
     ``judges``: it has constraints besides one key and NOT NULL, or triggers, so that whether it takes a
-    row may depend on other rows.
+    row may depend on other rows. ``has_other_keys``: one of them is a unique index.
     """
 
     columns: Sequence[ExistingColumn]
     unique: Sequence[frozenset[str]]
     judges: bool = False
+    has_other_keys: bool = False
 
 
 def physical(table: TargetTable) -> PhysicalTable:

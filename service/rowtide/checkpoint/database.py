@@ -50,6 +50,8 @@ from rowtide.checkpoint.statements import (
     errors_target,
     in_groups,
     insert_of,
+    new_row,
+    replacing,
     storable,
 )
 from rowtide.checkpoint.tables import Tables, columns_at, now, tables_of, to_ms
@@ -113,10 +115,7 @@ class DatabaseLedger:
             pipeline=self._pipeline, epoch=1, holder=holder, claimed_at=at, commits=0, digest=digest
         )
         connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=[pipelines.c.pipeline],
-                set_={"epoch": pipelines.c.epoch + 1, "holder": holder, "claimed_at": at},
-            )
+            replacing(statement, {"epoch": pipelines.c.epoch + 1, "holder": holder, "claimed_at": at})
         )
         record = self._record(connection)
         if record is None:
@@ -196,24 +195,34 @@ class DatabaseLedger:
             committed_at=at,
             **{name: sa.bindparam(name) for name in _STANDING},
         )
-        new = statement.excluded
+        new = new_row(statement)
+        backwards = connection.dialect.name == "mysql" and self._is_backwards(connection, standings)
+        changes = {
+            "topic": new.topic,
+            "next_offset": new.next_offset,
+            "bound": new.bound,
+            "epoch": epoch,
+            "committed_at": at,
+        }
         written = connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=[positions.c.pipeline, positions.c.relation, positions.c.partition],
-                set_={
-                    "topic": new.topic,
-                    "next_offset": new.next_offset,
-                    "bound": new.bound,
-                    "epoch": epoch,
-                    "committed_at": at,
-                },
-                where=positions.c.next_offset <= new.next_offset,
-            ),
+            replacing(statement, changes, positions.c.next_offset <= new.next_offset),
             [{name: getattr(standing, name) for name in _STANDING} for standing in standings],
             execution_options={"preserve_rowcount": True},
         )
-        if written.rowcount != len(standings):
+        # MySQL counts a replaced row twice.
+        if backwards or (connection.dialect.name != "mysql" and written.rowcount != len(standings)):
             raise FaultError(f'a position of pipeline "{self._pipeline}" would move backwards')
+
+    def _is_backwards(self, connection: sa.Connection, standings: Sequence[PartitionPosition]) -> bool:
+        """Return whether a position would move backwards; ``fence`` holds off other commits."""
+        positions = self._of(connection).positions
+        rows = connection.execute(
+            sa.select(positions.c.relation, positions.c.partition, positions.c.next_offset).where(
+                positions.c.pipeline == self._pipeline
+            )
+        )
+        stored = {(row.relation, row.partition): row.next_offset for row in rows}
+        return any(stored.get(each.place, each.next_offset) > each.next_offset for each in standings)
 
     def write_errors(self, transaction: Transaction, epoch: int, rows: Sequence[ErrorRow]) -> None:
         """Append rows to the error stream's table."""
@@ -296,12 +305,10 @@ class DatabaseLedger:
         statement = insert_of(connection)(table).values(
             pipeline=self._pipeline, committed_at=at, **{name: sa.bindparam(name) for name in _ACCOUNT}
         )
-        counted = {name: statement.excluded[name] for name in _ACCOUNT[2:]}
+        new = new_row(statement)
+        counted = {name: new[name] for name in _ACCOUNT[2:]}
         connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=[table.c.pipeline, table.c.part, table.c.relation],
-                set_={**counted, "committed_at": at},
-            ),
+            replacing(statement, {**counted, "committed_at": at}),
             [{name: getattr(each, name) for name in _ACCOUNT} for each in accounts],
         )
 
@@ -327,9 +334,8 @@ class DatabaseLedger:
         commits = sa.select(tables.pipelines.c.commits).where(tables.pipelines.c.pipeline == self._pipeline)
         manifest = manifest_of(snapshot)
         checksum = Checksum(manifest)
-        snapshot_id = connection.execute(
-            sa.insert(snapshots)
-            .values(
+        inserted = connection.execute(
+            sa.insert(snapshots).values(
                 pipeline=self._pipeline,
                 epoch=epoch,
                 commits=commits.scalar_subquery(),
@@ -337,8 +343,8 @@ class DatabaseLedger:
                 bytes=0,
                 stored_at=now(connection.dialect.name),
             )
-            .returning(snapshots.c.snapshot_id)
-        ).scalar_one()
+        )
+        (snapshot_id,) = inserted.inserted_primary_key or (None,)
         size = 0
         for some in in_groups(chunks_of(snapshot)):
             connection.execute(
@@ -534,8 +540,9 @@ class DatabaseLedger:
         if connection.dialect.name == "postgresql":
             yield from binary_chunks(connection, query)
             return
-        for row in connection.execute(query, execution_options={"yield_per": CHUNKS_AT_ONCE}):
-            yield Chunk(*row)
+        with connection.execute(query, execution_options={"yield_per": CHUNKS_AT_ONCE}) as result:
+            for row in result:
+                yield Chunk(*row)
 
     def _of(self, connection: sa.Connection) -> Tables:
         dialect = connection.dialect.name

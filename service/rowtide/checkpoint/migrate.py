@@ -7,6 +7,8 @@ schema.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ import sqlalchemy as sa
 
 from rowtide.checkpoint.tables import SCHEMA, VERSION_TABLE, named, schema_of
 from rowtide.errors import StatementError
+from rowtide_connectors.rdbms.mysql import MySql
 
 if TYPE_CHECKING:
     from alembic.runtime.migration import MigrationContext, RevisionStep
@@ -70,15 +73,31 @@ def migrate(connection: sa.Connection) -> None:
     """
     if stored_version(connection) == HEAD:
         return
+    dialect = connection.dialect.name
+    with _alone(connection):
+        if dialect == "postgresql":
+            connection.execute(sa.text(f"create schema if not exists {SCHEMA}"))
+        check_version(connection)
+        _upgrade(connection)
+
+
+@contextmanager
+def _alone(connection: sa.Connection) -> Iterator[None]:
+    """Let no other process migrate meanwhile. SQLite has one transaction that writes at a time."""
+    if connection.dialect.name == "mysql":
+        with MySql().creating(connection):
+            yield
+        return
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+    yield
+
+
+def _upgrade(connection: sa.Connection) -> None:
     from alembic.config import Config
     from alembic.runtime.environment import EnvironmentContext
 
-    dialect = connection.dialect.name
-    if dialect == "postgresql":
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
-        connection.execute(sa.text(f"create schema if not exists {SCHEMA}"))
-    check_version(connection)
-    scripts = _scripts()
+    dialect, scripts = connection.dialect.name, _scripts()
 
     def upgrade(revision: tuple[str, ...], _: MigrationContext) -> list[RevisionStep]:
         return scripts._upgrade_revs("head", revision)  # type: ignore[arg-type]  # as alembic itself does it

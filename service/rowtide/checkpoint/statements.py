@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from rowtide.checkpoint.snapshot import Chunk
 from rowtide.checkpoint.tables import named, schema_of
@@ -16,9 +16,31 @@ CHUNKS_AT_ONCE = 8
 """Chunks in one round trip: 32 MiB of memory on either side."""
 
 
+_INSERTS = {"sqlite": sqlite.insert, "mysql": mysql.insert, "postgresql": postgresql.insert}
+
+
 def insert_of(connection: sa.Connection) -> Any:
-    """Return the INSERT of this database that supports ON CONFLICT."""
-    return sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    """Return the INSERT of this database that can replace rows."""
+    return _INSERTS[connection.dialect.name]
+
+
+def new_row(statement: Any) -> Any:
+    """Return the columns of the row that was not inserted because its key exists."""
+    return statement.inserted if isinstance(statement, mysql.Insert) else statement.excluded
+
+
+def replacing(
+    statement: Any, changes: Mapping[str, object], condition: sa.ColumnElement[bool] | None = None
+) -> Any:
+    """Let an INSERT change the row of its primary key, if that exists.
+
+    MySQL cannot do it under a condition.
+    """
+    if isinstance(statement, mysql.Insert):
+        return statement.on_duplicate_key_update(dict(changes))
+    return statement.on_conflict_do_update(
+        index_elements=list(statement.table.primary_key), set_=changes, where=condition
+    )
 
 
 def binary_chunks(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[Chunk]:

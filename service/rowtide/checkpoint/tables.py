@@ -1,6 +1,6 @@
 """The checkpoint's tables: names and columns, as the migrations create them.
 
-They are in schema ``rowtide``. If the database has no schemas (SQLite), their names
+They are in schema ``rowtide``. If the database has no schemas within it (SQLite, MySQL), their names
 begin with ``rowtide_`` instead (docs/sql/semantics.md#checkpoint-and-plan-digest).
 """
 
@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 def schema_of(dialect: str) -> str | None:
     """Return the schema of the tables; None: their names have a prefix."""
-    return None if dialect == "sqlite" else SCHEMA
+    return SCHEMA if dialect == "postgresql" else None
 
 
 def named(dialect: str, name: str) -> str:
@@ -161,6 +161,8 @@ def now(dialect: str) -> sa.ColumnElement[datetime]:
     """Return the database's own time, UTC without zone. The service's clock is not used."""
     if dialect == "sqlite":
         return sa.literal_column("strftime('%Y-%m-%d %H:%M:%f000', 'now')", sa.DateTime)
+    if dialect == "mysql":
+        return sa.literal_column("utc_timestamp(6)", sa.DateTime)
     return sa.literal_column("timezone('utc', now())", sa.DateTime)
 
 

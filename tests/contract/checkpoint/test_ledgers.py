@@ -43,7 +43,12 @@ REJECTED = ErrorRow("REJECTED", "V", "CAST: \x00 and \ud800", None, None, None, 
 OUTPUT = TargetTable("OUTPUT", (TableColumn("N", "INTEGER"),), ())
 
 
-RELATIONAL = ("sqlite-memory", "sqlite-file", pytest.param("postgres", marks=pytest.mark.postgres))
+RELATIONAL = (
+    "sqlite-memory",
+    "sqlite-file",
+    pytest.param("postgres", marks=pytest.mark.postgres),
+    pytest.param("mariadb", marks=pytest.mark.mariadb),
+)
 """Databases whose tables can be looked at."""
 AnyLedger = DatabaseLedger | InMemoryLedger
 
@@ -54,8 +59,8 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
         case "in-memory":
             yield InMemoryDatabase()
             return
-        case "postgres":
-            url = request.getfixturevalue("postgres_url")
+        case "postgres" | "mariadb" as kind:
+            url = request.getfixturevalue(f"{kind}_url")
         case "sqlite-file":
             url = f"sqlite:///{tmp_path / 'sink.db'}"
         case _:
@@ -86,9 +91,9 @@ def state(*numbers: int) -> dict[str, dict[str, pa.Table]]:
     return {"step 1": {"rows": pa.table({"n": pa.array(numbers, pa.int64())}), "none": pa.table({})}, "2": {}}
 
 
-def is_sqlite(database: Database) -> bool:
+def has_schemas(database: Database) -> bool:
     with database.begin() as transaction:
-        return bool(sql_connection(transaction).dialect.name == "sqlite")
+        return schema_of(sql_connection(transaction).dialect.name) is not None
 
 
 def commit(
@@ -365,14 +370,14 @@ def test_the_documented_columns_of_positions_and_errors_are_there(
     database: Database, ledger: AnyLedger
 ) -> None:
     commit(database, ledger, ledger.claim("digest", "a").epoch, 0, *STANDINGS)
-    prefix = "rowtide_" if is_sqlite(database) else f"{SCHEMA}."
+    prefix = f"{SCHEMA}." if has_schemas(database) else f"{SCHEMA}_"
     with database.begin() as transaction:
         rows = (
             sql_connection(transaction)
             .execute(
                 sa.text(
-                    "select pipeline, relation, topic, partition, next_offset, bound, epoch"
-                    f" from {prefix}positions where committed_at > '2020-01-01' order by partition"
+                    'select pipeline, relation, topic, "partition", next_offset, bound, epoch'
+                    f" from {prefix}positions where committed_at > '2020-01-01' order by next_offset desc"
                 )
             )
             .all()
@@ -397,9 +402,15 @@ def test_two_processes_that_start_at_once_get_two_epochs(database: Database) -> 
     assert sorted(epochs) == [1, 2, 3, 4]
 
 
-@pytest.mark.postgres
-def test_a_claim_waits_for_the_commit_that_is_under_way_and_sees_it(postgres_url: str) -> None:
-    database = find_sink("rdbms").open({"url": postgres_url})
+@pytest.mark.parametrize(
+    "database",
+    [
+        pytest.param("postgres", marks=pytest.mark.postgres),
+        pytest.param("mariadb", marks=pytest.mark.mariadb),
+    ],
+    indirect=True,
+)
+def test_a_claim_waits_for_the_commit_that_is_under_way_and_sees_it(database: Database) -> None:
     ledger = DatabaseLedger(database, "prices")
     epoch = ledger.claim("digest", "old").epoch
     claimed: list[Record] = []
@@ -413,7 +424,6 @@ def test_a_claim_waits_for_the_commit_that_is_under_way_and_sees_it(postgres_url
     claiming.join(30)
     (record,) = claimed
     assert (record.epoch, record.commits, record.standings) == (2, 1, STANDINGS)
-    database.close()
 
 
 def test_a_decision_beside_the_commits_takes_the_epoch_and_counts_as_no_commit(

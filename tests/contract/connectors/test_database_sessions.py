@@ -185,7 +185,7 @@ def test_a_secret_of_the_address_is_never_said(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["mysql+pymysql://h/x?password=SECRET", "oracle://h/x", "postgresq://h/x", "::"]
+    "url", ["mssql+pymssql://h/x?password=SECRET", "oracle://h/x", "postgresq://h/x", "::"]
 )
 def test_an_address_that_cannot_be_used_is_refused_before_anything_is_opened(url: str) -> None:
     with pytest.raises(OptionError) as caught:
@@ -193,4 +193,4 @@ def test_an_address_that_cannot_be_used_is_refused_before_anything_is_opened(url
     assert caught.value.option == "url"
     assert "SECRET" not in f"{caught.value} {caught.value.hint}"
     if not url.startswith(":"):
-        assert "postgresql" in str(caught.value.hint)
+        assert "postgresql, mariadb, mysql, sqlite" in str(caught.value.hint)

@@ -40,10 +40,16 @@ DDL = (
 numbers = itertools.count()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(
+    params=[
+        "sqlite",
+        pytest.param("postgres", marks=pytest.mark.postgres),
+        pytest.param("mariadb", marks=pytest.mark.mariadb),
+    ]
+)
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgres":
-        url: str = request.getfixturevalue("postgres_url")
+    if request.param != "sqlite":
+        url: str = request.getfixturevalue(f"{request.param}_url")
         return url
     return f"sqlite:///{tmp_path}/judged.db"
 
@@ -60,7 +66,9 @@ def run(url: str, rows: int) -> tuple[list[list[Any]], list[Any]]:
         label = rng.choice(("a", "b", "c", "d", "\\u0000"))
         value = f'{{"number":{number},"sensor":"s{rng.randrange(5)}","label":"{label}"}}'
         topic.produce("readings", [value.encode()], timestamps=[1_000 * number])
-    engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    engine = sa.create_engine(
+        url.replace("postgresql://", "postgresql+psycopg://").replace("mariadb://", "mariadb+pymysql://")
+    )
     with engine.begin() as connection:
         for table in ("judged", "plain", "appended"):
             connection.exec_driver_sql(f"drop table if exists {table}")

@@ -22,10 +22,16 @@ from rowtide_connectors.registry import find_sink
 ORDERS = TargetTable("ORDERS", (TableColumn("N", "BIGINT"),), ("N",))
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(
+    params=[
+        "sqlite",
+        pytest.param("postgres", marks=pytest.mark.postgres),
+        pytest.param("mariadb", marks=pytest.mark.mariadb),
+    ]
+)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgres":
-        return str(request.getfixturevalue("postgres_url"))
+    if request.param != "sqlite":
+        return str(request.getfixturevalue(f"{request.param}_url"))
     return f"sqlite:///{tmp_path / 'sink.db'}"
 
 
@@ -73,6 +79,9 @@ def test_a_table_of_any_name_is_created_written_read_and_found_again(
 ) -> None:
     assume(len({key.lower(), value.lower()}) == 2 and "\x00" not in table + key + value)
     assume(len(table.encode()) <= 63 and len(key.encode()) <= 63 and len(value.encode()) <= 63)
+    if url.startswith("mariadb"):
+        assume(all(ord(each) <= 0xFFFF for each in table + key + value))
+        assume(not any(name.endswith(" ") for name in (table, key, value)))
     # PostgreSQL gives every table these columns.
     assume(not {key, value} & {"oid", "ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
     if by_option:
@@ -134,6 +143,22 @@ def test_a_name_that_postgresql_would_cut_is_refused(postgres_url: str) -> None:
     database = find_sink("rdbms").open({"url": postgres_url})
     with pytest.raises(MismatchError, match="longer than 63 bytes"):
         database.prepare([TargetTable("T" * 64, ORDERS.columns, ())])
+    database.close()
+
+
+@pytest.mark.mariadb
+@pytest.mark.parametrize(
+    ("name", "why"), [("T" * 65, "longer than 64 characters"), ("x ", "ends with a space"), ("😀", "beyond")]
+)
+def test_a_name_that_mysql_does_not_take_is_refused(mariadb_url: str, name: str, why: str) -> None:
+    database = find_sink("rdbms").open({"url": mariadb_url})
+    for target in (
+        TargetTable("T", ORDERS.columns, (), {"table_name": name}),
+        TargetTable("T", (TableColumn(name, "BIGINT"),), ()),
+    ):
+        with pytest.raises(MismatchError, match=why) as caught:
+            database.prepare([target])
+        assert caught.value.hint is not None
     database.close()
 
 

@@ -5,7 +5,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,8 @@ MESSAGES = 200_000
 ON_ONE_MILLISECOND = 1_000
 KILLS = 20
 SNAPSHOT_ROWS = 10_000
+FEW = 5_000
+"""Messages of a partition in the shorter test on MariaDB."""
 
 SNAPSHOTS = {
     "with a snapshot every 10,000 rows": {"snapshot_rows": SNAPSHOT_ROWS, "snapshot_interval_s": 0},
@@ -109,6 +111,40 @@ def moved_on(url: str, before: dict[int, int] | None, made: Service) -> Sample:
     pytest.fail(made.log.read_text()[-3_000:])
 
 
+def killed_while_it_works(made: Service, feed: Feed, url: str, kills: int) -> list[Sample | None]:
+    """Feed and kill the service again and again; return what the database held in between."""
+    rng = random.Random(1)
+    feed.send(0.02)
+    samples = []
+    for kill in range(kills):
+        process = made.start()
+        # Half of the deaths come while it works, the others at any moment of a start or recovery.
+        if kill % 2:
+            made.wait_for_log("running", times=made.log.read_text().count('"event": "running"') + 1)
+            before = positions_in(url)
+            for slice_ in range(rng.randrange(2, 6)):
+                feed.send((kill - 1 + slice_ * 0.5) / (kills + 1))
+                time.sleep(rng.random() * 0.3)
+                samples.append(sample(url))
+            samples.append(moved_on(url, before, made))
+            time.sleep(rng.random() * 0.2)
+        else:
+            time.sleep(0.5 + rng.random() * 2.0)
+            samples.append(sample(url))
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, made.log.read_text()[-3_000:]
+        samples.append(sample(url))
+    return samples
+
+
+def assert_each_equal(samples: Sequence[Sample | None], logs: list[list[Reading]]) -> int:
+    """Compare each sample with a batch recomputation; return the number of different positions."""
+    seen = {tuple(sorted(each.positions.items())): each for each in samples if each is not None}
+    for each in seen.values():
+        assert_equal(each, recomputed(logs, each.positions))
+    return len(seen)
+
+
 @pytest.mark.kafka
 @pytest.mark.postgres
 @pytest.mark.timeout(900)
@@ -117,28 +153,8 @@ def test_tables_equal_a_batch_recomputation_at_every_moment(
     killed_service: tuple[Service, str], kafka: Broker, postgres_url: str, logs: list[list[Reading]]
 ) -> None:
     made, topic = killed_service
-    rng = random.Random(1)
     feed = Feed(kafka, topic, logs)
-    feed.send(0.02)
-    samples = []
-    for kill in range(KILLS):
-        process = made.start()
-        # Half of the deaths come while it works, the others at any moment of a start or recovery.
-        if kill % 2:
-            made.wait_for_log("running", times=made.log.read_text().count('"event": "running"') + 1)
-            before = positions_in(postgres_url)
-            for slice_ in range(rng.randrange(2, 6)):
-                feed.send((kill - 1 + slice_ * 0.5) / (KILLS + 1))
-                time.sleep(rng.random() * 0.3)
-                samples.append(sample(postgres_url))
-            samples.append(moved_on(postgres_url, before, made))
-            time.sleep(rng.random() * 0.2)
-        else:
-            time.sleep(0.5 + rng.random() * 2.0)
-            samples.append(sample(postgres_url))
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL, made.log.read_text()[-3_000:]
-        samples.append(sample(postgres_url))
+    samples = killed_while_it_works(made, feed, postgres_url, KILLS)
     feed.send(1.0)
     made.finish()
     last = sample(postgres_url)
@@ -149,10 +165,36 @@ def test_tables_equal_a_batch_recomputation_at_every_moment(
     recovered = [json.loads(line) for line in made.log.read_text().splitlines() if '"recovered"' in line]
     assert any(each["replayed_messages"] for each in recovered)
     assert any(each["snapshot"] for each in recovered) == ("snapshot_rows = 10000" in made.config)
-    seen = {tuple(sorted(each.positions.items())): each for each in [*samples, last] if each is not None}
-    assert len(seen) > KILLS // 2
-    for each in seen.values():
-        assert_equal(each, recomputed(logs, each.positions))
+    assert assert_each_equal([*samples, last], logs) > KILLS // 2
+
+
+@pytest.mark.kafka
+@pytest.mark.mariadb
+@pytest.mark.timeout(600)
+def test_tables_on_mariadb_equal_a_batch_recomputation_at_every_moment(
+    kafka: Broker, mariadb_url: str, tmp_path: Path, logs: list[list[Reading]]
+) -> None:
+    few, kills = [log[:FEW] for log in logs], 6
+    topic = kafka.create_topic(PARTITIONS)
+    config = config_for(
+        kafka.bootstrap_servers,
+        topic,
+        mariadb_url,
+        commit={"interval_ms": 20, "max_rows": 1_000},
+        checkpoint={"snapshot_rows": 2_000, "snapshot_interval_s": 0},
+    )
+    with service(tmp_path, config) as made:
+        feed = Feed(kafka, topic, few)
+        samples = killed_while_it_works(made, feed, mariadb_url, kills)
+        feed.send(1.0)
+        made.finish()
+        last = sample(mariadb_url)
+        recovered = [json.loads(line) for line in made.log.read_text().splitlines() if '"recovered"' in line]
+    assert last is not None
+    assert last.positions == {partition: len(log) for partition, log in enumerate(few)}
+    assert {kind for kind, *_ in last.errors} >= {"LATE"}
+    assert any(each["snapshot"] for each in recovered)
+    assert assert_each_equal([*samples, last], few) > kills // 2
 
 
 @pytest.mark.kafka

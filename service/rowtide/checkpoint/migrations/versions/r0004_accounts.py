@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from alembic import op
 
-from rowtide.checkpoint.tables import named, schema_of
+from rowtide.checkpoint.migrations.changes import PART, PIPELINE, RELATION, TIME, create
 
 revision = "0004"
 down_revision = "0003"
@@ -13,15 +12,13 @@ down_revision = "0003"
 
 def upgrade() -> None:
     """Create the table; earlier counts are unknown."""
-    dialect = op.get_bind().dialect.name
     counted = ("rows_in", "done", "filtered", "late", "rejected", "held", "rows_out")
-    op.create_table(
-        named(dialect, "accounts"),
-        sa.Column("pipeline", sa.Text, nullable=False),
-        sa.Column("part", sa.Text, nullable=False),
-        sa.Column("relation", sa.Text, nullable=False),
+    create(
+        "accounts",
+        sa.Column("pipeline", PIPELINE, nullable=False),
+        sa.Column("part", PART, nullable=False),
+        sa.Column("relation", RELATION, nullable=False),
         *(sa.Column(name, sa.BigInteger, nullable=False) for name in counted),
-        sa.Column("committed_at", sa.DateTime, nullable=False),
+        sa.Column("committed_at", TIME, nullable=False),
         sa.PrimaryKeyConstraint("pipeline", "part", "relation"),
-        schema=schema_of(dialect),
     )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from alembic import op
 
-from rowtide.checkpoint.tables import named, schema_of
+from rowtide.checkpoint.migrations.changes import BYTES, TEXT, add
 
 revision = "0006"
 down_revision = "0005"
@@ -13,10 +12,9 @@ down_revision = "0005"
 
 def upgrade() -> None:
     """Add the columns; they are unknown for existing rows."""
-    dialect = op.get_bind().dialect.name
     for table, column in (
-        ("errors", sa.Column("message_key", sa.LargeBinary)),
-        ("errors", sa.Column("message_headers", sa.Text)),
-        ("positions", sa.Column("topic_id", sa.Text)),
+        ("errors", sa.Column("message_key", BYTES)),
+        ("errors", sa.Column("message_headers", TEXT)),
+        ("positions", sa.Column("topic_id", TEXT)),
     ):
-        op.add_column(named(dialect, table), column, schema=schema_of(dialect))
+        add(table, column)
