@@ -30,6 +30,9 @@ CHECKPOINT_TABLES = frozenset(
         "accounts",
         "snapshots",
         "snapshot_chunks",
+        "polls",
+        "polled_rows",
+        "polled_changes",
     }
 )
 """The checkpoint's tables, which a foreign table cannot name."""
@@ -39,7 +42,7 @@ CHECKPOINT_TABLES = frozenset(
 class Option:
     """One option of a connector, declared once: parsing, docs and ``connectors describe`` read it.
 
-    ``kind`` is str, int, bool or float; ``applies_to`` is "server", "stream", "column" or "table".
+    ``kind`` is str, int, bool or float; ``applies_to`` is "server", "stream", "column", "table" or "polled table".
     A ``secret`` never shows in logs, errors, ``check`` or ``explain``.
     """
 
@@ -344,6 +347,7 @@ class Guarantee(Enum):
     IN_COMMIT = "exactly once: rows and positions commit in one transaction"
     BY_COMMIT_NUMBER = "exactly once, if the receiver ignores the number of a commit that it has processed"
     AT_LEAST_ONCE = "at least once: a row may be repeated after a failure"
+    LOGGED = "exactly once: changes are logged in the checkpoint's database before they are processed"
 
 
 class SourceConnector(Protocol):
@@ -362,6 +366,71 @@ class SourceConnector(Protocol):
 
     def open(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
         """Return the source of a foreign stream from its server's and its own options.
+
+        Raises:
+          OptionError: names the option and says what is allowed.
+        """
+
+
+class TableRead(Protocol):
+    """The rows of one consistent read of a table."""
+
+    @property
+    def reached(self) -> str | None:
+        """The greatest value of the column that orders changes, for a later ``read``; None: it has none."""
+
+    def chunks(self) -> Iterator[Sequence[tuple[object, ...]]]:
+        """Yield the rows in the order of their keys, with the declared columns.
+
+        Values are those of JSON (None, bool, int, float, str), Decimal, or bytes.
+
+        Raises:
+          UnavailableError, MismatchError.
+        """
+
+
+class PolledTable(Protocol):
+    """A table of a technology without positions, which is read again and again."""
+
+    name: str
+    """The name of the table in its database."""
+
+    def check(self) -> str | None:
+        """Check that the table fits its declaration; return a remark about the cost of polls, if any.
+
+        Raises:
+          GoneError: the table does not exist.
+          MismatchError: a column is missing, or its type does not fit; names all differences.
+          UnavailableError: the database is down; a DeniedError names the missing right.
+        """
+
+    def read(self, since: str | None) -> AbstractContextManager[TableRead]:
+        """Read the rows that may have changed since a read reached ``since``; None: all rows.
+
+        Raises:
+          As ``check``.
+        """
+
+    def close(self) -> None:
+        """Release every connection; idempotent."""
+
+
+class PolledConnector(Protocol):
+    """The tables that a technology offers as sources of engine tables."""
+
+    options: Sequence[Option]
+    """Those of a "polled table"."""
+    guarantee: Guarantee
+
+    def check_options(self, table: Mapping[str, str]) -> None:
+        """Read the options of a table against their declarations; opens nothing.
+
+        Raises:
+          OptionError: names the option and says what is allowed.
+        """
+
+    def open(self, server: Mapping[str, str], table: TargetTable) -> PolledTable:
+        """Return a table; it connects at its first use.
 
         Raises:
           OptionError: names the option and says what is allowed.
@@ -393,7 +462,7 @@ class SinkConnector(Protocol):
 class Connector(Protocol):
     """One technology. Entry point group ``rowtide.connectors``, named as the wrapper in lower case.
 
-    It offers a source, a sink, or both.
+    It offers a source, tables to poll, a sink, or some of them.
     """
 
     name: str
@@ -404,6 +473,7 @@ class Connector(Protocol):
     """The further options of a server that the underlying client takes."""
     source: SourceConnector | None
     sink: SinkConnector | None
+    polled: PolledConnector | None
 
     def check_options(self, server: Mapping[str, str]) -> None:
         """Read the options of a server against their declarations; opens nothing.

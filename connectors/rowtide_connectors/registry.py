@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
-from rowtide_connectors.api import Connector, Guarantee, SinkConnector, SourceConnector
+from rowtide_connectors.api import Connector, Guarantee, PolledConnector, SinkConnector, SourceConnector
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.options import suggestion
 
@@ -49,11 +49,23 @@ def find_source(name: str) -> SourceConnector:
     """
     connector = find_connector(name)
     if connector.source is None:
+        tables = "CREATE TABLE .. (.. PRIMARY KEY ..) SERVER reads a table of it. "
         raise OptionError(
             f'connector "{connector.name}" cannot be read from: it has no source',
-            hint=f"Connectors with a source: {_those(lambda each: each.source is not None)}.",
+            hint=("" if connector.polled is None else tables)
+            + f"Connectors with a source: {_those(lambda each: each.source is not None)}.",
         )
     return connector.source
+
+
+def find_polled(name: str) -> PolledConnector | None:
+    """Return the tables of the connector of wrapper ``name`` that can be polled; None: it reads topics.
+
+    Raises:
+      OptionError: as ``find_connector``.
+    """
+    connector = find_connector(name)
+    return connector.polled if connector.source is None else None
 
 
 def find_sink(name: str) -> SinkConnector:

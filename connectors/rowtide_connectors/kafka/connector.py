@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rowtide_connectors.api import Guarantee, Option, SinkConnector, SourceConnector, TopicSource
+from rowtide_connectors.api import (
+    Guarantee,
+    Option,
+    PolledConnector,
+    SinkConnector,
+    SourceConnector,
+    TopicSource,
+)
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.options import ConnectorOptions, read_options
 
@@ -95,6 +102,7 @@ class KafkaConnector:
     options: Sequence[Option] = SERVER_OPTIONS
     source: SourceConnector | None = KafkaTopics()
     sink: SinkConnector | None = None
+    polled: PolledConnector | None = None
     client_options: str | None = (
         "every setting of librdkafka for consumers, under its own name, which has a dot, in quotes: "
         """OPTIONS ("security.protocol" 'SASL_SSL'); not those that Rowtide sets: """

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rowtide_connectors.api import Guarantee, Option, SinkConnector, SourceConnector, TopicSource
+from rowtide_connectors.api import (
+    Guarantee,
+    Option,
+    PolledConnector,
+    SinkConnector,
+    SourceConnector,
+    TopicSource,
+)
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.memory.broker import memory_broker
 from rowtide_connectors.memory.source import MemorySource
@@ -53,6 +60,7 @@ class MemoryConnector:
     client_options: str | None = None
     source: SourceConnector | None = MemoryTopics()
     sink: SinkConnector | None = None
+    polled: PolledConnector | None = None
 
     def check_options(self, server: Mapping[str, str]) -> None:
         """Read options against their declarations."""

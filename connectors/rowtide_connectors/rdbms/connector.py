@@ -7,9 +7,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rowtide_connectors.api import Database, Guarantee, Option, SinkConnector, SourceConnector
+from rowtide_connectors.api import (
+    Database,
+    Guarantee,
+    Option,
+    PolledConnector,
+    PolledTable,
+    SinkConnector,
+    SourceConnector,
+    TargetTable,
+)
 from rowtide_connectors.errors import OptionError
-from rowtide_connectors.options import read_options
+from rowtide_connectors.options import ConnectorOptions, read_options
 
 if TYPE_CHECKING:
     from rowtide_connectors.rdbms.database import SqlDatabase
@@ -49,7 +58,30 @@ TABLE_OPTIONS = (
         "table",
     ),
 )
-OPTIONS = SERVER_OPTIONS + TABLE_OPTIONS
+POLLED_OPTIONS = (
+    Option(
+        "table_name",
+        str,
+        "name of the table or view to read, with its schema before a dot; default: the SQL name",
+        "polled table",
+    ),
+    Option(
+        "changes_by",
+        str,
+        "column with the time of the last change of a row, or a number that grows with every change: a poll "
+        "reads only rows with the greatest value so far or a later one; without it, a poll compares all rows",
+        "polled table",
+    ),
+    Option(
+        "lookback",
+        int,
+        "how far before the greatest value of changes_by a poll begins, because transactions commit late: "
+        "seconds if it is a time, else a number",
+        "polled table",
+        default=60,
+    ),
+)
+OPTIONS = SERVER_OPTIONS + TABLE_OPTIONS + POLLED_OPTIONS
 
 
 class RdbmsTables:
@@ -67,8 +99,51 @@ class RdbmsTables:
         return _opened(server)
 
 
+class RdbmsPolled:
+    """Tables that are read again and again; see ``api.PolledConnector``."""
+
+    options: Sequence[Option] = POLLED_OPTIONS
+    guarantee = Guarantee.LOGGED
+
+    def check_options(self, table: Mapping[str, str]) -> None:
+        """Read options against their declarations."""
+        _read_polled(table)
+
+    def open(self, server: Mapping[str, str], table: TargetTable) -> PolledTable:
+        """Return a table; it connects at its first use."""
+        from rowtide_connectors.rdbms.reading.table import ReadOptions, SqlPolledTable, addressed
+
+        own, options = _read_polled(table.options), read_options(OWNER, OPTIONS, "server", server)
+        url = options.get("url", str)
+        refuse_unknown_kind(url)
+        address = addressed(url, options.optional("username", str), options.optional("password", str))
+        return SqlPolledTable(
+            address,
+            table,
+            ReadOptions(
+                own.optional("changes_by", str),
+                own.get("lookback", int),
+                options.get("connect_timeout_s", int),
+            ),
+        )
+
+
+def _read_polled(table: Mapping[str, str]) -> ConnectorOptions:
+    """Read the options of a table to poll.
+
+    Raises:
+      OptionError: as ``read_options``; or ``lookback`` is below zero.
+    """
+    options = read_options(OWNER, OPTIONS, "polled table", table)
+    if options.get("lookback", int) < 0:
+        raise OptionError(
+            f'option "lookback" of {OWNER} is below zero', hint="It must be at least 0.", option="lookback"
+        )
+    return options
+
+
 class RdbmsConnector:
-    """Writes tables of databases."""
+    """Writes tables of databases, and reads tables again and again."""
 
     name = "rdbms"
     description = "tables of PostgreSQL, MariaDB, MySQL and SQLite"
@@ -76,6 +151,7 @@ class RdbmsConnector:
     client_options: str | None = None
     source: SourceConnector | None = None
     sink: SinkConnector | None = RdbmsTables()
+    polled: PolledConnector | None = RdbmsPolled()
 
     def check_options(self, server: Mapping[str, str]) -> None:
         """Read options against their declarations, and the kind of database from its address."""

@@ -35,12 +35,14 @@ from rowtide.checkpoint.ledger import (
     StoredError,
 )
 from rowtide.checkpoint.migrate import check_version, migrate
+from rowtide.checkpoint.polled_log import collect_logs, drop_logs
 from rowtide.checkpoint.snapshot import (
     Checksum,
     Chunk,
     DamagedSnapshotError,
     chunks_of,
     manifest_of,
+    offsets_in,
     snapshot_from,
     why_unreadable,
 )
@@ -54,7 +56,7 @@ from rowtide.checkpoint.statements import (
     replacing,
     storable,
 )
-from rowtide.checkpoint.tables import Tables, columns_at, now, tables_of, to_ms
+from rowtide.checkpoint.tables import SINCE_POLLS, Tables, columns_at, now, tables_of, to_ms
 from rowtide.errors import FaultError, SupersededError
 from rowtide_connectors.api import Database, Transaction
 from rowtide_connectors.rdbms.transaction import sql_connection
@@ -289,6 +291,7 @@ class DatabaseLedger:
         connection.execute(
             sa.delete(positions).where(positions.c.pipeline == self._pipeline, positions.c.relation.in_(gone))
         )
+        drop_logs(connection, tables, self._pipeline, gone)
         decisions = tables.decisions
         connection.execute(
             sa.delete(decisions).where(decisions.c.pipeline == self._pipeline, decisions.c.kind == RESET)
@@ -381,6 +384,22 @@ class DatabaseLedger:
         old = connection.execute(kept.offset(KEPT_SNAPSHOTS).limit(1000)).scalars().all()
         for table in (tables.snapshot_chunks, snapshots):
             connection.execute(sa.delete(table).where(table.c.snapshot_id.in_(old)))
+        manifests = connection.execute(
+            sa.select(snapshots.c.manifest).where(snapshots.c.pipeline == self._pipeline)
+        ).scalars()
+        self._collect_logs(connection, manifests.all())
+
+    def _collect_logs(self, connection: sa.Connection, manifests: Sequence[str]) -> None:
+        """Delete the records of polled tables that all kept snapshots cover."""
+        if len(manifests) < KEPT_SNAPSHOTS:
+            # If the only snapshot is damaged, the start replays everything.
+            return
+        try:
+            kept = [offsets_in(manifest) for manifest in manifests]
+        except DamagedSnapshotError as error:
+            _log.warning("logs_not_collected", pipeline=self._pipeline, reason=str(error))
+            return
+        collect_logs(connection, self._of(connection), self._pipeline, kept)
 
     # ----------------------------------------------------------------- readers
 
@@ -519,7 +538,8 @@ class DatabaseLedger:
         """
         with self._database.begin() as transaction:
             connection = sql_connection(transaction)
-            if not check_version(connection):
+            version = check_version(connection)
+            if not version:
                 return False
             tables = self._of(connection)
             known = connection.execute(
@@ -528,6 +548,8 @@ class DatabaseLedger:
             self._drop_snapshots(connection)
             for table in (tables.positions, tables.decisions, tables.errors, tables.accounts):
                 connection.execute(sa.delete(table).where(table.c.pipeline == self._pipeline))
+            if version >= SINCE_POLLS:
+                drop_logs(connection, tables, self._pipeline)
             return bool(known)
 
     def _chunks(self, connection: sa.Connection, snapshot_id: int) -> Generator[Chunk]:

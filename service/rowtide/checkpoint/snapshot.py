@@ -79,6 +79,21 @@ def manifest_of(snapshot: KeptSnapshot) -> str:
     )
 
 
+def offsets_in(manifest: str) -> dict[str, int]:
+    """Return the least offset of each relation in a manifest.
+
+    Raises:
+      DamagedSnapshotError: it is not a manifest.
+    """
+    found: dict[str, int] = {}
+    try:
+        for relation, _, at in json.loads(manifest)["positions"]:
+            found[relation] = min(at, found.get(relation, at))
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedSnapshotError(f"its manifest cannot be read: {error}") from error
+    return found
+
+
 def chunks_of(snapshot: KeptSnapshot) -> Iterator[Chunk]:
     """Yield the parts of a snapshot, cut; one batch of a part is in memory at a time.
 

@@ -19,6 +19,9 @@ VERSION_TABLE = "version"
 SINCE = "since"
 """Names the migration that adds a column to a table which can be read before it is upgraded."""
 
+SINCE_POLLS = "0008"
+"""The migration that adds the tables of polled tables."""
+
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -43,6 +46,9 @@ class Tables:
     accounts: sa.Table
     snapshots: sa.Table
     snapshot_chunks: sa.Table
+    polls: sa.Table
+    polled_rows: sa.Table
+    polled_changes: sa.Table
 
 
 def tables_of(dialect: str) -> Tables:
@@ -145,6 +151,35 @@ def tables_of(dialect: str) -> Tables:
             sa.Column("part", sa.Integer, primary_key=True),
             sa.Column("chunk", sa.Integer, primary_key=True),
             sa.Column("content", sa.LargeBinary),
+        ),
+        polls=table(
+            "polls",
+            sa.Column("pipeline", sa.Text, primary_key=True),
+            sa.Column("relation", sa.Text, primary_key=True),
+            sa.Column("next_offset", sa.BigInteger),
+            sa.Column("read_from", sa.Text),
+            sa.Column("bound", sa.BigInteger),
+            sa.Column("pending", sa.BigInteger),
+            sa.Column("reached", sa.Text),
+            sa.Column("compared_ms", sa.BigInteger),
+        ),
+        polled_rows=table(
+            "polled_rows",
+            sa.Column("pipeline", sa.Text, primary_key=True),
+            sa.Column("relation", sa.Text, primary_key=True),
+            sa.Column("key_digest", sa.Text, primary_key=True),
+            sa.Column("row_digest", sa.Text),
+            sa.Column("message_key", sa.LargeBinary),
+        ),
+        polled_changes=table(
+            "polled_changes",
+            sa.Column("pipeline", sa.Text, primary_key=True),
+            sa.Column("relation", sa.Text, primary_key=True),
+            sa.Column("message_offset", sa.BigInteger, primary_key=True),
+            sa.Column("rowtime", sa.BigInteger),
+            sa.Column("message_key", sa.LargeBinary),
+            sa.Column("content", sa.LargeBinary),
+            sa.Column("bound", sa.BigInteger),
         ),
     )
 

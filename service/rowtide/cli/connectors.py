@@ -18,7 +18,8 @@ from rowtide.config import load_settings
 from rowtide.runtime.commit.output import target_table
 from rowtide.runtime.configured import FORMAT_OPTIONS, STREAM_OPTIONS, configured
 from rowtide.runtime.inspect.sampling import findings, take_sample
-from rowtide.runtime.pipeline import open_database, open_source
+from rowtide.runtime.pipeline import open_database, open_polled, open_source
+from rowtide.runtime.polling.options import OWN_POLLED_OPTIONS, poller_of
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.errors import ConnectorError
 from rowtide_connectors.options import KIND_NAMES
@@ -76,6 +77,7 @@ def describe(
             "name": connector.name,
             "description": connector.description,
             "source": None if connector.source is None else {"guarantee": connector.source.guarantee.value},
+            "polled": None if connector.polled is None else {"guarantee": connector.polled.guarantee.value},
             "sink": None if connector.sink is None else {"guarantee": connector.sink.guarantee.value},
             "options": options,
             "client_options": connector.client_options,
@@ -158,6 +160,9 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
             yield _not_tried("stream", stream.name, down[stream.server])
             continue
         try:
+            if poller_of(plan, stream) is not None:
+                yield _polled(plan, stream)
+                continue
             source = open_source(plan, stream)
             try:
                 partitions = len(source.ranges())
@@ -189,6 +194,17 @@ def _looked_at(stream: ForeignStream, source: TopicSource, count: int) -> Iterat
         yield Tried("sample", stream.name, each.fits, each.text, 0 if each.fits else FAILED, each.hint)
 
 
+def _polled(plan: Plan, stream: ForeignStream) -> Tried:
+    """Try the table of a database that fills a table of the pipeline."""
+    table = open_polled(plan, stream)
+    try:
+        remark = table.check()
+    finally:
+        table.close()
+    answer = f'table "{table.name}" is there and fits'
+    return Tried("table", stream.name, True, answer if remark is None else f"{answer}; {remark}")
+
+
 def _not_tried(kind: str, name: str, server: Tried) -> Tried:
     return Tried(kind, name, False, f"not tried: server {server.name} failed", server.code)
 
@@ -202,16 +218,22 @@ def offers(connector: Connector) -> list[str]:
     """Return the capabilities of a connector, in the words of ``describe``."""
     return [
         name
-        for name, offered in (("source", connector.source), ("sink", connector.sink))
+        for name, offered in (
+            ("source", connector.source),
+            ("tables", connector.polled),
+            ("sink", connector.sink),
+        )
         if offered is not None
     ]
 
 
 def guarantees(connector: Connector) -> dict[str, str]:
-    """Return the guarantees of a connector's source and sink."""
+    """Return the guarantees of a connector's source, of the tables that it reads, and of its sink."""
+    offered = {"source": connector.source, "tables as sources": connector.polled, "sink": connector.sink}
     return {
-        "source": "none" if connector.source is None else connector.source.guarantee.value,
-        "sink": "none" if connector.sink is None else connector.sink.guarantee.value,
+        name: "none" if each is None else each.guarantee.value
+        for name, each in offered.items()
+        if each is not None or name != "tables as sources"
     }
 
 
@@ -220,7 +242,8 @@ def options_of(connector: Connector) -> tuple[Option, ...]:
     streams = () if connector.source is None else (*connector.source.options, *STREAM_OPTIONS)
     formats = () if connector.source is None else FORMAT_OPTIONS
     tables = () if connector.sink is None else connector.sink.options
-    return (*connector.options, *streams, *formats, *tables)
+    polled = () if connector.polled is None else (*connector.polled.options, *OWN_POLLED_OPTIONS)
+    return (*connector.options, *streams, *formats, *tables, *polled)
 
 
 def _described(option: Option) -> dict[str, object]:
@@ -238,7 +261,7 @@ def _described(option: Option) -> dict[str, object]:
 
 def _option_lines(connector: Connector) -> Iterator[str]:
 
-    for applies_to in ("server", "stream", "column", "table"):
+    for applies_to in ("server", "stream", "column", "table", "polled table"):
         options = [option for option in options_of(connector) if option.applies_to == applies_to]
         if not options:
             continue

@@ -22,6 +22,9 @@ ColumnOptions = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 """Options of columns, by the column's name; columns without options are left out."""
 
 
+POLLED_WRAPPERS = frozenset({"RDBMS"})
+"""Wrappers of the servers whose tables are polled: they have tables, and no topics."""
+
 PATCHING_FORMATS = ("DEBEZIUM_JSON", "DEBEZIUM_AVRO")
 """Formats whose messages may leave columns of a row unchanged."""
 KEPT = Field("$KEPT", Type(Kind.VARCHAR))

@@ -15,6 +15,13 @@ from rowtide.runtime.configured import (
     connector_options,
     takes_append_times,
 )
+from rowtide.runtime.polling.options import (
+    OWN_POLLED_OPTIONS,
+    PollOptionError,
+    poll_times,
+    poller_of,
+    table_options,
+)
 from rowtide.sql.catalog.notices import IDLE_TIMEOUT
 from rowtide.sql.grammar.literals import interval_text_ms
 from rowtide.sql.grammar.statement_grammar import parse
@@ -22,7 +29,7 @@ from rowtide.sql.grammar.statements import CreateRelation, CreateServer
 from rowtide_connectors.api import Option
 from rowtide_connectors.errors import MissingOptionError, OptionError
 from rowtide_connectors.options import suggestion
-from rowtide_connectors.registry import find_connector, find_sink, find_source
+from rowtide_connectors.registry import find_connector, find_polled, find_sink, find_source
 
 
 def check_options(plan: Plan, text: str, *, file: str) -> tuple[Notice, ...]:
@@ -54,6 +61,9 @@ def check_options(plan: Plan, text: str, *, file: str) -> tuple[Notice, ...]:
                 raise
             missing.append(Notice(server.name, f"{error.message}; this server is not used"))
     for stream in plan.foreign_streams:
+        if _is_polled(plan, stream):
+            missing += _check_polled(places, stream, wrappers[stream.server])
+            continue
         _check_own(places, stream)
         missing += _checked(
             places, stream.name, find_source, wrappers[stream.server], connector_options(stream)
@@ -111,6 +121,7 @@ def _checked(
     find: Callable[[str], _Declaring],
     wrapper: str,
     given: Mapping[str, str],
+    own: Sequence[str] = (),
 ) -> list[Notice]:
     """Read the options of an object against those that ``find`` finds for its wrapper."""
     declared: list[str] = []
@@ -122,10 +133,52 @@ def _checked(
         return [Notice(name, f"{error.message}, in SQL and in the configuration: the pipeline cannot run")]
     except OptionError as error:
         hint = error.hint
-        if find is find_source and error.option is not None and error.option not in declared:
-            hint = suggestion(error.option, [*declared, *OWN_STREAM_OPTIONS])
+        further = OWN_STREAM_OPTIONS if find is find_source else own
+        if further and error.option is not None and error.option not in declared:
+            hint = suggestion(error.option, [*declared, *further])
         raise places.error(name, error.option, error.message, hint) from error
     return []
+
+
+def _is_polled(plan: Plan, stream: ForeignStream) -> bool:
+    """Return whether a table of a database fills the stream's table."""
+    try:
+        return poller_of(plan, stream) is not None
+    except OptionError:
+        # The connector does not exist, which the check of the options reports.
+        return False
+
+
+def _check_polled(places: _Places, stream: ForeignStream, wrapper: str) -> list[Notice]:
+    """Parse the options of a table that is filled by a table of a database, and those of its columns."""
+    try:
+        poll_times(stream)
+    except PollOptionError as error:
+        raise places.error(stream.name, error.option, error.message, None) from error
+    given = table_options(stream)
+    for option in ("format", IDLE_TIMEOUT):
+        if option in given:
+            hint = "Remove it: columns are read by their names." if option == "format" else _POLLED_HINT
+            raise places.error(
+                stream.name, option, f'option "{option}" does not belong to a table of a database', hint
+            )
+    for column, options in stream.column_options:
+        for option, _ in options:
+            if option != "time_unit":
+                message = f'option "{option}" does not belong to a column of a table of a database'
+                hint = "Read a view of the database that has the column in this form."
+                raise places.error(stream.name, option, message, hint, column=column)
+    _check_own(places, stream)
+
+    def find(name: str) -> _Declaring:
+        found = find_polled(name)
+        assert found is not None
+        return found
+
+    return _checked(places, stream.name, find, wrapper, given, own=[each.name for each in OWN_POLLED_OPTIONS])
+
+
+_POLLED_HINT = "Remove it: every poll moves the rowtime bound of the table, also one that finds no change."
 
 
 def _check_own(places: _Places, stream: ForeignStream) -> None:

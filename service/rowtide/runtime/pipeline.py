@@ -5,18 +5,24 @@ Nothing connects here: sources and databases connect on first use.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rowtide.checkpoint.database import DatabaseLedger
+from rowtide.checkpoint.polled_log import PolledLog
 from rowtide.errors import StatementError
 from rowtide.plan.nodes import Node
 from rowtide.plan.nodes import Source as SourceNode
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan, Server
 from rowtide.runtime.configured import connector_options
-from rowtide_connectors.api import Database, TopicSource
+from rowtide.runtime.polling.options import TUNING_OPTIONS, poll_times, poller_of, table_options
+from rowtide.runtime.polling.poller import TableShape
+from rowtide.runtime.polling.topic import PolledTopic
+from rowtide_connectors.api import Database, PolledTable, TableColumn, TargetTable, TopicSource
+from rowtide_connectors.errors import OptionError
 from rowtide_connectors.registry import find_sink, find_source
 
 
@@ -50,8 +56,8 @@ def open_pipeline(plan: Plan, name: str, checkpoint_url: str | None = None) -> I
       StatementError: it has no database, or two.
       OptionError: an option of a server or stream is wrong.
     """
-    sources = _sources(plan)
     database = _database(plan, checkpoint_url)
+    sources = {stream.name: _source(plan, stream, database, name) for stream in streams_read(plan)}
     pipeline = Pipeline(name, plan, sources, database, DatabaseLedger(database, name))
     try:
         yield pipeline
@@ -78,22 +84,53 @@ def streams_read(plan: Plan) -> list[ForeignStream]:
     return [stream for stream in plan.foreign_streams if stream.name in found]
 
 
-def _sources(plan: Plan) -> dict[str, TopicSource]:
-    return {stream.name: open_source(plan, stream) for stream in streams_read(plan)}
+def _source(plan: Plan, stream: ForeignStream, database: Database, name: str) -> TopicSource:
+    """Return the source of a foreign stream, or the log of the table of a database."""
+    if poller_of(plan, stream) is None:
+        return open_source(plan, stream)
+    return PolledTopic(
+        shape_of(stream),
+        open_polled(plan, stream),
+        PolledLog(database, name, stream.name),
+        poll_times(stream),
+    )
 
 
 def open_source(plan: Plan, stream: ForeignStream) -> TopicSource:
     """Return the source of a foreign stream.
 
     Raises:
-    <<<<<<< HEAD
       OptionError: its server's connector has no source, or an option of its server or its own is wrong.
-    =======
-      OptionError: an option of the stream or its server is invalid.
-    >>>>>>> e1237aa (runtime: comments of the loop, recovery and replay are plain sentences)
     """
-    server = next(each for each in plan.servers if each.name == stream.server)
+    server = _server(plan, stream)
     return find_source(server.wrapper).open(dict(server.options), connector_options(stream))
+
+
+def open_polled(plan: Plan, stream: ForeignStream) -> PolledTable:
+    """Return the table of a database that fills a table of the pipeline.
+
+    Raises:
+      OptionError: its server's connector has no tables to poll, or an option is wrong.
+    """
+    server, connector = _server(plan, stream), poller_of(plan, stream)
+    if connector is None:
+        raise OptionError(f'"{stream.name}" is not a table of a database')
+    columns = tuple(TableColumn(field.name, str(field.type), field.nullable) for field in stream.row_type)
+    key = tuple(stream.row_type[at].name for at in stream.key)
+    return connector.open(dict(server.options), TargetTable(stream.name, columns, key, table_options(stream)))
+
+
+def shape_of(stream: ForeignStream) -> TableShape:
+    """Return the columns of a table of a database, and the options that decide what a poll reads."""
+    columns = tuple(field.name for field in stream.row_type)
+    deciding = sorted(
+        (name, value) for name, value in table_options(stream).items() if name not in TUNING_OPTIONS
+    )
+    return TableShape(stream.name, columns, stream.key, json.dumps([deciding, columns]))
+
+
+def _server(plan: Plan, stream: ForeignStream) -> Server:
+    return next(each for each in plan.servers if each.name == stream.server)
 
 
 def open_database(server: Server) -> Database:

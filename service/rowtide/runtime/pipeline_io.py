@@ -21,8 +21,10 @@ from rowtide.runtime.ingest.inbox import DirectInbox, Inbox, ThreadedInbox
 from rowtide.runtime.ingest.intake import Channel, StreamReader
 from rowtide.runtime.ingest.partition_watch import PartitionWatch
 from rowtide.runtime.ingest.resubmission import topic_places
-from rowtide.runtime.inspect.status import DATABASE, StatusBoard, broker_of
+from rowtide.runtime.inspect.status import DATABASE, StatusBoard, broker_of, database_of
+from rowtide.runtime.polling.topic import PolledTopic
 from rowtide.runtime.recovery.skipping import Skipped, skipped_of
+from rowtide_connectors.api import OffsetRange
 
 
 class PipelineIO:
@@ -66,6 +68,43 @@ class PipelineIO:
         """Return the channel of one stream to ``flow``, which leaves out skipped messages."""
         return channel(self.streams[relation], self.context.sources[relation], flow, self._skipped)
 
+    def feed(self, epoch: int) -> None:
+        """Let the readers of tables of databases poll them from now on, under ``epoch``."""
+        for source in self._polled().values():
+            source.feed(epoch, self.context.clock, self.context.crash_points)
+
+    def check_tables(self) -> None:
+        """Check that the tables of databases fit their declarations.
+
+        Raises:
+          GoneError, MismatchError: one does not exist, or does not fit.
+        """
+        for relation, source in self._polled().items():
+            self._retry(self.source_name(relation), beats=True).call(source.check)
+
+    def polled_ends(
+        self, ranges: Mapping[str, Mapping[int, OffsetRange]]
+    ) -> Mapping[str, Mapping[int, OffsetRange]]:
+        """Poll the tables of databases that are due. Return the ranges of topics with those of their logs."""
+        ends = dict(ranges)
+        for relation, source in self._polled().items():
+            retry = self._retry(self.source_name(relation), beats=True)
+            retry.call(source.poll_if_due)
+            ends[relation] = retry.call(source.ranges)
+        return ends
+
+    def source_name(self, relation: str) -> str:
+        """Return the name under which the broker or database of a foreign stream is waited for."""
+        return database_of(relation) if relation in self._polled() else broker_of(relation)
+
+    def poll_intervals_ms(self) -> Mapping[str, int]:
+        """Return the interval of polls of each table of a database."""
+        return {relation: source.interval_ms for relation, source in self._polled().items()}
+
+    def _polled(self) -> dict[str, PolledTopic]:
+        sources = self.context.sources.items()
+        return {relation: source for relation, source in sources if isinstance(source, PolledTopic)}
+
     def open_inbox(self, positions: Mapping[PartitionId, int], channels: Mapping[str, Channel]) -> Inbox:
         """Open the readers of these partitions."""
         context = self.context
@@ -77,7 +116,7 @@ class PipelineIO:
                 if name == relation
             }
             if own:
-                retry = self._retry(broker_of(relation), beats=not context.threads)
+                retry = self._retry(self.source_name(relation), beats=not context.threads)
                 reader = StreamReader(
                     each,
                     own,

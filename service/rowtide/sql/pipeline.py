@@ -6,7 +6,7 @@ one text at a time, for scenarios and prompts. A refused text changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,7 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.plan.connect import Feed, FeedConnector
 from rowtide.plan.nodes import Node, Source
 from rowtide.plan.order import place_order
-from rowtide.plan.plan import ForeignStream, ForeignTable, Notice, Plan, Pump
+from rowtide.plan.plan import POLLED_WRAPPERS, ForeignStream, ForeignTable, Notice, Plan, Pump
 from rowtide.plan.questions import rowtime_field
 from rowtide.rows.rowop import Row
 from rowtide.sql.catalog.definitions import define, exists
@@ -377,11 +377,20 @@ def _plan(
             relation_name(key) for key, found in catalog.objects.items() if found.kind is ObjectKind.STREAM
         ),
         notices=(
-            *notices(ordered | ordered_flows, {stream.name: stream for stream in streams}),
+            *notices(ordered | ordered_flows, _that_may_be_silent(catalog, streams)),
             *text_notices(catalog, ordered | ordered_flows),
         ),
     )
     return stages, plan
+
+
+def _that_may_be_silent(catalog: Catalog, streams: Iterable[ForeignStream]) -> dict[str, ForeignStream]:
+    """Return the foreign streams whose bounds come with messages alone: each poll of a table moves its bound."""
+    return {
+        stream.name: stream
+        for stream in streams
+        if not (stream.key and catalog.servers[stream.server].wrapper in POLLED_WRAPPERS)
+    }
 
 
 def _stage(name: str, relations: dict[str, Node], pumps: dict[str, Node]) -> PlanStage:

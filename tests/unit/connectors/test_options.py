@@ -147,7 +147,7 @@ def test_every_option_says_what_it_means_and_has_a_default_of_its_kind(name: str
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_connector_declares_what_it_offers_with_a_guarantee(name: str) -> None:
     connector = find_connector(name)
-    offered = [each for each in (connector.source, connector.sink) if each is not None]
+    offered = [each for each in (connector.source, connector.polled, connector.sink) if each is not None]
     assert offered
     assert all(isinstance(each.guarantee, Guarantee) for each in offered)
 

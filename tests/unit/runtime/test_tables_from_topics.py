@@ -199,14 +199,17 @@ def test_a_join_with_a_table_whose_topic_may_be_silent_is_warned_of() -> None:
         ("CREATE TABLE t (a INTEGER) SERVER k OPTIONS (topic 't');", "has a PRIMARY KEY"),
         ("CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER UNIQUE) SERVER k;", "cannot have UNIQUE"),
         ("CREATE TABLE t (a INTEGER PRIMARY KEY DEFAULT 1) SERVER k;", "cannot have DEFAULT"),
-        ("CREATE TABLE t (a INTEGER PRIMARY KEY) SERVER k; INSERT INTO t VALUES (1);", "filled by its topic"),
+        (
+            "CREATE TABLE t (a INTEGER PRIMARY KEY) SERVER k; INSERT INTO t VALUES (1);",
+            "filled by its server",
+        ),
         (
             "CREATE TABLE t (a INTEGER PRIMARY KEY) SERVER k; CREATE STREAM s (a INTEGER);"
             "CREATE PUMP p AS INSERT INTO t SELECT STREAM a FROM s;",
-            "filled by its topic",
+            "filled by its server",
         ),
         ("CREATE TABLE t (a INTEGER PRIMARY KEY) SERVER k; DROP SERVER k;", 'server "K" is used by "T"'),
-        ("CREATE TABLE t (a INTEGER PRIMARY KEY) SERVER d;", 'connector "rdbms" cannot be read from'),
+        ("CREATE FOREIGN STREAM t (a INTEGER) SERVER d;", 'connector "rdbms" cannot be read from'),
         ("CREATE TABLE t (a INTEGER PRIMARY KEY) SERVER k OPTIONS (format 'CSV');", "not changes of a table"),
         (
             "CREATE FOREIGN STREAM t (a INTEGER) SERVER k OPTIONS (format 'DEBEZIUM_JSON');",

@@ -44,6 +44,7 @@ from rowtide.runtime.commit.retry import Patience, Retry
 from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.intake import ExplicitBound, deliver
 from rowtide.runtime.live.work import CommitBatch
+from rowtide.runtime.polling.options import poller_of
 from rowtide.runtime.recovery.digest import dumped, plan_digests
 from rowtide_connectors.api import Messages
 from rowtide_connectors.errors import RefusedStageError
@@ -291,6 +292,13 @@ def kafka_frames(plan: Plan, read: Callable[..., DataFrame]) -> FrameReader:
     servers = {server.name: server for server in plan.servers}
     for stream in plan.foreign_streams:
         wrapper = servers[stream.server].wrapper
+        if poller_of(plan, stream) is not None:
+            raise StatementError(
+                f'table "{stream.name}" is read from a database, which does not keep its earlier states: a '
+                "backfill cannot read it",
+                hint="Process history with `rowtide run --from earliest`: the rows of the first poll hold for "
+                "all of history. Or fill the table from a topic with its changes (format 'DEBEZIUM_JSON').",
+            )
         if wrapper.upper() != "KAFKA":
             raise StatementError(
                 f'foreign stream "{stream.name}" is read through {wrapper}: a backfill reads Kafka only'

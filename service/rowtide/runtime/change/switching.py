@@ -59,7 +59,7 @@ def apply_at(older: PipelineContext, newer: PipelineContext, at_ms: int) -> Appl
         )
     begun.after.span = (first, LATEST)
     both = _Both(begun, older.plan.foreign_tables, newer, first)
-    _read_until(both, older, first)
+    _read_until(both, older, first, begun.record.epoch)
     before, cut = both.cut(with_snapshot=False), begun.after.cut(with_snapshot=True)
     _count(both, begun.after)
     cut = replace(cut, writes=(*before.writes, *cut.writes), faults=_faults(before, cut, both, first))
@@ -100,9 +100,10 @@ class _Both(PipelineState):
         self.after.drain()
 
 
-def _read_until(both: _Both, older: PipelineContext, first: int) -> None:
+def _read_until(both: _Both, older: PipelineContext, first: int, epoch: int) -> None:
     """Read until the old plan has promised for every output that further rows are at ``first`` or later."""
     io = PipelineIO(older)
+    io.feed(epoch)
     inbox = io.open_inbox(both.positions, io.channels(both.flow))
     loop = _Switch(both, inbox, io.backpressure(), io.partitions.decisions(both))
     said = older.clock.monotonic()

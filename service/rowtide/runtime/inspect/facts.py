@@ -8,7 +8,7 @@ from rowtide.checkpoint.ledger import is_resubmission
 from rowtide.plan.plan import Plan
 from rowtide.runtime.ingest.idle import IdleWatch
 from rowtide.runtime.ingest.inbox import Paused
-from rowtide.runtime.inspect.status import DATABASE, StatusBoard, broker_of
+from rowtide.runtime.inspect.status import DATABASE, StatusBoard, broker_of, database_of
 from rowtide.runtime.inspect.why_not import Facts, PartitionFacts, bounds_of_idle
 from rowtide.runtime.live.work import IntakeAccount, PipelineState
 
@@ -20,8 +20,12 @@ def gathered(
     board: StatusBoard,
     paused: Paused,
     idle: IdleWatch,
+    polled: Mapping[str, int],
 ) -> Facts:
-    """Return the current offsets, pauses, dependencies that are down, and rows that wait for the commit."""
+    """Return the current offsets, pauses, dependencies that are down, and rows that wait for the commit.
+
+    ``polled`` are the intervals of polls in ms, of tables of databases.
+    """
     ends, down = board.ends(), board.down()
     partitions = {}
     for place, position in work.positions.items():
@@ -34,7 +38,8 @@ def gathered(
             position=position,
             end=ends.get(place),
             paused=partition in paused.get(relation, ()),
-            down=broker_of(relation) in down,
+            down=bool({broker_of(relation), database_of(relation)} & down),
+            polled_ms=polled.get(relation),
             idle_timeout_ms=idle.timeout_ms(relation),
             silent_ms=idle.silent_ms(place),
             messages=account.messages,

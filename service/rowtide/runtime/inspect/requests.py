@@ -58,7 +58,15 @@ class Requests:
                 context.name,
                 relation,
                 work.flow.why_not(relation, nodes.get(relation)),
-                gathered(work, plan, topics, board, pressure.paused, self._io.partitions.idle),
+                gathered(
+                    work,
+                    plan,
+                    topics,
+                    board,
+                    pressure.paused,
+                    self._io.partitions.idle,
+                    self._io.poll_intervals_ms(),
+                ),
             )
         )
 

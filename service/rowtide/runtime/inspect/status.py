@@ -25,6 +25,11 @@ def broker_of(relation: str) -> str:
     return f'broker of "{relation}"'
 
 
+def database_of(relation: str) -> str:
+    """Return the name under which the database of a table that is polled is waited for."""
+    return f'database of "{relation}"'
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
     """The position of one partition. ``bound`` is in ms, ``end_offset`` as last looked up."""

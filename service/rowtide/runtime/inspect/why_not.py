@@ -39,6 +39,8 @@ class SilenceCause(Enum):
     """The partition has no rows and no bound."""
     IDLE = "IDLE"
     """The partition is read to its end, so its bound does not advance."""
+    POLLED = "POLLED"
+    """A table of a database is waited for until its next poll."""
     NEEDS_ROWS = "NEEDS_ROWS"
     """A frame of n rows FOLLOWING waits for rows of any time."""
     LATE = "LATE"
@@ -69,6 +71,8 @@ class PartitionFacts:
     silent_ms: int | None = None
     messages: int = 0
     rejected: int = 0
+    polled_ms: int | None = None
+    """The interval of its polls, if it is a table of a database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +266,8 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
         return _unfed(keeper, facts)
     topic = f'topic "{known.topic}" ({keeper.relation})' if known.topic else f'"{keeper.relation}"'
     where = f"Partition {keeper.partition} of {topic}"
+    if known.polled_ms is not None:
+        where = f'Table "{known.topic}" ({keeper.relation})'
     wanted = _wanted(keeper)
 
     def cause(why: SilenceCause, said: str, released: str, change: str) -> Cause:
@@ -282,7 +288,7 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
     if known.down:
         return cause(
             SilenceCause.BROKER_DOWN,
-            "cannot be read: the broker does not answer.",
+            f"cannot be read: {_DOWN[known.polled_ms is not None]} does not answer.",
             "When it is back.",
             "Look after it.",
         )
@@ -302,10 +308,27 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
             f"When {wanted} has been read.",
             "Wait. If the lag grows, the pipeline is slower than the topic: metrics show where time is spent.",
         )
+    if known.polled_ms is not None:
+        return cause(SilenceCause.POLLED, *_polled(keeper, known.polled_ms))
     return cause(
         *_silent(keeper, known),
         *_policy(keeper, known, others, wanted),
     )
+
+
+def _polled(keeper: Keeper, interval_ms: int) -> tuple[str, str, str]:
+    """Return why a table of a database holds rows back, what releases them, and what to change."""
+    length = _length(interval_ms)
+    needs = "" if keeper.needs is None else f" reaches {time_text(keeper.needs)}"
+    return (
+        "is waiting for its next poll: nothing else moves its bound.",
+        f"When its bound{needs}: each poll moves it to {length} (poll_interval) after the time of the poll.",
+        f"Declare a shorter poll_interval of {keeper.relation}. If the rows that wait have times in the "
+        "future, correct the clock of their producer.",
+    )
+
+
+_DOWN = {False: "the broker", True: "its database"}
 
 
 def _silent(keeper: Keeper, known: PartitionFacts) -> tuple[SilenceCause, str]:

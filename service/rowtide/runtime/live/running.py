@@ -31,13 +31,16 @@ def run_live(
     backpressure = io.backpressure()
     io.board.enter("running")
     clocks = io.partitions.decisions(work)
-    for relation, held in claimed.ranges.items():
+    io.feed(record.epoch)
+    # A run to the end reads the tables of databases as they are now.
+    ranges = io.polled_ends(claimed.ranges) if until_end else claimed.ranges
+    for relation, held in ranges.items():
         io.partitions.looked_up(relation, held)
     admission = Admission(io, work)
     admission.begin()
     inbox = io.open_inbox(work.positions, io.channels(work.flow))
     # A run to the end leaves the rest of history, if there is more, to the next one.
-    seam = None if until_end else Seam(ends_of(claimed.ranges), context.clock)
+    seam = None if until_end else Seam(ends_of(ranges), context.clock)
     live = Live(
         context,
         work,
@@ -56,7 +59,7 @@ def run_live(
     requests.serve(work, backpressure, snapshot)
     _log.info("running", pipeline=context.name, epoch=record.epoch, commits=record.commits)
     try:
-        live.run(ends_of(claimed.ranges) if until_end else None)
+        live.run(ends_of(ranges) if until_end else None)
         io.board.enter("stopping")
     finally:
         work.followers.end("the service stops")

@@ -16,6 +16,7 @@ from enum import Enum
 
 from rowtide.plan.nodes import Model, Node
 from rowtide.plan.plan import Plan
+from rowtide.runtime.polling.options import TUNING_OPTIONS
 
 DIGEST_VERSION = 1
 """Changes when operators change so that old state no longer fits."""
@@ -41,7 +42,7 @@ def plan_digests(plan: Plan) -> dict[str, str]:
 
 def _decides(option: str) -> bool:
     """Return whether an option of a stream decides what its rows are, not how a client reaches something."""
-    return "." not in option and not option.startswith("registry_")
+    return "." not in option and not option.startswith("registry_") and option not in TUNING_OPTIONS
 
 
 def dumped(digests: Mapping[str, str]) -> str:

@@ -83,6 +83,8 @@ def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
     record = io.database.call(context.ledger.read)
     if record is not None and record.standings:
         refuse_start(context.name, record, digests, begin)
+    else:
+        io.check_tables()
     sources = sorted(context.sources.items())
     ranges = {relation: io.broker.call(source.ranges) for relation, source in sources}
     compacted = {

@@ -77,9 +77,9 @@ def defaults_of(columns: Sequence[ColumnDefinition], row_type: RowType) -> Defau
 
 
 def filled_by_a_topic(table: str, place: SourceSpan) -> StatementError:
-    """Return the error that only the topic of a table can change it."""
+    """Return the error that only the source of a table can change it."""
     return StatementError(
-        f'table "{table}" is filled by its topic: nothing else writes to it',
+        f'table "{table}" is filled by its server: nothing else writes to it',
         place=place,
         hint="Write to a table without SERVER, or join both in a view.",
     )

@@ -310,26 +310,24 @@ def _create_relation(catalog: Catalog, statement: CreateRelation, origin: Origin
 
 
 def _check_filled(statement: CreateRelation) -> None:
-    """Check that a topic can fill a table.
+    """Check that a topic, or a table of a database, can fill a table.
 
     Raises:
       StatementError: it has no PRIMARY KEY, or it has constraints that only INSERT and pumps support.
     """
     if not statement.key:
         raise StatementError(
-            "a table that a topic fills has a PRIMARY KEY: changes are applied by it",
+            "a table with SERVER has a PRIMARY KEY: changes are applied by it",
             place=statement.name.place,
             hint="Name the columns that tell its rows apart: PRIMARY KEY (id).",
         )
     if statement.indexes:
         what = "UNIQUE" if statement.indexes[0].unique else "INDEX"
-        raise StatementError(
-            f"a table that a topic fills cannot have {what}", place=statement.indexes[0].place
-        )
+        raise StatementError(f"a table with SERVER cannot have {what}", place=statement.indexes[0].place)
     for column in statement.columns:
         if column.default is not None:
             raise StatementError(
-                "a table that a topic fills cannot have DEFAULT: a missing field is NULL",
+                "a table with SERVER cannot have DEFAULT: a missing field is NULL",
                 place=column.name.place,
                 hint="Use COALESCE(column, ..) in a view on it.",
             )
