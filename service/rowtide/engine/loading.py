@@ -15,8 +15,8 @@ from typing import Any
 
 from rowtide.engine.errors import ModelError
 from rowtide.engine.model import ModelRun
-from rowtide.engine.modules import code_of, module_of
 from rowtide.errors import RowtideError
+from rowtide.expr.python.modules import code_of, module_of
 
 _TRUTHS = {"true": True, "false": False}
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from rowtide.engine.errors import ModelError
 from rowtide.engine.loading import ModelOptionError, look_in, model_code, model_maker
 from rowtide.engine.model import ModelRun
-from rowtide.engine.modules import absolute
 from rowtide.engine.row_type import RowType as EngineRowType
 from rowtide.errors import StatementError
+from rowtide.expr.python.modules import absolute
 from rowtide.plan.nodes import ModelPort
 from rowtide.rows.types import Field, RowType
 from rowtide.sql.catalog.models import without_ports

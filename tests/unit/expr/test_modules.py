@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rowtide.engine import modules
-from rowtide.engine.modules import code_of, module_of
+from rowtide.expr.python import modules
+from rowtide.expr.python.modules import code_of, module_of
 
 
 @pytest.fixture(autouse=True)
