@@ -86,6 +86,9 @@ def described(session: SqlSession, plan: Plan, missing: Sequence[Notice] = ()) -
             {"name": name, "kind": kinds[name], "columns": columns_of(table.row_type)}
             for name, table in tables.items()
         ],
+        "functions": [
+            {"name": each.name, "call": str(each), "returns": str(each.returns)} for each in session.functions
+        ],
         "pumps": [{"name": name, "target": target} for name, target in session.pumps],
         "warnings": [
             {"relation": notice.relation, "message": notice.message} for notice in (*missing, *warned)
@@ -99,6 +102,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         options = ", ".join(f"{name} '{value}'" for name, value in server["options"].items())
         lines.append(f"server {server['name']} ({server['wrapper']}): {options}")
     lines += [f"{each['kind']} {each['name']} ({each['columns']})" for each in found["relations"]]
+    lines += [f"function {each['call']} returns {each['returns']}" for each in found["functions"]]
     lines += [f"pump {each['name']} into {each['target']}" for each in found["pumps"]]
     lines += [f"warning: {each['relation']}: {each['message']}" for each in found["warnings"]]
     return lines

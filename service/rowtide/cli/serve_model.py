@@ -13,8 +13,9 @@ import typer
 from rowtide.cli.errors import shown_to_user
 from rowtide.engine import TextDriver
 from rowtide.engine.errors import ModelError
-from rowtide.engine.loading import load, look_in
+from rowtide.engine.loading import load
 from rowtide.errors import StatementError
+from rowtide.expr.python.loading import look_in
 from rowtide.model_server.model_session import ModelSession
 from rowtide.model_server.text_server import TextServer
 

@@ -6,9 +6,7 @@ a ModelError.
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -16,7 +14,8 @@ from typing import Any
 from rowtide.engine.errors import ModelError
 from rowtide.engine.model import ModelRun
 from rowtide.errors import RowtideError
-from rowtide.expr.python.modules import code_of, module_of
+from rowtide.expr.python.loading import LoadingError, imported
+from rowtide.expr.python.modules import code_of
 
 _TRUTHS = {"true": True, "false": False}
 
@@ -70,19 +69,9 @@ def load(path: str, folder: str = "") -> Callable[..., object]:
     if not colon or not module_name or not name:
         raise ModelError(f'invalid model path "{path}"', hint="Write 'package.module:Class'.")
     try:
-        module = module_of(module_name, folder)
-    except ModuleNotFoundError as error:
-        hint = None
-        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            hint = "Modules are looked for on Python's path and beside the pipeline's file."
-        raise ModelError(
-            f'module "{module_name}" of the model cannot be imported: {error}', hint=hint
-        ) from error
-    except Exception as error:
-        # A user's module can raise any error.
-        raise ModelError(
-            f'module "{module_name}" of the model cannot be imported: {type(error).__name__}: {error}'
-        ) from error
+        module = imported(module_name, folder, "the model")
+    except LoadingError as error:
+        raise ModelError(error.message, hint=error.hint) from error
     found: Any = module
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -92,13 +81,6 @@ def load(path: str, folder: str = "") -> Callable[..., object]:
         raise ModelError(f'"{path}" is neither a class nor a function but {type(found).__name__}')
     model: Callable[..., object] = found
     return model
-
-
-def look_in(folder: str) -> None:
-    """Search for modules in ``folder`` too, after all other places."""
-    if folder not in sys.path:
-        sys.path.append(folder)
-        importlib.invalidate_caches()
 
 
 def _there(module: Any) -> str | None:

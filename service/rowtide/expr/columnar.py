@@ -20,13 +20,15 @@ from rowtide.expr.evaluation import (
     first_errors,
     nulls_where_invalid,
 )
-from rowtide.expr.functions import ScalarFunction, find
+from rowtide.expr.functions import ScalarFunction
 from rowtide.expr.functions.function import CallSignature
+from rowtide.expr.python.calls import function_of
 from rowtide.expr.rowwise import compile_row, literal_value
-from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.expr.tree import BodyCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.arrays import Mask
 from rowtide.rows.column import Column, Indices, arrow_type
 from rowtide.rows.tray import Tray
+from rowtide.rows.types import Field, RowType
 
 
 class RowErrors:
@@ -135,6 +137,9 @@ def without_kernel(expr: Expr) -> tuple[str, ...]:
     expr = fold(expr)
     if not isinstance(expr, Call):
         return ()
+    if isinstance(expr, BodyCall):
+        parts = (expr.body, *expr.args)
+        return tuple(dict.fromkeys(name for part in parts for name in without_kernel(part)))
     function, args, signature = _signed(expr)
     found = () if function.has_kernel(signature) else (function.name,)
     return tuple(dict.fromkeys([*found, *(name for arg in args for name in without_kernel(arg))]))
@@ -175,6 +180,8 @@ def _nulls(literal: Literal, count: int) -> tuple[object, Mask]:
 
 
 def _call(call: Call) -> ColumnEvaluator:
+    if isinstance(call, BodyCall):
+        return _body(call)
     function, args, signature = _signed(call)
     evaluators = [_compile(arg) for arg in args]
     if _are_constant(args):
@@ -183,9 +190,32 @@ def _call(call: Call) -> ColumnEvaluator:
     return function.columnar(signature, evaluators)
 
 
+def _body(call: BodyCall) -> ColumnEvaluator:
+    """Evaluate the arguments, each once, and the body over their columns."""
+    args = [_compile(fold(arg)) for arg in call.args]
+    body = _for_each_row(_compile(fold(call.body)))
+    row_type = RowType(tuple(Field(f"${at}", arg.type) for at, arg in enumerate(call.args)))
+
+    def evaluate(tray: Tray, active: Mask | None) -> EvaluatedPart:
+        errors: Errors | None = None
+        columns = []
+        for field, arg in zip(row_type, args, strict=True):
+            values, valid, failed = arg(tray, active)
+            errors = first_errors(errors, failed)
+            values = values if len(values) == len(tray) else expanded(values, len(tray))
+            columns.append(Column(field.type, values, valid))
+        if errors:
+            active = np.ones(len(tray), dtype=np.bool_) if active is None else active.copy()
+            active[list(errors)] = False
+        found = body(tray.with_columns(row_type, columns), active)
+        return found._replace(errors=first_errors(errors, found.errors))
+
+    return evaluate
+
+
 def _signed(call: Call) -> tuple[ScalarFunction, list[Expr], CallSignature]:
     """Return the function of a call, its arguments as the function gets them, and what it knows about them."""
-    function = find(call.function)
+    function = function_of(call)
     args = [fold(arg) for arg in coerced(function, call)]
     constants = tuple(literal_value(arg) if isinstance(arg, Literal) else None for arg in args)
     if _are_constant(args):

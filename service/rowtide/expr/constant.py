@@ -5,6 +5,8 @@ A subtree that fails is unchanged: it is an error only if a row evaluates it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rowtide.errors import RejectedRowError
 from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import Call, Expr, Literal
@@ -17,7 +19,8 @@ def fold(expr: Expr) -> Expr:
     """
     if not isinstance(expr, Call):
         return expr
-    call = Call(expr.function, tuple(fold(arg) for arg in expr.args), expr.type)
+    folded = tuple(fold(arg) for arg in expr.args)
+    call = Call(expr.function, folded, expr.type) if type(expr) is Call else replace(expr, args=folded)
     pruned = _pruned(call)
     if not isinstance(pruned, Call) or not all(isinstance(arg, Literal) for arg in pruned.args):
         return pruned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rowtide.expr.coercion import coerced
 from rowtide.expr.functions import find
-from rowtide.expr.tree import Call, Expr
+from rowtide.expr.tree import BodyCall, Call, Expr, PythonCall
 from rowtide.rows.types import Kind, Type
 
 NEVER_FAIL = frozenset(
@@ -34,6 +34,10 @@ def can_fail(expr: Expr) -> bool:
     """Return whether an expression may reject a row; FALSE is certain, TRUE is not."""
     if not isinstance(expr, Call):
         return False
+    if isinstance(expr, PythonCall):
+        return True
+    if isinstance(expr, BodyCall):
+        return any(map(can_fail, (*expr.args, expr.body)))
     function = find(expr.function)
     args = coerced(function, expr)
     if any(map(can_fail, args)):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from rowtide.errors import Reason, RejectedRowError, rejection_of
 from rowtide.expr.coercion import coerced
 from rowtide.expr.evaluation import RowEvaluator
-from rowtide.expr.functions import find
 from rowtide.expr.functions.function import CallSignature
 from rowtide.expr.functions.numbers.floats import single
-from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.expr.python.calls import function_of
+from rowtide.expr.tree import BodyCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import Kind
 
@@ -60,7 +60,9 @@ def literal_value(literal: Literal) -> object:
 
 
 def _call(call: Call) -> RowEvaluator:
-    function = find(call.function)
+    if isinstance(call, BodyCall):
+        return _body(call)
+    function = function_of(call)
     args = coerced(function, call)
     evaluators = [_compile(arg) for arg in args]
     signature = CallSignature(
@@ -73,6 +75,13 @@ def _call(call: Call) -> RowEvaluator:
     if not all(isinstance(arg, Literal) for arg in args):
         return evaluate
     return _once(evaluate)
+
+
+def _body(call: BodyCall) -> RowEvaluator:
+    """Evaluate the arguments, each once, and the body over the row of their values."""
+    body = _compile(call.body)
+    args = [_compile(arg) for arg in call.args]
+    return lambda row, rowtime: body(tuple(arg(row, rowtime) for arg in args), rowtime)
 
 
 def _once(evaluate: RowEvaluator) -> RowEvaluator:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from rowtide.rows.types import TIMESTAMP, Type
@@ -44,6 +44,39 @@ class Call:
     function: str
     args: tuple[Expr, ...]
     type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFunction:
+    """A function in Python as CREATE FUNCTION declares it (docs/sql/functions.md).
+
+    ``path`` is 'module:function'. It is called with NULL only if ``takes_null``. ``code`` is a digest of the
+    text of its module: with another text it is another function. ``folder`` is where its module may be, on
+    the machine that planned; it has no effect on rows.
+    """
+
+    name: str
+    path: str
+    takes: tuple[Type, ...]
+    returns: Type
+    takes_null: bool
+    form: str
+    code: str
+    folder: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PythonCall(Call):
+    """A call of a function in Python; the arguments have the types that it declares."""
+
+    of: PythonFunction
+
+
+@dataclass(frozen=True, slots=True)
+class BodyCall(Call):
+    """A call of a function in SQL: ``body`` over the row of the arguments, each of which is computed once."""
+
+    body: Expr
 
 
 Expr = Literal | FieldRef | RowtimeRef | Call

@@ -32,6 +32,7 @@ from rowtide.sql.catalog.objects import (
 )
 from rowtide.sql.catalog.system import refuse_change, with_errors
 from rowtide.sql.catalog.values import TimedValues, arrived, timed_rows
+from rowtide.sql.functions.binding import bound
 from rowtide.sql.grammar.statement_grammar import parse, parse_name
 from rowtide.sql.grammar.statements import (
     CreateIfMissing,
@@ -47,7 +48,7 @@ from rowtide.sql.grammar.statements import (
     Show,
     Statement,
 )
-from rowtide.sql.grammar.syntax import QuerySyntax
+from rowtide.sql.grammar.syntax import DeclaredFunction, QuerySyntax
 from rowtide.sql.grammar.syntax_walk import pseudo_in
 from rowtide.sql.planner import Listing, PlannedPump, Planner, written_in
 from rowtide.sql.shown import as_query
@@ -142,6 +143,7 @@ class SqlSession:
                     if exists(catalog, each.statement):
                         continue
                     statement = each.statement
+                statement = bound(statement, catalog.declared)
                 if isinstance(statement, Explain):
                     asked.append((statement.query, catalog.current))
                 rows = _stream_rows(catalog, statement) if self._takes_rows else None
@@ -184,6 +186,11 @@ class SqlSession:
     def kinds(self) -> tuple[tuple[str, str], ...]:
         """All relations and pumps by catalog name, with their kinds, for example "foreign stream"."""
         return tuple((relation_name(key), found.kind.value) for key, found in self._catalog.objects.items())
+
+    @property
+    def functions(self) -> tuple[DeclaredFunction, ...]:
+        """The functions of CREATE FUNCTION."""
+        return tuple(self._catalog.declared.values())
 
     @property
     def pumps(self) -> tuple[tuple[str, str], ...]:
@@ -230,7 +237,10 @@ class SqlSession:
             place = statements[0].place if statements else SourceSpan(1, 1)
             raise StatementError("expected one query", place=place)
         asked = statements[0]
-        query = asked.query if isinstance(asked, QueryStatement) else as_query(self._catalog, asked)
+        if isinstance(asked, QueryStatement):
+            query = bound(asked.query, self._catalog.declared)
+        else:
+            query = as_query(self._catalog, asked)
         return query, with_errors(self._catalog, errors) if errors else self._catalog
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 
-from rowtide.engine.loading import look_in
 from rowtide.errors import StatementError
+from rowtide.expr.python.loading import look_in
 from rowtide.testing.scenario import PythonPipeline, Scenario, SqlText
 
 

@@ -220,6 +220,12 @@ def _of_type(draw: st.DrawFn, kind: Type, depth: int) -> Expr:
     return FieldRef(TYPES.index(kind), kind)
 
 
+@st.composite
+def of_type(draw: st.DrawFn, kind: Type, depth: int) -> Expr:
+    """Return an expression of any type; only NULL for types outside ``TYPES``."""
+    return _of_type(draw, kind, depth) if kind in TYPES else Literal(None, kind)
+
+
 def bits(value: object) -> object:
     """Return something that is equal only for values that are the same, bit for bit."""
     match value:

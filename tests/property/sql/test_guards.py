@@ -27,6 +27,9 @@ CREATE STREAM s ({COLUMNS});
 CREATE STREAM r (id INTEGER NOT NULL, name VARCHAR(4));
 CREATE TABLE c ({COLUMNS}, PRIMARY KEY (id));
 CREATE TABLE t (id INTEGER NOT NULL PRIMARY KEY, name VARCHAR(4));
+CREATE FUNCTION share(n INTEGER, m INTEGER) RETURNS INTEGER LANGUAGE PYTHON
+  AS 'property.sql.guarded_functions.share';
+CREATE FUNCTION twice(n INTEGER) RETURNS INTEGER RETURN (n + n) / 2;
 """
 Timed = list[tuple[int, Row]]
 NAMED: Timed = [(0, (1, "a")), (1_000, (2, "b")), (2_000, (3, "c")), (2_000, (6, None))]
@@ -48,6 +51,12 @@ class Failing:
 FAILING = (
     Failing("s.n / s.m", "CASE WHEN s.m <> 0 THEN s.n / s.m END", "s.m <> 0", lambda row: row[3] == 0),
     Failing("CAST(s.x AS INTEGER)", "TRY_CAST(s.x AS INTEGER)", "s.x <> 'x'", lambda row: row[4] == "x"),
+    Failing(
+        "twice(share(s.n, s.m))",
+        "CASE WHEN s.m <> 0 THEN s.n / s.m END",
+        "s.m <> 0",
+        lambda row: row[3] == 0,
+    ),
 )
 PARTIAL = "s.k = 1"
 """A guard that leaves rows over which fail."""

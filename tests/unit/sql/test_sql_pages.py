@@ -28,19 +28,28 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
+def write_modules(page: Path, folder: Path) -> None:
+    """Write the modules of a page, which begin with the names of their files."""
+    for block in blocks(page, "python"):
+        if found := re.match(r"# (\w+\.py)\n", block):
+            (folder / found[1]).write_text(block, encoding="utf-8")
+
+
 SCENARIOS = [(page, index) for page in PAGES for index in range(len(blocks(page, "yaml")))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_statements_of_a_page_are_planned(page: Path) -> None:
+def test_statements_of_a_page_are_planned(page: Path, tmp_path: Path) -> None:
+    write_modules(page, tmp_path)
     session = SqlSession()
     for block in blocks(page, "sql"):
-        session.feed(block, file=page.name)
+        session.feed(block, file=str(tmp_path / page.name))
     assert page.name in WITHOUT_EXAMPLE or blocks(page, "sql") + blocks(page, "yaml")
 
 
 @pytest.mark.parametrize(("page", "index"), SCENARIOS, ids=[f"{page.stem}-{at}" for page, at in SCENARIOS])
 def test_a_scenario_of_a_page_passes(page: Path, index: int, tmp_path: Path) -> None:
+    write_modules(page, tmp_path)
     file = tmp_path / "example.yaml"
     file.write_text(blocks(page, "yaml")[index], encoding="utf-8")
     (outcome,) = Scenarios(live_runner, SystemClock()).run([file])

@@ -16,8 +16,8 @@ from rowtide.engine import (
     Table,
     TableType,
 )
-from rowtide.engine.loading import look_in
 from rowtide.errors import RowtideError
+from rowtide.expr.python.loading import look_in
 from rowtide.model_server.model_session import ModelSession
 
 REQUEST = RowType(key="string", delay="int64")

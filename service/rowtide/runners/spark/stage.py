@@ -19,7 +19,7 @@ from dataclasses import field as declared
 import numpy as np
 import pyarrow as pa
 
-from rowtide.engine.loading import look_in
+from rowtide.expr.python.loading import look_in
 from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.program import Program
 from rowtide.flow.segments import Segment, segments

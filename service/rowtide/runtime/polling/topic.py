@@ -6,7 +6,7 @@ Only the live run of a service polls (``feed``). Recovery, replay and every othe
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -108,6 +108,11 @@ class PolledTopic:
     def identity(self) -> str | None:
         """Return None: the log is dropped with the positions."""
         return None
+
+    def ask_identity(self, timeout_s: float) -> Callable[[], str | None]:
+        """Return a function that returns None."""
+        del timeout_s
+        return self.identity
 
     def is_compacted(self) -> bool:
         """Return False: what a recovery reads is never removed."""

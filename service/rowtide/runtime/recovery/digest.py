@@ -1,8 +1,8 @@
 """Digests of the plan that a checkpoint belongs to (docs/sql/semantics.md#checkpoint-and-plan-digest).
 
-One digest for each pump, model, foreign stream and foreign table, over everything that
+One digest for each pump, model, function in Python, foreign stream and foreign table, over everything that
 decides which rows come out: the nodes with their expressions, the topic and
-format of a stream, the columns and key of a table, the text of a model. The address, user and
+format of a stream, the columns and key of a table, the text of a model or function. The address, user and
 password of a server do not affect rows and are left out.
 """
 
@@ -11,11 +11,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 
+from rowtide.expr.tree import PythonFunction
 from rowtide.plan.nodes import Model, Node
 from rowtide.plan.plan import Plan
+from rowtide.rows.types import RowType, Type
 from rowtide.runtime.polling.options import TUNING_OPTIONS
 
 DIGEST_VERSION = 1
@@ -30,6 +32,8 @@ def plan_digests(plan: Plan) -> dict[str, str]:
     for model in sorted(_models(plan), key=lambda each: each.relation):
         own = (model.path, model.options, model.code, _canonical(model.accepts), _canonical(model.gives))
         digests[f'model "{model.relation}"'] = _digest(own)
+    for function in _functions(plan):
+        digests[f'function "{function.name}"'] = _digest(_canonical(function))
     for stream in plan.foreign_streams:
         options = tuple(sorted((name, value) for name, value in stream.options if _decides(name)))
         # Streams whose columns have no options have the digests that they had before there were any.
@@ -64,7 +68,27 @@ def differences(kept: str, digests: Mapping[str, str]) -> list[str]:
 
 def _models(plan: Plan) -> set[Model]:
     """Return the models that pumps read. Each has its own digest, so that its change is reported by name."""
-    found: set[Model] = set()
+    return {node for node in _nodes(plan) if isinstance(node, Model)}
+
+
+def _functions(plan: Plan) -> list[PythonFunction]:
+    """Return the functions in Python that pumps call. Each has its own digest, as a model has."""
+    found: dict[PythonFunction, None] = {}
+    for node in _nodes(plan):
+        pending: list[object] = [getattr(node, field.name) for field in dataclasses.fields(node)]
+        while pending:
+            each = pending.pop()
+            if isinstance(each, PythonFunction):
+                found[each] = None
+            elif isinstance(each, tuple):
+                pending += each
+            elif dataclasses.is_dataclass(each) and not isinstance(each, Node | RowType | Type | type):
+                pending += (getattr(each, field.name) for field in dataclasses.fields(each))
+    return sorted(found, key=lambda each: each.name)
+
+
+def _nodes(plan: Plan) -> Iterator[Node]:
+    """Yield the nodes that pumps read, each once."""
     seen: set[int] = set()
     ahead: list[Node] = [pump.node for pump in plan.pumps]
     while ahead:
@@ -72,9 +96,7 @@ def _models(plan: Plan) -> set[Model]:
         if id(node) not in seen:
             seen.add(id(node))
             ahead += node.inputs
-            if isinstance(node, Model):
-                found.add(node)
-    return found
+            yield node
 
 
 def _node(node: Node, memo: dict[int, str]) -> str:

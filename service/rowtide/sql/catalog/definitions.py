@@ -44,12 +44,14 @@ from rowtide.sql.catalog.servers import (
     single,
 )
 from rowtide.sql.catalog.values import inserted_rows
+from rowtide.sql.functions.defining import define_function, drop_function
 from rowtide.sql.grammar.literals import interval_text_ms
 from rowtide.sql.grammar.statements import (
     AddColumn,
     Alter,
     AlterPump,
     Created,
+    CreateFunction,
     CreateIndex,
     CreateModel,
     CreatePump,
@@ -126,6 +128,8 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
             from rowtide.sql.catalog.model_classes import define_model
 
             return define_model(catalog, statement, origin)
+        case CreateFunction():
+            return define_function(catalog, statement, origin)
         case InsertValues():
             return _insert(catalog, statement)
         case AddColumn():
@@ -166,6 +170,8 @@ def exists(catalog: Catalog, statement: Created) -> bool:
             return single(name, "a wrapper") in catalog.wrappers
         case CreateModel(name=name):
             return single(name, "a model") in catalog.models
+        case CreateFunction(name=name):
+            return single(name, "a function") in catalog.functions
         case CreateIndex(table=table, index=index):
             schema = catalog.key(table)[0]
             tables = (found for key, found in catalog.objects.items() if key[0] == schema)
@@ -453,6 +459,8 @@ def _drop(catalog: Catalog, statement: Drop) -> Catalog:
         return _drop_index(catalog, statement)
     if statement.kind is ObjectKind.MODEL:
         return drop_model(catalog, statement)
+    if statement.kind is ObjectKind.FUNCTION:
+        return drop_function(catalog, statement)
     if statement.if_exists and catalog.key(name) not in catalog.objects:
         return catalog
     key, _ = catalog.find_of(name, statement.kind)

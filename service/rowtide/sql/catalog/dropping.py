@@ -7,10 +7,14 @@ from collections.abc import Iterable, Sequence
 from rowtide.sql.catalog.definitions import refuse_drop_of_used
 from rowtide.sql.catalog.models import ports_of, refuse_port
 from rowtide.sql.catalog.objects import Catalog, Key, PumpDefinition, StreamDefinition, TableDefinition
+from rowtide.sql.functions.defining import objects_calling, without_functions_calling
 from rowtide.sql.grammar.statements import Drop, ObjectKind, Rename
 from rowtide.sql.planner import PlannedPump, Planner
 
-_USED_BY_NAME = (ObjectKind.SCHEMA, ObjectKind.WRAPPER, ObjectKind.SERVER, ObjectKind.INDEX)
+_USED_BY_NAME = (
+    *(ObjectKind.SCHEMA, ObjectKind.WRAPPER, ObjectKind.SERVER, ObjectKind.INDEX),
+    ObjectKind.FUNCTION,
+)
 """Kinds that are dropped without a check of queries, because their users are found in another way."""
 
 
@@ -41,6 +45,8 @@ def prepared_drop(catalog: Catalog, statement: Drop) -> Catalog:
         gone = [*_users(catalog, held), *(held if statement.kind in _USED_BY_NAME else ())]
         for key in gone:
             catalog = catalog.without(key)
+        if statement.kind is ObjectKind.FUNCTION:
+            catalog = without_functions_calling(catalog, statement.name.parts[-1].text)
         return catalog
     if statement.kind in (*_USED_BY_NAME, ObjectKind.PUMP):
         return catalog
@@ -80,6 +86,8 @@ def _held(catalog: Catalog, statement: Drop) -> list[Key]:
                 for key, found in catalog.objects.items()
                 if isinstance(found, StreamDefinition | TableDefinition) and found.server == name
             ]
+        case ObjectKind.FUNCTION:
+            return objects_calling(catalog, statement.name.parts[-1].text)
         case ObjectKind.WRAPPER | ObjectKind.INDEX:
             return []
         case _:

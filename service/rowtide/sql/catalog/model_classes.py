@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from rowtide.engine.errors import ModelError
-from rowtide.engine.loading import ModelOptionError, look_in, model_code, model_maker
+from rowtide.engine.loading import ModelOptionError, model_code, model_maker
 from rowtide.engine.model import ModelRun
 from rowtide.engine.row_type import RowType as EngineRowType
 from rowtide.errors import StatementError
+from rowtide.expr.python.loading import look_in
 from rowtide.expr.python.modules import absolute
 from rowtide.plan.nodes import ModelPort
 from rowtide.rows.types import Field, RowType
@@ -27,6 +28,7 @@ from rowtide.sql.catalog.objects import (
     ObjectDefinition,
     Origin,
     StreamDefinition,
+    folder_of,
 )
 from rowtide.sql.catalog.servers import single
 from rowtide.sql.expressions.scope import ROWTIME
@@ -50,7 +52,7 @@ def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Ca
         )
     options = tuple((item.name, item.value) for item in statement.options)
     try:
-        folder = absolute(_folder(origin.file))
+        folder = absolute(folder_of(origin.file))
         look_in(folder)
         run = model_maker(name, statement.path, dict(options), folder)()
         code = model_code(statement.path, folder)
@@ -82,11 +84,6 @@ def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Ca
         found[key] = definition
     model = ModelDefinition(statement.path, options, accepts, gives, origin, code, folder)
     return replace(kept, models={**catalog.models, name: model}, objects={**kept.objects, **found})
-
-
-def _folder(file: str | None) -> str:
-    """Return the folder of a pipeline's file; without a file, the working folder of the process."""
-    return (file or "").rpartition("/")[0] or "."
 
 
 def _ports(types: Mapping[str, EngineRowType], changes: tuple[str, ...]) -> tuple[ModelPort, ...]:

@@ -16,9 +16,9 @@ from rowtide.plan.plan import ColumnOptions, Server
 from rowtide.plan.pseudo import PSEUDO_COLUMNS, WITH_PSEUDO_COLUMNS
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
-from rowtide.sql.grammar.statements import CheckDefinition, ObjectKind
+from rowtide.sql.grammar.statements import CheckDefinition, CreateFunction, ObjectKind
 from rowtide.sql.grammar.suggestions import did_you_mean
-from rowtide.sql.grammar.syntax import Name, QualifiedName, QuerySyntax
+from rowtide.sql.grammar.syntax import DeclaredFunction, Name, QualifiedName, QuerySyntax
 
 DEFAULT_SCHEMA = "PUBLIC"
 SYSTEM_SCHEMA = "SYS"
@@ -37,6 +37,11 @@ class Origin:
     text: str
     file: str | None
     place: SourceSpan
+
+
+def folder_of(file: str | None) -> str:
+    """Return the folder of a pipeline's file; without a file, the working folder of the process."""
+    return (file or "").rpartition("/")[0] or "."
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +185,15 @@ ObjectDefinition = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class FunctionDefinition:
+    """A function of CREATE FUNCTION, and its statement."""
+
+    declared: DeclaredFunction
+    statement: CreateFunction
+    origin: Origin
+
+
 def _is_same(here: object, there: object) -> bool:
     """Return whether a definition is unchanged, apart from the rows of a table."""
     if here is there:
@@ -201,6 +215,12 @@ class Catalog:
     """Pseudo-columns that foreign streams carry besides those that queries name."""
     models: Mapping[str, ModelDefinition] = field(default_factory=dict)
     objects: Mapping[Key, ObjectDefinition] = field(default_factory=dict)
+    functions: Mapping[str, FunctionDefinition] = field(default_factory=dict)
+
+    @property
+    def declared(self) -> Mapping[str, DeclaredFunction]:
+        """The functions of CREATE FUNCTION, by name."""
+        return {name: function.declared for name, function in self.functions.items()}
 
     def key(self, name: QualifiedName, *, schema: str | None = None) -> Key:
         """Return schema and name of ``name``, resolved in ``schema`` (default: the current one).

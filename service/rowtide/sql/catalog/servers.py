@@ -215,6 +215,10 @@ def altered(catalog: Catalog, statement: Alter) -> Catalog:
         if single(name, "a model") not in catalog.models:
             raise _unknown("model", name.parts[0].text, catalog.models, name.place)
         return catalog
+    if kind is ObjectKind.FUNCTION:
+        if single(name, "a function") not in catalog.functions:
+            raise _unknown("function", name.parts[0].text, catalog.functions, name.place)
+        return catalog
     key, found = catalog.find_of(name, kind)
     if not statement.changes or not isinstance(found, StreamDefinition | TableDefinition):
         return catalog

@@ -151,8 +151,9 @@ def _indexes(catalog: Catalog, row_type_of: RowTypeOf) -> Iterator[Row]:
 
 
 def _functions(catalog: Catalog, row_type_of: RowTypeOf) -> Iterator[Row]:
-    del catalog, row_type_of
+    del row_type_of
     found = {(name, "SCALAR") for name in scalar_functions()}
+    found |= {(name, "USER-DEFINED") for name in catalog.functions}
     for aggregate in AGGREGATES.values():
         kind = "AGGREGATE" if aggregate.in_groups else "WINDOW"
         found |= {(name, kind) for name in aggregate.names}

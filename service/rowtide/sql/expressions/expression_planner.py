@@ -34,6 +34,7 @@ from rowtide.sql.expressions.literals import number, unit_literal, unit_of, whol
 from rowtide.sql.expressions.scope import NameScope
 from rowtide.sql.expressions.time_functions import check_unit, extract, step_ms
 from rowtide.sql.expressions.typed_calls import alike, call, converted, negated_if, try_converted
+from rowtide.sql.functions.declared_calls import declared_call
 from rowtide.sql.grammar import habits
 from rowtide.sql.grammar.syntax import (
     LENGTH_UNITS,
@@ -303,6 +304,8 @@ class ExpressionPlanner:
 
     def _function(self, syntax: FunctionCall) -> Expr:
         name, place = syntax.name, syntax.place
+        if syntax.declared is not None:
+            return declared_call(self, syntax.declared, syntax)
         if syntax.over is not None:
             return self._over(syntax)
         if name in OF_GROUPS:

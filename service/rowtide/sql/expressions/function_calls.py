@@ -11,7 +11,7 @@ from rowtide.expr.functions.times.periods import RELATIONS, function_name
 from rowtide.expr.tree import Call, Expr, Literal
 from rowtide.rows.types import DOUBLE, TIMESTAMP, VARCHAR
 from rowtide.sql.expressions.conversions import UNTYPED_NULL
-from rowtide.sql.expressions.function_forms import FORM_NAMES, check_constants
+from rowtide.sql.expressions.function_forms import WRITTEN_OUT, check_constants
 from rowtide.sql.expressions.time_functions import by_unit, date_bin, extract, from_epoch, period_predicate
 from rowtide.sql.expressions.typed_calls import OperandPlanner, alike, call
 from rowtide.sql.grammar.syntax import FunctionCall
@@ -88,9 +88,11 @@ _OF_ARGS: dict[tuple[str, int | None], Callable[[Sequence[Expr], FunctionCall], 
     **{(function_name(predicate), 4): period_predicate for predicate in RELATIONS},
 }
 """Functions, for a number of arguments or any, that are planned from the types of their arguments."""
+PLANNED_APART = frozenset({*_SAME_AS, *_PARTS, *_OF_SYNTAX, *(name for name, _ in _OF_ARGS)})
+"""Names of functions that are planned here."""
 
 
 def scalar_functions() -> frozenset[str]:
     """Return the names of all scalar functions that SQL writes as a name and parentheses."""
-    planned = {*FORM_NAMES, *_OF_SYNTAX, *_PARTS, *_SAME_AS, *(name for name, _ in _OF_ARGS)}
-    return frozenset({*callable_names(), *(name for name in planned if name.isidentifier())})
+    planned = (name for name in WRITTEN_OUT | PLANNED_APART if name.isidentifier())
+    return frozenset({*callable_names(), *planned})

@@ -243,10 +243,8 @@ _FORMS: dict[str, tuple[int, int | None, str, _Write]] = {
     "LOCALTIME": (0, 0, "", _now_as(TIME)),
 }
 """Least and greatest number of arguments, the syntax of the function, and its expression."""
-
-
-FORM_NAMES = frozenset(_FORMS)
-"""The names of these functions."""
+WRITTEN_OUT = frozenset(_FORMS)
+"""Names of functions that are written as other expressions."""
 
 
 def written_out(syntax: FunctionCall) -> Expression | None:

@@ -140,7 +140,6 @@ _WANTED: Mapping[tuple[str, str], str] = {
 """Hints by the expected syntax, or a part of it, and the actual word or sign ('' for any)."""
 
 _UNSUPPORTED: Mapping[str, str] = {
-    "CREATE FUNCTION": _MODELS,
     "CREATE PROCEDURE": _MODELS,
     "CREATE TYPE": "Write out the columns: there are no types of one's own.",
     **dict.fromkeys(

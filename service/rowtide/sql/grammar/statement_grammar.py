@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from rowtide.errors import SourceSpan, StatementError
+from rowtide.sql.functions.function_grammar import create_function
 from rowtide.sql.grammar.clauses.shows import show_or_describe
 from rowtide.sql.grammar.cursor import Cursor
 from rowtide.sql.grammar.dialect import LineIndex, Token, TokenKind, tokenize
@@ -42,8 +43,8 @@ from rowtide.sql.grammar.statements import (
 )
 from rowtide.sql.grammar.syntax import Expression, FunctionCall, Name, QualifiedName, QuerySyntax
 
-_CREATED = "SCHEMA, SERVER, STREAM, TABLE, VIEW, PUMP or MODEL"
-_LATER = ("FUNCTION", "UNIQUE INDEX", "USER", "ROLE", "TYPE", "PROCEDURE")
+_CREATED = "SCHEMA, SERVER, STREAM, TABLE, VIEW, PUMP, MODEL or FUNCTION"
+_LATER = ("UNIQUE INDEX", "USER", "ROLE", "TYPE", "PROCEDURE")
 _BY_INSERT = dict.fromkeys(
     ("UPDATE", "MERGE"), "INSERT, or a pump, replaces the row with the same PRIMARY KEY."
 ) | {
@@ -200,6 +201,8 @@ class _Grammar(QueryGrammar):
             return self._create_index(first)
         if cursor.accept("MODEL"):
             return self._model(first, replace)
+        if cursor.accept("FUNCTION"):
+            return create_function(self, first, replace=replace)
         for words in _LATER:
             if cursor.is_word(*words.split()):
                 raise cursor.unsupported(f"CREATE {words} is")
@@ -220,7 +223,7 @@ class _Grammar(QueryGrammar):
             library = cursor.string("the name of the connector in single quotes")
         if cursor.is_word("LANGUAGE"):
             raise cursor.fail("LANGUAGE is not supported: connectors are Python packages")
-        options = self._options()
+        options = self.options()
         self._description()
         return CreateWrapper(name, replace, library, options, cursor.place_of(first))
 
@@ -243,7 +246,7 @@ class _Grammar(QueryGrammar):
             raise cursor.unsupported("TYPE of a server is")
         cursor.expect("FOREIGN", "DATA", "WRAPPER")
         wrapper = cursor.name("the name of the wrapper")
-        options = self._options()
+        options = self.options()
         self._description()
         return CreateServer(name, replace, wrapper, options, cursor.place_of(first))
 
@@ -288,7 +291,7 @@ class _Grammar(QueryGrammar):
         if of_server or (kind is ObjectKind.TABLE and cursor.is_word("SERVER")):
             cursor.expect("SERVER")
             server = cursor.qualified_name("the name of the server")
-        options = self._options()
+        options = self.options()
         self._description()
         place = cursor.place_of(first)
         return CreateRelation(
@@ -342,7 +345,7 @@ class _Grammar(QueryGrammar):
         while True:
             token = cursor.current
             if not options and cursor.is_word("OPTIONS"):
-                options = self._options()
+                options = self.options()
                 continue
             if cursor.accept("CONSTRAINT"):
                 constraint = cursor.name("the name of the constraint")
@@ -411,9 +414,9 @@ class _Grammar(QueryGrammar):
         return target, columns
 
     def _options_and_description(self) -> tuple[OptionItem, ...]:
-        options = self._options()
+        options = self.options()
         self._description()
-        return options or self._options()
+        return options or self.options()
 
     def _options_behind(self, before: tuple[OptionItem, ...]) -> tuple[OptionItem, ...]:
         """Read OPTIONS after a query; they are not allowed if OPTIONS are ``before`` it."""
@@ -423,7 +426,7 @@ class _Grammar(QueryGrammar):
             raise self.cursor.fail("OPTIONS are written both before AS and after the query", token=token)
         return before or behind
 
-    def _options(self) -> tuple[OptionItem, ...]:
+    def options(self) -> tuple[OptionItem, ...]:
         """Read OPTIONS (name 'value', ...) if it follows."""
         cursor = self.cursor
         if not cursor.is_word("OPTIONS"):

@@ -32,6 +32,7 @@ class ObjectKind(Enum):
     PUMP = "pump"
     INDEX = "index"
     MODEL = "model"
+    FUNCTION = "function"
     MODEL_OUTPUT = "model output"
     MODEL_TABLE = "model table"
 
@@ -187,6 +188,33 @@ class CreateModel:
     place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class ParameterDefinition:
+    """``name type`` of a function."""
+
+    name: Name
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class CreateFunction:
+    """CREATE [OR REPLACE] FUNCTION name (parameters) RETURNS type .. AS 'module.function' or RETURN expression.
+
+    ``source`` is the path of a function in Python, or the expression; ``takes_null`` is None if the statement
+    does not say whether the function is called with NULL.
+    """
+
+    name: QualifiedName
+    replace: bool
+    parameters: tuple[ParameterDefinition, ...]
+    returns: Type
+    source: str | Expression
+    takes_null: bool | None
+    options: tuple[OptionItem, ...]
+    source_place: SourceSpan = field(default=NOWHERE, compare=False)
+    place: SourceSpan = field(default=NOWHERE, compare=False)
+
+
 Created = (
     CreateSchema
     | CreateWrapper
@@ -196,6 +224,7 @@ Created = (
     | CreateView
     | CreatePump
     | CreateModel
+    | CreateFunction
 )
 
 
@@ -317,6 +346,14 @@ Statement = (
     Created
     | CreateIfMissing
     | SetSchema
+    | CreateWrapper
+    | CreateServer
+    | CreateRelation
+    | CreateIndex
+    | CreateView
+    | CreatePump
+    | CreateModel
+    | CreateFunction
     | InsertValues
     | AlterPump
     | Alter

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rowtide.errors import SourceSpan
+from rowtide.expr.tree import Expr, PythonFunction
 from rowtide.plan.frames import Frame
 from rowtide.rows.types import Type
 from rowtide.rowtime.period import CalendarUnit
@@ -272,10 +273,25 @@ class Extract:
 
 
 @dataclass(frozen=True, slots=True)
+class DeclaredFunction:
+    """A function of CREATE FUNCTION: in Python, or with a ``body`` over the fields of its parameters."""
+
+    name: str
+    parameters: tuple[tuple[str, Type], ...]
+    returns: Type
+    body: Expr | PythonFunction
+
+    def __str__(self) -> str:
+        takes = ", ".join(f"{name} {of}" for name, of in self.parameters)
+        return f"{self.name}({takes})"
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionCall:
     """A scalar or aggregate function; ``star`` is COUNT(*). ``over`` makes it a window function.
 
-    ``descending``: the values of a percentile are sorted in descending order.
+    ``descending``: the values of a percentile are sorted in descending order. ``declared``: it calls a
+    function of CREATE FUNCTION.
     """
 
     name: str
@@ -287,6 +303,7 @@ class FunctionCall:
     over: Name | WindowSpec | None = None
     ignore_nulls: bool = False
     descending: bool = False
+    declared: DeclaredFunction | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions import MAY_BE_NULL
-from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.expr.tree import AggregateCall, BodyCall, Call, Expr, FieldRef, Literal, PythonCall, RowtimeRef
 from rowtide.plan.narrow import narrowed
 from rowtide.plan.nodes import Node, Project
 from rowtide.rows.types import BOOLEAN, Field, RowType
@@ -195,6 +195,8 @@ def can_be_null(expr: Expr, row_type: RowType) -> bool:
             return row_type[index].nullable
         case Call(function="IS NULL"):
             return False
+        case PythonCall() | BodyCall():
+            return True
         case Call(function="COALESCE", args=args):
             return all(can_be_null(arg, row_type) for arg in args)
         case Call(function="CASE", args=args):

@@ -56,6 +56,7 @@ _FORMS: dict[str, tuple[int, str, Callable[[FunctionCall], FunctionCall]]] = {
     "EARLIEST_BY_OFFSET": (1, "x", _not_null("FIRST_VALUE")),
 }
 """For each other name: the number of arguments, the arguments in messages, and the function for its aggregate."""
+OTHER_NAMES = frozenset(_FORMS)
 
 
 def aggregate_written_out(call: FunctionCall) -> FunctionCall:

@@ -1,0 +1,1 @@
+"""Functions of CREATE FUNCTION: their grammar, their definitions, and their calls."""
