@@ -25,6 +25,7 @@ NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 PIPELINE = sa.Text().with_variant(mysql.VARCHAR(191), "mysql")
 RELATION = sa.Text().with_variant(mysql.VARCHAR(512), "mysql")
 PART = sa.Text().with_variant(mysql.VARCHAR(63), "mysql")
+DIGEST = sa.Text().with_variant(mysql.VARCHAR(64), "mysql")
 
 
 def create(name: str, *items: sa.schema.SchemaItem) -> None:

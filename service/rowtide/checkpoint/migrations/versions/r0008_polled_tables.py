@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from alembic import op
 
-from rowtide.checkpoint.tables import named, schema_of
+from rowtide.checkpoint.migrations.changes import BYTES, DIGEST, PIPELINE, RELATION, TEXT, create
 
 revision = "0008"
 down_revision = "0007"
@@ -13,41 +12,36 @@ down_revision = "0007"
 
 def upgrade() -> None:
     """Create the tables."""
-    dialect = op.get_bind().dialect.name
-    schema = schema_of(dialect)
 
     def owner() -> list[sa.Column[str]]:
         return [
-            sa.Column("pipeline", sa.Text, primary_key=True),
-            sa.Column("relation", sa.Text, primary_key=True),
+            sa.Column("pipeline", PIPELINE, primary_key=True),
+            sa.Column("relation", RELATION, primary_key=True),
         ]
 
-    op.create_table(
-        named(dialect, "polls"),
+    create(
+        "polls",
         *owner(),
         sa.Column("next_offset", sa.BigInteger, nullable=False),
-        sa.Column("read_from", sa.Text, nullable=False),
+        sa.Column("read_from", TEXT, nullable=False),
         sa.Column("bound", sa.BigInteger),
         sa.Column("pending", sa.BigInteger),
-        sa.Column("reached", sa.Text),
+        sa.Column("reached", TEXT),
         sa.Column("compared_ms", sa.BigInteger),
-        schema=schema,
     )
-    op.create_table(
-        named(dialect, "polled_rows"),
+    create(
+        "polled_rows",
         *owner(),
-        sa.Column("key_digest", sa.Text, primary_key=True),
-        sa.Column("row_digest", sa.Text, nullable=False),
-        sa.Column("message_key", sa.LargeBinary, nullable=False),
-        schema=schema,
+        sa.Column("key_digest", DIGEST, primary_key=True),
+        sa.Column("row_digest", TEXT, nullable=False),
+        sa.Column("message_key", BYTES, nullable=False),
     )
-    op.create_table(
-        named(dialect, "polled_changes"),
+    create(
+        "polled_changes",
         *owner(),
         sa.Column("message_offset", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("rowtime", sa.BigInteger, nullable=False),
-        sa.Column("message_key", sa.LargeBinary),
-        sa.Column("content", sa.LargeBinary),
+        sa.Column("message_key", BYTES),
+        sa.Column("content", BYTES),
         sa.Column("bound", sa.BigInteger),
-        schema=schema,
     )
