@@ -1,0 +1,1 @@
+"""Rows to messages: the encoders of the formats, and the parts of a message."""
