@@ -33,6 +33,8 @@ CHECKPOINT_TABLES = frozenset(
         "polls",
         "polled_rows",
         "polled_changes",
+        "outboxes",
+        "outbox",
     }
 )
 """The checkpoint's tables, which a foreign table cannot name."""
@@ -459,10 +461,91 @@ class SinkConnector(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage:
+    """A message for a topic. ``number`` is its place in the outbox; ``partition`` None: by the key."""
+
+    number: int
+    value: bytes
+    timestamp_ms: int
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes]] = ()
+    partition: int | None = None
+
+
+class MessageSink(Protocol):
+    """Sends the messages of one outbox to one topic. One thread uses it at a time.
+
+    It follows the commits of the database: docs/decisions/0009-the-outbox.md.
+    """
+
+    def check(self) -> None:
+        """Check that the topic exists and takes messages of the allowed size. Disturbs no other sender.
+
+        Raises:
+          UnavailableError, DeniedError, GoneError, MismatchError.
+        """
+
+    def begin(self) -> int | None:
+        """Take over from earlier senders of the same outbox, and return the number of the last message sent.
+
+        With ``Guarantee.BY_COMMIT_NUMBER``, no other sender can complete a ``send`` afterwards, and every
+        ``send`` that was completed is in the number. None: no number is stored at the receiver.
+
+        Raises:
+          UnavailableError, DeniedError, GoneError.
+        """
+
+    def send(self, messages: Sequence[OutgoingMessage], number: int) -> None:
+        """Send messages in order, and store ``number``, that of the last one, with them: all or nothing.
+
+        With ``Guarantee.AT_LEAST_ONCE`` no number is stored, and a failure may leave some of them sent.
+        Without messages only the number is stored.
+
+        Raises:
+          UnavailableError: also if another sender took over. Whether it was done is unknown: call ``begin``.
+          RefusedMessageError: the receiver does not take one of the messages; nothing was sent.
+        """
+
+    def close(self) -> None:
+        """Release its connections; idempotent."""
+
+
+class MessageSinkConnector(Protocol):
+    """The sink of a technology for foreign streams that pumps write to."""
+
+    options: Sequence[Option]
+    """Those of a "stream"."""
+    guarantee: Guarantee
+    """The default one; an option of a stream may lower it."""
+
+    def check_options(self, stream: Mapping[str, str]) -> None:
+        """Read the options of a stream against their declarations; opens nothing.
+
+        Raises:
+          OptionError: names the option and says what is allowed.
+        """
+
+    def guarantee_of(self, stream: Mapping[str, str]) -> Guarantee:
+        """Return the guarantee of a stream with these options."""
+
+    def open(
+        self, server: Mapping[str, str], stream: Mapping[str, str], sender: str, max_message_bytes: int
+    ) -> MessageSink:
+        """Return the sink of a stream.
+
+        ``sender`` names its outbox, among all that write to this technology. ``max_message_bytes`` is the most that
+        key, value and headers of one message have together.
+
+        Raises:
+          OptionError: names the option and says what is allowed.
+        """
+
+
 class Connector(Protocol):
     """One technology. Entry point group ``rowtide.connectors``, named as the wrapper in lower case.
 
-    It offers a source, tables to poll, a sink, or some of them.
+    It offers a source, tables to poll, sinks, or some of them.
     """
 
     name: str
@@ -474,6 +557,7 @@ class Connector(Protocol):
     source: SourceConnector | None
     sink: SinkConnector | None
     polled: PolledConnector | None
+    message_sink: MessageSinkConnector | None
 
     def check_options(self, server: Mapping[str, str]) -> None:
         """Read the options of a server against their declarations; opens nothing.

@@ -38,6 +38,14 @@ class DeniedError(UnavailableError):
     """
 
 
+class RefusedMessageError(UnavailableError):
+    """The receiver does not take the message ``number``, and would not take it again as things are."""
+
+    def __init__(self, message: str, *, number: int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.number = number
+
+
 class GoneError(ConnectorError):
     """The requested object no longer exists: offsets aged out, topic or table deleted."""
 

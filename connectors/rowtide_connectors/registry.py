@@ -10,7 +10,14 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
-from rowtide_connectors.api import Connector, Guarantee, PolledConnector, SinkConnector, SourceConnector
+from rowtide_connectors.api import (
+    Connector,
+    Guarantee,
+    MessageSinkConnector,
+    PolledConnector,
+    SinkConnector,
+    SourceConnector,
+)
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.options import suggestion
 
@@ -82,6 +89,21 @@ def find_sink(name: str) -> SinkConnector:
     raise OptionError(
         f'connector "{connector.name}" cannot be written to: {why}',
         hint=f"Connectors with a sink: {_those(_commits)}.",
+    )
+
+
+def find_message_sink(name: str) -> MessageSinkConnector:
+    """Return the message sink of the connector of wrapper ``name``, for foreign streams that pumps write to.
+
+    Raises:
+      OptionError: as ``find_connector``; also where it has none.
+    """
+    connector = find_connector(name)
+    if connector.message_sink is not None:
+        return connector.message_sink
+    raise OptionError(
+        f'connector "{connector.name}" cannot write messages: pumps cannot write to its foreign streams',
+        hint=f"Connectors that can: {_those(lambda each: each.message_sink is not None)}.",
     )
 
 

@@ -39,6 +39,7 @@ _DENIED = frozenset(
         ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
         ck.KafkaError.GROUP_AUTHORIZATION_FAILED,
         ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        ck.KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
 _OUT_OF_RANGE = frozenset({ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE})
@@ -46,6 +47,11 @@ _OUT_OF_RANGE = frozenset({ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSE
 DENIED_HINT = (
     "Correct the credentials in the options of the server, such as 'sasl.username' and 'sasl.password', or "
     "let the broker's ACLs allow the user to describe and read the topic."
+)
+DENIED_WRITING_HINT = (
+    "Correct the credentials in the options of the server, such as 'sasl.username' and 'sasl.password', or "
+    "let the broker's ACLs allow the user: WRITE, READ and DESCRIBE on the topic; for delivery 'exactly-once' also "
+    "WRITE and DESCRIBE on transactional ids and READ on groups with the prefix rowtide-."
 )
 AGED_OUT_HINT = (
     "Kafka deletes by the records' own timestamps: set retention.ms=-1 on a topic with old event times. "
@@ -76,6 +82,22 @@ def open_admin(config: Mapping[str, object]) -> AdminClient:
     return AdminClient(settings, logger=_LOG)
 
 
+def open_producer(config: Mapping[str, object], settings: Mapping[str, object]) -> ck.Producer:
+    """Open a producer with the settings of a client and its own; no connection is made yet.
+
+    Raises:
+      OptionError: librdkafka does not take the configuration.
+    """
+    shared = {
+        name: value for name, value in config.items() if name not in _OF_READING and "fetch" not in name
+    }
+    given: dict[str, Any] = {**shared, "error_cb": _ignore, **settings}
+    try:
+        return ck.Producer(given, logger=_LOG)
+    except ck.KafkaException as error:
+        raise refused_config(error.args[0].str()) from error
+
+
 def append_message(
     config: Mapping[str, object],
     topic: str,
@@ -89,20 +111,10 @@ def append_message(
     Raises:
       UnavailableError: the broker did not take it.
     """
-    settings: dict[str, Any] = {
-        name: value for name, value in config.items() if name not in _OF_READING and "fetch" not in name
-    }
-    settings |= {
-        "error_cb": _ignore,
-        "acks": "all",
-        "linger.ms": 0,
-        "delivery.timeout.ms": int(timeout_s * 1000),
-    }
     told: list[tuple[ck.KafkaError | None, ck.Message]] = []
-    try:
-        producer = ck.Producer(settings, logger=_LOG)
-    except ck.KafkaException as error:
-        raise refused_config(error.args[0].str()) from error
+    producer = open_producer(
+        config, {"acks": "all", "linger.ms": 0, "delivery.timeout.ms": int(timeout_s * 1000)}
+    )
     named: list[tuple[str, str | bytes | None]] = list(headers)
     with kafka_errors(f'topic "{topic}"'):
         producer.produce(
@@ -128,6 +140,15 @@ def refused_config(text: str) -> OptionError:
 
 def _ignore(_: ck.KafkaError) -> None:
     """Do nothing: the call that meets the error raises it as well."""
+
+
+def not_written(error: ck.KafkaError, what: str) -> ConnectorError:
+    """Return the connector error for librdkafka's error when writing to ``what``."""
+    if error.code() in _GONE:
+        return GoneError(f"{what} does not exist", hint="Create it, or correct the option.")
+    if error.code() in _DENIED:
+        return DeniedError(f"{what} cannot be written: {error.str()}", hint=DENIED_WRITING_HINT)
+    return UnavailableError(f"{what} cannot be written: {error.str()}")
 
 
 def translated(error: ck.KafkaError, what: str) -> ConnectorError:

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from rowtide_connectors.api import (
     Guarantee,
+    MessageSink,
+    MessageSinkConnector,
     Option,
     PolledConnector,
     SinkConnector,
@@ -26,11 +28,15 @@ OURS = frozenset(
         "metadata.broker.list",
         "group.id",
         "client.id",
+        "acks",
         "auto.offset.reset",
         "enable.auto.commit",
         "enable.auto.offset.store",
+        "enable.idempotence",
         "enable.partition.eof",
         "isolation.level",
+        "message.max.bytes",
+        "transactional.id",
     }
 )
 """Settings that users cannot set: exactly-once depends on them, or Rowtide has an option for them."""
@@ -71,8 +77,19 @@ SERVER_OPTIONS = (
         default=FETCH_KBYTES,
     ),
 )
-STREAM_OPTIONS = (Option("topic", str, "the topic to read", "stream", required=True),)
+STREAM_OPTIONS = (Option("topic", str, "the topic to read or to write", "stream", required=True),)
 OPTIONS = SERVER_OPTIONS + STREAM_OPTIONS
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
+SINK_OPTIONS = (
+    *STREAM_OPTIONS,
+    Option(
+        "delivery",
+        str,
+        f"{EXACTLY_ONCE}, in transactions of Kafka, or {AT_LEAST_ONCE}, without",
+        "stream",
+        default=EXACTLY_ONCE,
+    ),
+)
 
 
 class KafkaTopics:
@@ -94,8 +111,49 @@ class KafkaTopics:
         return KafkaSource(topic, client_config(options), timeout_s=options.get("timeout_s", float))
 
 
+class KafkaMessages:
+    """Topics that pumps write to; see ``api.MessageSinkConnector``."""
+
+    options: Sequence[Option] = SINK_OPTIONS
+    guarantee = Guarantee.BY_COMMIT_NUMBER
+
+    def check_options(self, stream: Mapping[str, str]) -> None:
+        """Read options against their declarations."""
+        options = read_options(OWNER, SINK_OPTIONS, "stream", stream)
+        given = options.get("delivery", str).lower()
+        if given not in (EXACTLY_ONCE, AT_LEAST_ONCE):
+            raise OptionError(
+                f"option \"delivery\" of {OWNER} has the value '{given}'",
+                hint=f"It must be {EXACTLY_ONCE} or {AT_LEAST_ONCE}.",
+                option="delivery",
+            )
+
+    def guarantee_of(self, stream: Mapping[str, str]) -> Guarantee:
+        """Return the guarantee of a stream with these options."""
+        given = read_options(OWNER, SINK_OPTIONS, "stream", stream).get("delivery", str).lower()
+        return Guarantee.AT_LEAST_ONCE if given == AT_LEAST_ONCE else Guarantee.BY_COMMIT_NUMBER
+
+    def open(
+        self, server: Mapping[str, str], stream: Mapping[str, str], sender: str, max_message_bytes: int
+    ) -> MessageSink:
+        """Return the sink of a topic; it connects at its first use."""
+        from rowtide_connectors.kafka.sink import KafkaSink
+
+        self.check_options(stream)
+        options = read_server(server)
+        own = read_options(OWNER, SINK_OPTIONS, "stream", stream)
+        return KafkaSink(
+            own.get("topic", str),
+            client_config(options),
+            sender,
+            guarantee=self.guarantee_of(stream),
+            max_message_bytes=max_message_bytes,
+            timeout_s=options.get("timeout_s", float),
+        )
+
+
 class KafkaConnector:
-    """Reads topics; group offsets are never used."""
+    """Reads and writes topics; group offsets are used for the number of the last message sent, and nothing else."""
 
     name = "kafka"
     description = "Apache Kafka topics"
@@ -103,8 +161,9 @@ class KafkaConnector:
     source: SourceConnector | None = KafkaTopics()
     sink: SinkConnector | None = None
     polled: PolledConnector | None = None
+    message_sink: MessageSinkConnector | None = KafkaMessages()
     client_options: str | None = (
-        "every setting of librdkafka for consumers, under its own name, which has a dot, in quotes: "
+        "every setting of librdkafka, under its own name, which has a dot, in quotes: "
         """OPTIONS ("security.protocol" 'SASL_SSL'); not those that Rowtide sets: """
         f"{', '.join(sorted(OURS))}"
     )

@@ -37,6 +37,10 @@ class MemoryBroker:
         self.made: dict[str, int] = {}
         """The number of each topic in creation order; a topic that was deleted and created again has
         a new one."""
+        self.sent: dict[str, int] = {}
+        """The number of the last message sent by each sender; hold ``changed`` to read or set it."""
+        self.senders: dict[str, object] = {}
+        """The present sink of each sender; an earlier one cannot send any more."""
         self.compacted: set[str] = set()
         """Topics from which ``compact`` removes messages; hold ``changed`` to read or add."""
         self.changed = threading.Condition(threading.RLock())

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from rowtide_connectors.api import (
     Guarantee,
+    MessageSink,
+    MessageSinkConnector,
     Option,
     PolledConnector,
     SinkConnector,
@@ -14,6 +16,7 @@ from rowtide_connectors.api import (
 )
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.memory.broker import memory_broker
+from rowtide_connectors.memory.sink import MemorySink
 from rowtide_connectors.memory.source import MemorySource
 from rowtide_connectors.options import read_options
 
@@ -25,7 +28,7 @@ SERVER_OPTIONS = (
     ),
 )
 STREAM_OPTIONS = (
-    Option("topic", str, "the topic to read", "stream", required=True),
+    Option("topic", str, "the topic to read or to write", "stream", required=True),
     Option(
         "partitions", int, "number of partitions of the topic, if it does not exist yet", "stream", default=1
     ),
@@ -51,8 +54,32 @@ class MemoryTopics:
         return MemorySource(broker, topic)
 
 
+class MemoryMessages:
+    """Topics that pumps write to; see ``api.MessageSinkConnector``."""
+
+    options: Sequence[Option] = STREAM_OPTIONS
+    guarantee = Guarantee.BY_COMMIT_NUMBER
+
+    def check_options(self, stream: Mapping[str, str]) -> None:
+        """Read options against their declarations."""
+        _read_stream(stream)
+
+    def guarantee_of(self, stream: Mapping[str, str]) -> Guarantee:
+        """Return the guarantee, which no option changes."""
+        return self.guarantee
+
+    def open(
+        self, server: Mapping[str, str], stream: Mapping[str, str], sender: str, max_message_bytes: int
+    ) -> MessageSink:
+        """Return the sink of a topic, which is made if it does not exist."""
+        broker = memory_broker(read_options(OWNER, OPTIONS, "server", server).get("broker", str))
+        topic, partitions = _read_stream(stream)
+        broker.ensure_topic(topic, partitions)
+        return MemorySink(broker, topic, sender)
+
+
 class MemoryConnector:
-    """Reads topics of ``memory_broker(name)``; their messages end with the process."""
+    """Reads and writes topics of ``memory_broker(name)``; their messages end with the process."""
 
     name = "memory"
     description = "topics of a broker inside the process, for tests and demos"
@@ -61,6 +88,7 @@ class MemoryConnector:
     source: SourceConnector | None = MemoryTopics()
     sink: SinkConnector | None = None
     polled: PolledConnector | None = None
+    message_sink: MessageSinkConnector | None = MemoryMessages()
 
     def check_options(self, server: Mapping[str, str]) -> None:
         """Read options against their declarations."""

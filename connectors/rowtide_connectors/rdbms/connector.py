@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rowtide_connectors.api import (
     Database,
     Guarantee,
+    MessageSinkConnector,
     Option,
     PolledConnector,
     PolledTable,
@@ -152,6 +153,7 @@ class RdbmsConnector:
     source: SourceConnector | None = None
     sink: SinkConnector | None = RdbmsTables()
     polled: PolledConnector | None = RdbmsPolled()
+    message_sink: MessageSinkConnector | None = None
 
     def check_options(self, server: Mapping[str, str]) -> None:
         """Read options against their declarations, and the kind of database from its address."""
