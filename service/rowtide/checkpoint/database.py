@@ -13,6 +13,7 @@ from contextlib import closing
 import sqlalchemy as sa
 import structlog
 
+from rowtide.checkpoint.database_outbox import OUTBOXES_SINCE, DatabaseOutbox
 from rowtide.checkpoint.error_stream import (
     ALL_ERRORS,
     ErrorFilter,
@@ -315,6 +316,10 @@ class DatabaseLedger:
             [{name: getattr(each, name) for name in _ACCOUNT} for each in accounts],
         )
 
+    def outbox(self, relation: str) -> DatabaseOutbox:
+        """Return the outbox of a foreign stream; see ``ledger.Ledger``."""
+        return DatabaseOutbox(self._database, self._pipeline, relation)
+
     def accounts(self) -> Sequence[KeptAccount]:
         """Return all accounts as of the last commit."""
         with self._database.begin() as transaction:
@@ -546,7 +551,8 @@ class DatabaseLedger:
                 sa.delete(tables.pipelines).where(tables.pipelines.c.pipeline == self._pipeline)
             ).rowcount
             self._drop_snapshots(connection)
-            for table in (tables.positions, tables.decisions, tables.errors, tables.accounts):
+            outboxes = (tables.outboxes, tables.outbox) if version >= OUTBOXES_SINCE else ()
+            for table in (tables.positions, tables.decisions, tables.errors, tables.accounts, *outboxes):
                 connection.execute(sa.delete(table).where(table.c.pipeline == self._pipeline))
             if version >= SINCE_POLLS:
                 drop_logs(connection, tables, self._pipeline)

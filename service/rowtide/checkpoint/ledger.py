@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from rowtide.checkpoint.outbox import Outbox
 from rowtide.operators.contract import RESUBMITTED, State
 from rowtide_connectors.api import Transaction
 
@@ -284,6 +285,9 @@ class Ledger(Protocol):
 
     def write_accounts(self, transaction: Transaction, accounts: Sequence[KeptAccount]) -> None:
         """Record accounts. Others do not change."""
+
+    def outbox(self, relation: str) -> Outbox:
+        """Return the outbox of a foreign stream that pumps write to."""
 
     def accounts(self) -> Sequence[KeptAccount]:
         """Return all accounts as of the last commit."""

@@ -49,6 +49,8 @@ class Tables:
     polls: sa.Table
     polled_rows: sa.Table
     polled_changes: sa.Table
+    outboxes: sa.Table
+    outbox: sa.Table
 
 
 def tables_of(dialect: str) -> Tables:
@@ -180,6 +182,25 @@ def tables_of(dialect: str) -> Tables:
             sa.Column("message_key", sa.LargeBinary),
             sa.Column("content", sa.LargeBinary),
             sa.Column("bound", sa.BigInteger),
+        ),
+        outboxes=table(
+            "outboxes",
+            sa.Column("pipeline", sa.Text, primary_key=True),
+            sa.Column("relation", sa.Text, primary_key=True),
+            sa.Column("sender", sa.Text),
+            sa.Column("last_number", sa.BigInteger),
+            sa.Column("sent_number", sa.BigInteger),
+        ),
+        outbox=table(
+            "outbox",
+            sa.Column("pipeline", sa.Text, primary_key=True),
+            sa.Column("relation", sa.Text, primary_key=True),
+            sa.Column("number", sa.BigInteger, primary_key=True),
+            sa.Column("message_key", sa.LargeBinary),
+            sa.Column("message_value", sa.LargeBinary),
+            sa.Column("message_headers", sa.LargeBinary),
+            sa.Column("partition", sa.Integer),
+            sa.Column("message_time", sa.BigInteger),
         ),
     )
 

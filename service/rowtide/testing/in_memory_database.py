@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from rowtide.checkpoint.ledger import Decision, ErrorRow, KeptAccount, Record, SnapshotEntry, StoredError
+from rowtide.checkpoint.outbox import OutboxState
 from rowtide.checkpoint.snapshot import Chunk
 from rowtide.errors import FaultError
-from rowtide_connectors.api import TargetTable
+from rowtide_connectors.api import OutgoingMessage, TargetTable
 from rowtide_connectors.errors import RefusedRowsError
 
 
@@ -53,6 +54,14 @@ class Checkpoint:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class OutboxContents:
+    """One outbox."""
+
+    state: OutboxState
+    messages: tuple[OutgoingMessage, ...]
+
+
 @dataclass
 class DatabaseContents:
     """The contents of a database: committed, or as a transaction sees them. ``checkpoints`` are by pipeline."""
@@ -60,6 +69,8 @@ class DatabaseContents:
     tables: dict[str, dict[object, tuple[object, ...]]] = field(default_factory=dict)
     appended: dict[str, list[tuple[object, ...]]] = field(default_factory=dict)
     checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
+    outboxes: dict[tuple[str, str], OutboxContents] = field(default_factory=dict)
+    """By pipeline and relation."""
 
     def copied(self) -> DatabaseContents:
         """Return an independent copy."""
@@ -67,6 +78,7 @@ class DatabaseContents:
             {name: dict(rows) for name, rows in self.tables.items()},
             {name: list(rows) for name, rows in self.appended.items()},
             {name: checkpoint.copied() for name, checkpoint in self.checkpoints.items()},
+            dict(self.outboxes),
         )
 
 

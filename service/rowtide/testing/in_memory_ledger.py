@@ -31,6 +31,7 @@ from rowtide.testing.in_memory_database import (
     InMemoryDatabase,
     InMemoryTransaction,
 )
+from rowtide.testing.in_memory_outbox import InMemoryOutbox
 from rowtide_connectors.api import Transaction
 
 
@@ -164,6 +165,10 @@ class InMemoryLedger:
         """Return all decisions, in the order in which they were committed."""
         return list(self._committed().decisions)
 
+    def outbox(self, relation: str) -> InMemoryOutbox:
+        """Return the outbox of a foreign stream."""
+        return InMemoryOutbox(self._database, self._pipeline, relation)
+
     def accounts(self) -> Sequence[KeptAccount]:
         """Return all accounts as of the last commit."""
         accounts = self._committed().accounts
@@ -233,6 +238,8 @@ class InMemoryLedger:
     def drop(self) -> bool:
         """Drop the pipeline; return whether it existed."""
         with self._database.begin() as transaction:
+            for key in [each for each in transaction.contents.outboxes if each[0] == self._pipeline]:
+                del transaction.contents.outboxes[key]
             return transaction.contents.checkpoints.pop(self._pipeline, Checkpoint()).record is not None
 
     def _claimed(self, transaction: Transaction, digest: str, holder: str) -> Record:
