@@ -29,6 +29,7 @@ class Now:
     epoch: int | None = 3
     last_commit_ms: int | None = 9_000
     positions: Sequence[PositionStatus] = (AtPartition(),)
+    pending: Sequence[tuple[str, int]] = (("ALERTS", 7),)
     summary: Summary | None = None
     beat: float = 100.0
 

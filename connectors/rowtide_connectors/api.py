@@ -476,7 +476,7 @@ class OutgoingMessage:
 class MessageSink(Protocol):
     """Sends the messages of one outbox to one topic. One thread uses it at a time.
 
-    It follows the commits of the database: docs/decisions/0009-the-outbox.md.
+    It follows the commits of the database: docs/decisions/0010-the-outbox.md.
     """
 
     def check(self) -> None:

@@ -69,6 +69,7 @@ def context_of(pipeline: Pipeline, settings: Settings) -> PipelineContext:
         name=pipeline.name,
         plan=pipeline.plan,
         sources=pipeline.sources,
+        sinks=pipeline.sinks,
         database=pipeline.database,
         ledger=pipeline.ledger,
         clock=SystemClock(),

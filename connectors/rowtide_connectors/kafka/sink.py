@@ -6,7 +6,7 @@ with the outbox's transactional id: Kafka then ends every open transaction of ea
 their further ones, so the number that is read afterwards is final until this producer sends.
 
 After every failure the producer is dropped, and ``begin`` opens another one: there is one way to recover.
-See docs/decisions/0009-the-outbox.md.
+See docs/decisions/0010-the-outbox.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The outbox of a foreign stream: messages that are committed and not yet known as sent.
 
 A commit adds its messages, each with the next number; numbers have no gaps, and a message never changes. So the
-number of the last message sent says which messages are left (docs/decisions/0009-the-outbox.md).
+number of the last message sent says which messages are left (docs/decisions/0010-the-outbox.md).
 """
 
 from __future__ import annotations

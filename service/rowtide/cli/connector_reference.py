@@ -22,8 +22,9 @@ What each connector offers, and the options of servers, foreign streams and fore
 test checks that it is current. Set options in SQL (`OPTIONS (..)`) or in the [configuration](configuration.md), which
 takes precedence.
 
-A connector with a source serves foreign streams, one with a sink foreign tables. `rowtide check` refuses a stream or
-table of a connector that does not offer it.
+A connector with a source serves foreign streams, one with a sink foreign tables, one with a message sink foreign
+streams that pumps write to ("written stream" below). `rowtide check` refuses a stream or table of a connector that
+does not offer it.
 """
 
 

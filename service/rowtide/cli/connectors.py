@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -18,6 +18,8 @@ from rowtide.config import load_settings
 from rowtide.runtime.commit.output import target_table
 from rowtide.runtime.configured import FORMAT_OPTIONS, STREAM_OPTIONS, configured
 from rowtide.runtime.inspect.sampling import findings, take_sample
+from rowtide.runtime.outbox.options import MESSAGE_OPTIONS, OUTBOX_OPTIONS
+from rowtide.runtime.outbox.sinks import sink_of
 from rowtide.runtime.pipeline import open_database, open_polled, open_source
 from rowtide.runtime.polling.options import OWN_POLLED_OPTIONS, poller_of
 from rowtide.sql.pipeline import plan_pipeline
@@ -37,6 +39,9 @@ class Connectors(LazyGroup):
         "infer": "Propose CREATE FOREIGN STREAM for a topic of JSON messages, from a sample of them.",
     }
 
+
+WRITTEN = "written stream"
+"""What options are of that are for foreign streams which pumps write to."""
 
 app = App(
     name="connectors",
@@ -60,7 +65,7 @@ def list_connectors(as_json: AsJson = False) -> None:
         typer.echo(json.dumps({"connectors": listed}, indent=2))
         return
     for each in found:
-        typer.echo(f"{each.name:<10} {', '.join(offers(each)):<13} {each.description}")
+        typer.echo(f"{each.name:<10} {', '.join(offers(each)):<22} {each.description}")
 
 
 @app.command(epilog="Example: rowtide connectors describe kafka")
@@ -79,6 +84,9 @@ def describe(
             "source": None if connector.source is None else {"guarantee": connector.source.guarantee.value},
             "polled": None if connector.polled is None else {"guarantee": connector.polled.guarantee.value},
             "sink": None if connector.sink is None else {"guarantee": connector.sink.guarantee.value},
+            "message_sink": None
+            if connector.message_sink is None
+            else {"guarantee": connector.message_sink.guarantee.value},
             "options": options,
             "client_options": connector.client_options,
         }
@@ -173,6 +181,11 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
             yield from looked_at
         except ConnectorError as error:
             yield _failed("stream", stream.name, error)
+    for stream in plan.written_streams:
+        if stream.server in down:
+            yield _not_tried("stream", stream.name, down[stream.server])
+        else:
+            yield _tried_sink(plan, stream)
     for table in plan.foreign_tables:
         if table.server in down:
             yield _not_tried("table", table.name, down[table.server])
@@ -186,6 +199,20 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
             yield Tried("table", table.name, True, "will be created" if missing else "is there and fits")
         except ConnectorError as error:
             yield _failed("table", table.name, error)
+
+
+def _tried_sink(plan: Plan, stream: ForeignStream) -> Tried:
+    try:
+        found = sink_of(plan, stream)
+        sink = found.open("check")
+        try:
+            sink.check()
+        finally:
+            sink.close()
+    except ConnectorError as error:
+        return _failed("stream", stream.name, error)
+    topic = dict(stream.options).get("topic")
+    return Tried("stream", stream.name, True, f'topic "{topic}" is written to, {found.guarantee.value}')
 
 
 def _looked_at(stream: ForeignStream, source: TopicSource, count: int) -> Iterator[Tried]:
@@ -222,14 +249,20 @@ def offers(connector: Connector) -> list[str]:
             ("source", connector.source),
             ("tables", connector.polled),
             ("sink", connector.sink),
+            ("message sink", connector.message_sink),
         )
         if offered is not None
     ]
 
 
 def guarantees(connector: Connector) -> dict[str, str]:
-    """Return the guarantees of a connector's source, of the tables that it reads, and of its sink."""
-    offered = {"source": connector.source, "tables as sources": connector.polled, "sink": connector.sink}
+    """Return the guarantees of a connector's source, of the tables that it reads, and of its sinks."""
+    offered = {
+        "source": connector.source,
+        "tables as sources": connector.polled,
+        "sink": connector.sink,
+        "message sink": connector.message_sink,
+    }
     return {
         name: "none" if each is None else each.guarantee.value
         for name, each in offered.items()
@@ -238,12 +271,21 @@ def guarantees(connector: Connector) -> dict[str, str]:
 
 
 def options_of(connector: Connector) -> tuple[Option, ...]:
-    """Return a connector's options; for a source, also the options of every foreign stream and its columns."""
+    """Return a connector's options; for a source, also the options of every foreign stream and its columns.
+
+    Those of a "written stream" are for foreign streams that pumps write to.
+    """
     streams = () if connector.source is None else (*connector.source.options, *STREAM_OPTIONS)
     formats = () if connector.source is None else FORMAT_OPTIONS
     tables = () if connector.sink is None else connector.sink.options
     polled = () if connector.polled is None else (*connector.polled.options, *OWN_POLLED_OPTIONS)
-    return (*connector.options, *streams, *formats, *tables, *polled)
+    written: tuple[Option, ...] = ()
+    if connector.message_sink is not None:
+        known = [option.name for option in streams]
+        own = [option for option in connector.message_sink.options if option.name not in known]
+        own += [*MESSAGE_OPTIONS, *OUTBOX_OPTIONS]
+        written = tuple(replace(option, applies_to=WRITTEN) for option in own)
+    return (*connector.options, *streams, *formats, *written, *tables, *polled)
 
 
 def _described(option: Option) -> dict[str, object]:
@@ -261,7 +303,7 @@ def _described(option: Option) -> dict[str, object]:
 
 def _option_lines(connector: Connector) -> Iterator[str]:
 
-    for applies_to in ("server", "stream", "column", "table", "polled table"):
+    for applies_to in ("server", "stream", "column", WRITTEN, "table", "polled table"):
         options = [option for option in options_of(connector) if option.applies_to == applies_to]
         if not options:
             continue

@@ -61,6 +61,18 @@ class Metrics:
         )
         self.epoch = self._gauge("rowtide_epoch", "number", "Fencing epoch of this process.")
 
+        self.messages_sent = self._counter(
+            "rowtide_messages_sent_total",
+            "messages",
+            "Messages that this process has sent to the topic of a foreign stream.",
+            "relation",
+        )
+        self.messages_pending = self._gauge(
+            "rowtide_messages_pending",
+            "messages",
+            "Messages that are committed for the topic of a foreign stream and not known as sent.",
+            "relation",
+        )
         self.messages_read = self._counter(
             "rowtide_messages_read_total",
             "messages",

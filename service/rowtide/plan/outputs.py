@@ -1,6 +1,6 @@
-"""The nodes of foreign tables: one for each table, for any number of pumps.
+"""The nodes of foreign tables and written streams: one for each, for any number of pumps.
 
-Pumps into one table are the union of their rows, in the order in which the
+Pumps into one target are the union of their rows, in the order in which the
 pumps were created (docs/sql/semantics.md#merge-order, #pumps-and-inserts). So
 the last of two rows on one key does not depend on how the input was cut into
 commits (law 1).
@@ -13,7 +13,7 @@ from rowtide.plan.plan import Plan
 
 
 def table_nodes(plan: Plan) -> dict[str, Node]:
-    """Return the node of each foreign table that a pump writes to, by the table's name."""
+    """Return the node of each foreign table or stream that a pump writes to, by its name."""
     pumped: dict[str, list[Node]] = {}
     for pump in plan.pumps:
         pumped.setdefault(pump.target, []).append(pump.node)

@@ -84,9 +84,9 @@ class ForeignTable:
 
 @dataclass(frozen=True, slots=True)
 class Pump:
-    """CREATE PUMP into a foreign table: the rows of ``node`` are written there.
+    """CREATE PUMP into a foreign table or a foreign stream: the rows of ``node`` are written there.
 
-    ``node`` has exactly the table's fields in order. Pumps into streams and engine tables are
+    ``node`` has exactly the target's fields in order. Pumps into streams and engine tables are
     part of those relations' nodes and are not in this list. ``rowtime_field`` is the field of the
     target that ROWTIME or the group's period feeds, if any: ``replay --from --to`` compares by it
     (docs/sql/semantics.md#replay).
@@ -110,6 +110,7 @@ class Notice:
 class Plan:
     """The content of a pipeline file, resolved and typed, as pure values.
 
+    ``foreign_streams`` are read, ``written_streams`` are the foreign streams that pumps write to.
     ``relations`` are all named relations that rows can be read from (streams, foreign streams,
     views, engine tables) with their nodes: the scenario kit and ``rowtide sql`` read any of them.
     Sorts and merges are where order is first needed (``plan.order``). ``streams`` names those of CREATE
@@ -123,3 +124,9 @@ class Plan:
     pumps: tuple[Pump, ...]
     notices: tuple[Notice, ...] = ()
     streams: tuple[str, ...] = ()
+    written_streams: tuple[ForeignStream, ...] = ()
+
+    @property
+    def targets(self) -> tuple[ForeignTable | ForeignStream, ...]:
+        """The foreign tables, and the foreign streams that pumps write to."""
+        return (*self.foreign_tables, *self.written_streams)

@@ -106,21 +106,28 @@ def configured(plan: Plan, settings: Settings) -> Plan:
       StatementError: the configuration names something that the pipeline does not have.
     """
     settings.check_names("servers", [server.name for server in plan.servers])
-    settings.check_names("streams", [stream.name for stream in plan.foreign_streams])
+    settings.check_names(
+        "streams", [stream.name for stream in (*plan.foreign_streams, *plan.written_streams)]
+    )
     settings.check_names("tables", [table.name for table in plan.foreign_tables])
 
     def options(kind: str, name: str, given: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
         return tuple(settings.options(kind, name, dict(given)).items())
 
     servers = [replace(each, options=options("servers", each.name, each.options)) for each in plan.servers]
-    streams = [
-        replace(each, options=options("streams", each.name, each.options)) for each in plan.foreign_streams
-    ]
+    streams, written = (
+        tuple(replace(each, options=options("streams", each.name, each.options)) for each in given)
+        for given in (plan.foreign_streams, plan.written_streams)
+    )
     tables = [
         replace(each, options=options("tables", each.name, each.options)) for each in plan.foreign_tables
     ]
     changed = replace(
-        plan, servers=tuple(servers), foreign_streams=tuple(streams), foreign_tables=tuple(tables)
+        plan,
+        servers=tuple(servers),
+        foreign_streams=streams,
+        written_streams=written,
+        foreign_tables=tuple(tables),
     )
     return _ahead_as_configured(
         changed, {stream.name: dict(stream.options) for stream in plan.foreign_streams}

@@ -15,6 +15,7 @@ from rowtide.runtime.ingest.inbox import QUEUE_BYTES, QUEUE_MESSAGES
 from rowtide.runtime.ingest.intake import POLL_MESSAGES
 from rowtide.runtime.live.observer import Observer, Unobserved
 from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.outbox.sinks import SinkOfStream
 from rowtide_connectors.api import Database, TopicSource
 
 
@@ -22,7 +23,8 @@ from rowtide_connectors.api import Database, TopicSource
 class PipelineContext:
     """The context of a command on one pipeline; ``PipelineIO`` makes its readers and committer.
 
-    ``sources`` has the source of each foreign stream that a pump reads. ``wait`` False: a dependency
+    ``sources`` has the source of each foreign stream that a pump reads, ``sinks`` the sink of each one
+    that pumps write to. ``wait`` False: a dependency
     that is down ends the service. ``recreate_tables``: missing output tables are created again even
     if positions are committed. ``threads`` False reads in the main thread, for simulations.
     """
@@ -35,6 +37,7 @@ class PipelineContext:
     clock: Clock
     pace: Pace
     stopping: Callable[[], bool]
+    sinks: Mapping[str, SinkOfStream] = field(default_factory=dict)
     rng: random.Random = field(default_factory=random.Random)
     wait: bool = True
     recreate_tables: bool = False

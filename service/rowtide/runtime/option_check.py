@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
+from rowtide.codec.encode.message import MessageEncoder
 from rowtide.codec.options import FormatOptionError
 from rowtide.codec.registry import decoder_of
 from rowtide.errors import SourceSpan, StatementError
@@ -15,6 +16,7 @@ from rowtide.runtime.configured import (
     connector_options,
     takes_append_times,
 )
+from rowtide.runtime.outbox.options import OWN_OPTIONS, WrittenOptionError, outbox_options, sink_options
 from rowtide.runtime.polling.options import (
     OWN_POLLED_OPTIONS,
     PollOptionError,
@@ -29,7 +31,13 @@ from rowtide.sql.grammar.statements import CreateRelation, CreateServer
 from rowtide_connectors.api import Option
 from rowtide_connectors.errors import MissingOptionError, OptionError
 from rowtide_connectors.options import suggestion
-from rowtide_connectors.registry import find_connector, find_polled, find_sink, find_source
+from rowtide_connectors.registry import (
+    find_connector,
+    find_message_sink,
+    find_polled,
+    find_sink,
+    find_source,
+)
 
 
 def check_options(plan: Plan, text: str, *, file: str) -> tuple[Notice, ...]:
@@ -52,7 +60,7 @@ def check_options(plan: Plan, text: str, *, file: str) -> tuple[Notice, ...]:
     wrappers = {server.name: server.wrapper for server in plan.servers}
     missing: list[Notice] = []
     used = {stream.server for stream in plan.foreign_streams}
-    used |= {table.server for table in plan.foreign_tables}
+    used |= {target.server for target in plan.targets}
     for server in plan.servers:
         try:
             missing += _checked(places, server.name, find_connector, server.wrapper, dict(server.options))
@@ -67,6 +75,11 @@ def check_options(plan: Plan, text: str, *, file: str) -> tuple[Notice, ...]:
         _check_own(places, stream)
         missing += _checked(
             places, stream.name, find_source, wrappers[stream.server], connector_options(stream)
+        )
+    for stream in plan.written_streams:
+        _check_written(places, stream)
+        missing += _checked(
+            places, stream.name, find_message_sink, wrappers[stream.server], sink_options(stream)
         )
     for table in plan.foreign_tables:
         missing += _checked(places, table.name, find_sink, wrappers[table.server], dict(table.options))
@@ -133,9 +146,17 @@ def _checked(
         return [Notice(name, f"{error.message}, in SQL and in the configuration: the pipeline cannot run")]
     except OptionError as error:
         hint = error.hint
-        further = OWN_STREAM_OPTIONS if find is find_source else own
+        further: Collection[str] = own
+        if find is find_source:
+            further = OWN_STREAM_OPTIONS
+        elif find is find_message_sink:
+            further = OWN_OPTIONS
         if further and error.option is not None and error.option not in declared:
             hint = suggestion(error.option, [*declared, *further])
+            if find is find_source and error.option in OWN_OPTIONS - OWN_STREAM_OPTIONS:
+                hint = "It is for a foreign stream that a pump writes to."
+            if find is find_message_sink and error.option in OWN_STREAM_OPTIONS - OWN_OPTIONS:
+                hint = "It is for a foreign stream that is read, and pumps write to this one."
         raise places.error(name, error.option, error.message, hint) from error
     return []
 
@@ -179,6 +200,21 @@ def _check_polled(places: _Places, stream: ForeignStream, wrapper: str) -> list[
 
 
 _POLLED_HINT = "Remove it: every poll moves the rowtime bound of the table, also one that finds no change."
+
+
+def _check_written(places: _Places, stream: ForeignStream) -> None:
+    """Parse Rowtide's own options of a foreign stream that pumps write to."""
+    try:
+        MessageEncoder(stream)
+        outbox_options(stream)
+    except FormatOptionError as error:
+        raise places.error(
+            stream.name, error.option, error.message, error.hint, column=error.column
+        ) from error
+    except WrittenOptionError as error:
+        raise places.error(stream.name, error.option, error.message, error.hint) from error
+    except StatementError as error:
+        raise places.error(stream.name, "format", error.message, error.hint) from error
 
 
 def _check_own(places: _Places, stream: ForeignStream) -> None:

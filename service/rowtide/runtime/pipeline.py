@@ -18,6 +18,7 @@ from rowtide.plan.nodes import Source as SourceNode
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan, Server
 from rowtide.runtime.configured import connector_options
+from rowtide.runtime.outbox.sinks import SinkOfStream, sink_of
 from rowtide.runtime.polling.options import TUNING_OPTIONS, poll_times, poller_of, table_options
 from rowtide.runtime.polling.poller import TableShape
 from rowtide.runtime.polling.topic import PolledTopic
@@ -33,6 +34,7 @@ class Pipeline:
     name: str
     plan: Plan
     sources: Mapping[str, TopicSource]
+    sinks: Mapping[str, SinkOfStream]
     database: Database
     ledger: DatabaseLedger
 
@@ -58,7 +60,8 @@ def open_pipeline(plan: Plan, name: str, checkpoint_url: str | None = None) -> I
     """
     database = _database(plan, checkpoint_url)
     sources = {stream.name: _source(plan, stream, database, name) for stream in streams_read(plan)}
-    pipeline = Pipeline(name, plan, sources, database, DatabaseLedger(database, name))
+    sinks = {stream.name: sink_of(plan, stream) for stream in plan.written_streams}
+    pipeline = Pipeline(name, plan, sources, sinks, database, DatabaseLedger(database, name))
     try:
         yield pipeline
     finally:
@@ -66,7 +69,7 @@ def open_pipeline(plan: Plan, name: str, checkpoint_url: str | None = None) -> I
 
 
 def streams_read(plan: Plan) -> list[ForeignStream]:
-    """Return the foreign streams that a pump into a foreign table reads. Only these are opened."""
+    """Return the foreign streams that a pump into a foreign table or stream reads. Only these are opened."""
     found: set[str] = set()
     seen: set[int] = set()
 

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 from rowtide.checkpoint.ledger import PartitionId, Record, StoredError
+from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
 from rowtide.operators.contract import RESUBMITTED
 from rowtide.runtime.commit.commit import Committer
@@ -22,9 +23,13 @@ from rowtide.runtime.ingest.intake import Channel, StreamReader
 from rowtide.runtime.ingest.partition_watch import PartitionWatch
 from rowtide.runtime.ingest.resubmission import topic_places
 from rowtide.runtime.inspect.status import DATABASE, StatusBoard, broker_of, database_of
+from rowtide.runtime.outbox.options import outbox_options
+from rowtide.runtime.outbox.outboxes import Outboxes
+from rowtide.runtime.outbox.sender import Sender, SenderParts
 from rowtide.runtime.polling.topic import PolledTopic
 from rowtide.runtime.recovery.skipping import Skipped, skipped_of
 from rowtide_connectors.api import OffsetRange
+from rowtide_connectors.errors import GoneError, MismatchError
 
 
 class PipelineIO:
@@ -131,6 +136,52 @@ class PipelineIO:
         if context.threads:
             return ThreadedInbox(readers, context.queue_messages, context.queue_bytes)
         return DirectInbox(readers, context.clock)
+
+    def check_sinks(self) -> None:
+        """Check that the topics that pumps write to exist. Disturbs no running process.
+
+        Raises:
+          StatementError: one does not exist, or does not fit.
+          TransientError, StoppedError: a broker is down and is not waited for.
+        """
+        for relation, sink in sorted(self.context.sinks.items()):
+            opened = sink.open("check")
+            try:
+                self._retry(broker_of(relation), beats=True).call(opened.check)
+            except (GoneError, MismatchError) as error:
+                raise StatementError(
+                    f'foreign stream "{relation}": {error.message}', hint=error.hint
+                ) from error
+            finally:
+                opened.close()
+
+    def open_outboxes(self, record: Record) -> Outboxes:
+        """Start the senders of the messages that this and earlier processes have committed."""
+        context = self.context
+        senders = {}
+        for relation, sink in sorted(context.sinks.items()):
+            outbox = context.ledger.outbox(relation)
+            first = self.database.call(outbox.open)
+            beats = not context.threads
+            parts = SenderParts(
+                relation,
+                record.epoch,
+                sink.guarantee,
+                outbox_options(sink.stream).resends,
+                context.ledger,
+                outbox,
+                sink.open(f"{context.name}-{relation}-{first.sender}"),
+                self._retry(DATABASE, beats=beats),
+                self._retry(broker_of(relation), beats=beats),
+                context.crash_points,
+                context.clock.monotonic,
+            )
+            senders[relation] = (Sender(parts, first), first.last, outbox_options(sink.stream).max_pending)
+        return Outboxes(senders, context.clock, self._sent, threads=context.threads)
+
+    def _sent(self, relation: str, messages: int, pending: int) -> None:
+        self.board.sent(relation, pending)
+        self.context.observer.sent(relation, messages, pending)
 
     def backpressure(self) -> Backpressure:
         """Return the balance of the partitions, with the limits of the context."""

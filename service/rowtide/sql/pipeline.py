@@ -332,7 +332,7 @@ def _plan(
     outside = {
         key: planned
         for key, planned in pumps.items()
-        if catalog.objects[planned.target].kind is ObjectKind.FOREIGN_TABLE
+        if catalog.objects[planned.target].kind in (ObjectKind.FOREIGN_TABLE, ObjectKind.FOREIGN_STREAM)
     }
     flows = {
         relation_name(key): connector.connect(_flowing(catalog, key, planned))
@@ -345,8 +345,8 @@ def _plan(
         _stage(STAGES[1], connected, flows),
         _stage(STAGES[2], ordered, ordered_flows),
     )
-    streams = tuple(
-        ForeignStream(
+    foreign = {
+        key: ForeignStream(
             relation_name(key),
             found.row_type,
             found.server,
@@ -356,7 +356,9 @@ def _plan(
         )
         for key, found in catalog.objects.items()
         if isinstance(found, StreamDefinition) and found.server is not None
-    )
+    }
+    written_streams = catalog.written_streams()
+    streams = tuple(stream for key, stream in foreign.items() if key not in written_streams)
     streams += tuple(
         ForeignStream(
             relation_name(key),
@@ -386,6 +388,7 @@ def _plan(
         streams=tuple(
             relation_name(key) for key, found in catalog.objects.items() if found.kind is ObjectKind.STREAM
         ),
+        written_streams=tuple(stream for key, stream in foreign.items() if key in written_streams),
         notices=(
             *notices(ordered | ordered_flows, _that_may_be_silent(catalog, streams)),
             *text_notices(catalog, ordered | ordered_flows),
@@ -438,10 +441,10 @@ def _feeds(
     inserted: frozenset[str],
     changing: frozenset[str] = frozenset(),
 ) -> dict[str, Feed]:
-    """Return the input of each stream and engine table."""
-    feeds = {}
+    """Return the input of each stream, engine table, and foreign stream that pumps write to."""
+    feeds, written = {}, catalog.written_streams()
     for key, found in catalog.objects.items():
-        if found.kind in (ObjectKind.STREAM, ObjectKind.TABLE):
+        if found.kind in (ObjectKind.STREAM, ObjectKind.TABLE) or key in written:
             name = relation_name(key)
             rows = found.rows if isinstance(found, TableDefinition) else ()
             nodes = tuple(_flowing(catalog, pump, each) for pump, each in pumps.items() if each.target == key)

@@ -128,6 +128,7 @@ class Planner:
             for key, found in catalog.objects.items()
             if isinstance(found, StreamDefinition) and found.max_ahead_ms is not None
         }
+        self._written = catalog.written_streams()
         self._reading: set[Key] = set()
         self._shapes: MemoById[QueryShape] = MemoById()
         self._reads: MemoById[tuple[FromPlanner, PlannedFrom]] = MemoById()
@@ -212,7 +213,7 @@ class Planner:
             case StreamDefinition(row_type=row_type, server=server) as stream:
                 pseudo = self._catalog.pseudo_columns(key, self._pseudo)
                 given = with_pseudo_columns(row_type, pseudo)
-                source = Source(name, given, foreign=server is not None)
+                source = Source(name, given, foreign=server is not None and key not in self._written)
                 with written_in(stream.origin):
                     node = checked(source, name, stream.checks)
                 return Planned(node, changelog=False, hidden=len(pseudo))
@@ -410,10 +411,6 @@ class Planner:
             raise StatementError(
                 f'{target.kind.value} "{shown}" cannot be written to', place=pump.target.place
             )
-        if target.kind is ObjectKind.FOREIGN_STREAM:
-            raise StatementError(
-                f'writing to foreign stream "{shown}" is not supported yet', place=pump.target.place
-            )
         if isinstance(target, TableDefinition) and target.source is not None:
             raise filled_by_a_topic(shown, pump.target.place)
         if isinstance(pump.query, ValuesSyntax):
@@ -493,7 +490,7 @@ def _stored(
     expressions = tuple(values[position] for position in range(len(row_type)))
     stored = project(relation, node, expressions, _judged_by_pump(definition))
     # An engine table and a stream check their rows themselves.
-    outside = definition.kind is ObjectKind.FOREIGN_TABLE
+    outside = definition.kind in (ObjectKind.FOREIGN_TABLE, ObjectKind.FOREIGN_STREAM)
     return checked(stored, target, definition.checks) if outside else stored
 
 

@@ -20,7 +20,9 @@ class Relations:
         self._nodes = dict(plan.relations)
         self._foreign_tables = {table.name: table for table in plan.foreign_tables}
         self._foreign_streams = {stream.name: stream for stream in plan.foreign_streams}
-        self._table_nodes = table_nodes(plan)
+        self._table_nodes = {
+            name: node for name, node in table_nodes(plan).items() if name in self._foreign_tables
+        }
         self._streams = plan.streams
 
     def resolve(self, name: str) -> str:

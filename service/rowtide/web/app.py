@@ -124,6 +124,7 @@ def _root(status: Status, version: str) -> AsyncHandler:
                 "epoch": now.epoch,
                 "last_commit_ms": now.last_commit_ms,
                 "positions": _positions(now),
+                "pending_messages": dict(now.pending),
                 "this_run": None if now.summary is None else dict(now.summary.fields()),
             }
         )

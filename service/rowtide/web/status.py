@@ -79,6 +79,10 @@ class PipelineStatus(Protocol):
         """Return the committed positions, by relation, topic and partition."""
 
     @property
+    def pending(self) -> Sequence[tuple[str, int]]:
+        """Return how many messages wait for the topic of each foreign stream that pumps write to."""
+
+    @property
     def summary(self) -> Summary | None:
         """Return the progress of this process; None before it runs."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
 
 import confluent_kafka as ck
 import pytest
@@ -22,6 +23,7 @@ from rowtide_connectors.registry import find_message_sink
 
 MAX_BYTES = 100_000
 START = 1_700_000_000_000
+Headers = Sequence[tuple[str, bytes | None]]
 Read = list[tuple[int, bytes | None, bytes | None, int, list[tuple[str, bytes]]]]
 """Partition, key, value, timestamp and headers of each message that readers of committed messages see."""
 
@@ -92,7 +94,7 @@ def read_committed(broker: Broker, topic: str) -> Read:
                     message.key(),
                     message.value(),
                     message.timestamp()[1],
-                    [(name, value or b"") for name, value in message.headers() or ()],
+                    [(name, value or b"") for name, value in cast("Headers", message.headers() or ())],
                 )
             )
     finally:

@@ -34,7 +34,7 @@ def pipeline(tmp_path: Path) -> Path:
 
 
 def test_list_names_what_is_installed() -> None:
-    assert "kafka      source        Apache Kafka topics\n" in run("list").output
+    assert "kafka      source, message sink   Apache Kafka topics\n" in run("list").output
     listed = json.loads(run("list", "--json").output)["connectors"]
     assert {"kafka", "memory", "rdbms"} <= {each["name"] for each in listed}
     assert {each["name"]: each["offers"] for each in listed}["rdbms"] == ["sink"]

@@ -160,7 +160,9 @@ def test_long_texts_and_objects_do_not_fill_the_error_row() -> None:
         raise ValueError(text)
 
     assert len(rejection(shout, "x" * 10_000)) < 400
-    assert rejection(lambda: 10**5000) == "F() returned a value of type int, which is out of range for INTEGER"
+    assert (
+        rejection(lambda: 10**5000) == "F() returned a value of type int, which is out of range for INTEGER"
+    )
     assert rejection(lambda: {"a": 1}) == "F() returned a value of type dict, which is not an int"
 
 

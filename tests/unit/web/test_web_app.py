@@ -82,6 +82,7 @@ def test_the_root_says_what_runs_here_and_where_it_stands(served: Served) -> Non
                 "bound": 1_000,
             }
         ],
+        "pending_messages": {"ALERTS": 7},
         "this_run": None,
     }
 

@@ -23,7 +23,7 @@ WRITE_OPTIONS = (
     FormatOption(KEY, "the columns of the message key, separated by commas"),
     FormatOption(
         KEY_FORMAT,
-        "how the key is written: TEXT (one column, the default for one) or JSON (an object, or the value of one column)",
+        "how the key is written: TEXT (one column; its default) or JSON (an object, or the value of one column)",
     ),
     FormatOption(
         HEADERS,

@@ -214,14 +214,21 @@ def backfill(
 
 
 def refuse_if_begun(context: PipelineContext, *, take_over: bool = False) -> None:
-    """Refuse a pipeline that the live service has started, or that another process backfills.
+    """Refuse a pipeline that the live service has started, that another process backfills, or that writes topics.
 
     Only the backfill with the latest epoch can commit, so a second one would waste the work of the
     first. Processes on other machines are not detected. ``take_over`` allows a second backfill.
 
     Raises:
-      StatementError: the pipeline has committed positions, or another backfill of it runs.
+      StatementError: the pipeline has committed positions, another backfill of it runs, or it writes to topics.
     """
+    if context.plan.written_streams:
+        named = ", ".join(f'"{stream.name}"' for stream in context.plan.written_streams)
+        raise StatementError(
+            f"a backfill writes to tables only, and pumps write to foreign streams: {named}",
+            hint="Let `rowtide run` fill in the history, or leave these pumps out of the file that is backfilled: "
+            "`rowtide apply` adds them afterwards.",
+        )
     record = context.ledger.read()
     if record is None:
         return

@@ -110,6 +110,7 @@ def succeeding(older: PipelineContext, newer: PipelineContext) -> Succeeding:
                 f'resubmitted error rows of "{each.relation}" are not read yet',
                 hint="Let the pipeline run until they are read, then apply the change.",
             )
+    _refuse_left_messages(older, newer)
     before_and_after = {table.name for table in older.plan.foreign_tables}
     tables = [target_table(table) for table in newer.plan.foreign_tables]
     kept = [table for table in tables if table.name in before_and_after]
@@ -123,7 +124,7 @@ def succeeding(older: PipelineContext, newer: PipelineContext) -> Succeeding:
     standings, begun = _standings(record, newer)
     flow = Flow(table_nodes(newer.plan), partitions_of(each.place for each in standings))
     flow.succeed(work.flow, newer.clock.now_ms(), streams_of_both(older.plan, newer.plan))
-    after = PipelineState(flow, newer.plan.foreign_tables, standings)
+    after = PipelineState(flow, newer.plan.targets, standings)
     after.drain()
     after.go_on_from(newer.ledger.accounts())
     gone = {each.relation for each in record.standings} - {each.relation for each in standings}
@@ -147,6 +148,8 @@ def commit_switch(
     rows: dict[str, int] = {}
     for writes in cut.writes:
         rows[writes.name] = rows.get(writes.name, 0) + len(writes.tray)
+    for stream in newer.plan.written_streams:
+        newer.ledger.outbox(stream.name).open()
     committer = PipelineIO(newer).committer(begun.record, begun.after.source_of)
     committer.commit(cut, recent)
     _log.info("applied", pipeline=newer.name, epoch=begun.record.epoch, commits=committer.commits)
@@ -183,12 +186,35 @@ def refuse_changed_streams(older: Plan, newer: Plan) -> None:
       StatementError: naming it.
     """
     before, after = plan_digests(older), plan_digests(newer)
+    for stream in newer.written_streams:
+        name = f'written stream "{stream.name}"'
+        if name in before and before[name] != after[name]:
+            raise StatementError(
+                f"{name} has changed: messages that wait for it would go elsewhere or be mixed with others",
+                hint="Rename the changed stream.",
+            )
     for stream in newer.foreign_streams:
         name = f'foreign stream "{stream.name}"'
         if name in before and before[name] != after[name]:
             raise StatementError(
                 f"{name} has changed: rows that were read before would be read differently",
                 hint="Rename the changed stream: a new stream is read from its beginning.",
+            )
+
+
+def _refuse_left_messages(older: PipelineContext, newer: PipelineContext) -> None:
+    """Refuse a change that leaves committed messages without a sender.
+
+    Raises:
+      StatementError: some wait for a foreign stream that the new plan does not write to.
+    """
+    kept = {stream.name for stream in newer.plan.written_streams}
+    for stream in older.plan.written_streams:
+        state = older.ledger.outbox(stream.name).state()
+        if stream.name not in kept and state is not None and state.pending:
+            raise StatementError(
+                f'{state.pending} messages for foreign stream "{stream.name}" are not sent yet',
+                hint="Let the pipeline run until they are sent, then apply the change.",
             )
 
 

@@ -120,8 +120,8 @@ def planned_change(
         _fates(others, known),
         tuple(missing),
         _gone(older.foreign_tables, newer.foreign_tables),
-        _gone(newer.foreign_streams, older.foreign_streams),
-        _gone(older.foreign_streams, newer.foreign_streams),
+        _gone(newer.foreign_streams, (*older.foreign_streams, *older.written_streams)),
+        _gone(older.foreign_streams, (*newer.foreign_streams, *newer.written_streams)),
     )
 
 

@@ -19,7 +19,7 @@ from rowtide.checkpoint.ledger import Decision
 from rowtide.errors import StatementError, TransientError
 from rowtide.flow.flow import Flow
 from rowtide.operators.contract import Fault
-from rowtide.plan.plan import ForeignTable
+from rowtide.plan.plan import ForeignStream, ForeignTable
 from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.rowtime.text import time_text
 from rowtide.runtime.change.applying import Applied, Succeeding, commit_switch, succeeding
@@ -58,11 +58,16 @@ def apply_at(older: PipelineContext, newer: PipelineContext, at_ms: int) -> Appl
             hint="Name a later rowtime: the end of a period that is still open, for example.",
         )
     begun.after.span = (first, LATEST)
-    both = _Both(begun, older.plan.foreign_tables, newer, first)
+    both = _Both(begun, older.plan.targets, newer, first)
     _read_until(both, older, first, begun.record.epoch)
     before, cut = both.cut(with_snapshot=False), begun.after.cut(with_snapshot=True)
     _count(both, begun.after)
-    cut = replace(cut, writes=(*before.writes, *cut.writes), faults=_faults(before, cut, both, first))
+    cut = replace(
+        cut,
+        writes=(*before.writes, *cut.writes),
+        sends=(*before.sends, *cut.sends),
+        faults=_faults(before, cut, both, first),
+    )
     return commit_switch(begun, newer, cut, both.recent)
 
 
@@ -76,9 +81,13 @@ class _Both(PipelineState):
     """The running old plan, with the new plan beside it."""
 
     def __init__(
-        self, begun: Succeeding, tables: Sequence[ForeignTable], newer: PipelineContext, first: int
+        self,
+        begun: Succeeding,
+        targets: Sequence[ForeignTable | ForeignStream],
+        newer: PipelineContext,
+        first: int,
     ) -> None:
-        super().__init__(begun.work.flow, tables, begun.work.standings())
+        super().__init__(begun.work.flow, targets, begun.work.standings())
         self.span = (EARLIEST, first)
         self.after = begun.after
         self._channels: Mapping[str, Channel] = PipelineIO(newer).channels(begun.after.flow)

@@ -213,6 +213,8 @@ class Committer:
                 each.apply(transaction)
             for move in cut.moves:
                 move(transaction)
+            for sends in cut.sends:
+                self._ledger.outbox(sends.relation).add(transaction, sends.messages)
             reach("commit.after_tables")
             for chunk in cut.error_rows:
                 self._ledger.write_errors(transaction, self._epoch, chunk)

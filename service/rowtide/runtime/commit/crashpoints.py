@@ -46,6 +46,15 @@ POINTS = (
 )
 """Every crash point, in the order in which a start, a commit and a stop reach it."""
 
+OUTBOX_POINTS = (
+    "outbox.before_begin",
+    "outbox.after_begin",
+    "outbox.before_send",
+    "outbox.after_send",
+    "outbox.after_settle",
+)
+"""Every crash point of a sender of messages, which only pipelines that write to foreign streams reach."""
+
 CRASH_AT = "ROWTIDE_CRASH_AT"
 """Environment variable that arms one point of a child process, as ``name`` or ``name:count``."""
 
@@ -57,7 +66,7 @@ class CrashPoints(Protocol):
     """Receives a call before and after each I/O step of the runtime."""
 
     def reach(self, point: str) -> None:
-        """Reach a point of ``POINTS``. Does not return if the point is armed."""
+        """Reach a point of ``POINTS`` or ``OUTBOX_POINTS``. Does not return if the point is armed."""
 
 
 class NoCrash:
@@ -75,7 +84,7 @@ class CrashAt:
     """Crashes when ``point`` is reached for the ``count``-th time. ``die`` raises or ends the process."""
 
     def __init__(self, point: str, count: int, die: Callable[[str], None]) -> None:
-        if point not in POINTS:
+        if point not in (*POINTS, *OUTBOX_POINTS):
             raise ValueError(f'crash point "{point}" does not exist')
         self._point = point
         self._left = count

@@ -56,6 +56,8 @@ class Snapshot:
     positions: tuple[PartitionStatus, ...] = ()
     summary: RunSummary | None = None
     """The commits of this process; None before it runs."""
+    pending: tuple[tuple[str, int], ...] = ()
+    """The messages that wait for the topic of each foreign stream that pumps write to."""
 
 
 class StatusBoard:
@@ -112,6 +114,12 @@ class StatusBoard:
         """Note the commits of this process so far."""
         with self._lock:
             self._shown = replace(self._shown, summary=summary)
+
+    def sent(self, relation: str, pending: int) -> None:
+        """Note how many messages wait for the topic of a foreign stream; called by any thread."""
+        with self._lock:
+            held = {**dict(self._shown.pending), relation: pending}
+            self._shown = replace(self._shown, pending=tuple(sorted(held.items())))
 
     def committed(self, standings: Iterable[PartitionPosition]) -> None:
         """Note the positions after a commit of this process."""

@@ -466,7 +466,7 @@ class _Noting(PipelineState):
         record: Record,
         bounds: list[tuple[PartitionId, ExplicitBound]] | None,
     ) -> None:
-        super().__init__(flow, context.plan.foreign_tables, record.standings)
+        super().__init__(flow, context.plan.targets, record.standings)
         self._bounds = bounds
 
     def enter(self, delivery: Delivery) -> None:

@@ -21,6 +21,7 @@ from rowtide.runtime.live.observer import Observer
 from rowtide.runtime.live.questions import Questions
 from rowtide.runtime.live.read_loop import TAKE_S, ClockDecisions, ReadLoop
 from rowtide.runtime.live.work import PipelineState
+from rowtide.runtime.outbox.outboxes import Outboxes
 from rowtide.runtime.recovery.seam import Seam
 
 MAX_GATHERED_ROWS = 500_000
@@ -54,11 +55,13 @@ class BetweenTurns:
       stopping: returns true once the loop must stop.
       admit: adds partitions that have appeared.
       questions: requests of other threads.
+      outboxes: the senders of what is committed for topics.
     """
 
     stopping: Callable[[], bool]
     admit: Callable[[], None]
     questions: Questions
+    outboxes: Outboxes
 
 
 class Live(ReadLoop):
@@ -108,7 +111,11 @@ class Live(ReadLoop):
         self.work.drain()
         while not self._between.stopping() and not (until is not None and self._has_reached_all()):
             self._between.admit()
-            self.turn()
+            self._between.outboxes.work()
+            if self._between.outboxes.are_full():
+                self._clock.sleep(TAKE_S)
+            else:
+                self.turn()
             self._between.questions.answer(self.work)
             if self._is_commit_due():
                 self.commit()
@@ -159,6 +166,7 @@ class Live(ReadLoop):
         cut = self.work.cut(with_snapshot=wanted or self._is_snapshot_due(began))
         taken = self._clock.monotonic()
         errors = self._committer.commit(cut, self.work.recent)
+        self._between.outboxes.committed(cut)
         self.work.recent.forget()
         now = self._clock.monotonic()
         self._last_commit = now

@@ -41,6 +41,9 @@ class Observer(Protocol):
     def looked_up(self, topics: Mapping[str, str], ends: Mapping[PartitionId, int]) -> None:
         """Note the end offsets of partitions; called by reading threads."""
 
+    def sent(self, relation: str, messages: int, pending: int) -> None:
+        """Note messages that were sent for a foreign stream, and how many wait; called by sending threads."""
+
 
 class Unobserved:
     """Null observer: ignores every event."""
@@ -71,6 +74,9 @@ class Unobserved:
     def looked_up(self, topics: Mapping[str, str], ends: Mapping[PartitionId, int]) -> None:
         """Ignore the event."""
 
+    def sent(self, relation: str, messages: int, pending: int) -> None:
+        """Ignore the event."""
+
 
 class Watching:
     """Keeps the status board up to date, and notifies the next observer."""
@@ -89,6 +95,7 @@ class Watching:
         self.claimed = observer.claimed
         self.retried = observer.retried
         self.stored_snapshot = observer.stored_snapshot
+        self.sent = observer.sent
 
     def committed(
         self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float

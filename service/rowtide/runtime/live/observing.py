@@ -50,6 +50,11 @@ class MetricsObserver:
         """Count a failure; called by any thread."""
         self._metrics.retries.labels(dependency).inc()
 
+    def sent(self, relation: str, messages: int, pending: int) -> None:
+        """Count messages that were sent, and show how many wait; called by sending threads."""
+        self._metrics.messages_sent.labels(relation).inc(messages)
+        self._metrics.messages_pending.labels(relation).set(pending)
+
     def stored_snapshot(self, size_bytes: int, seconds: float) -> None:
         """Count a snapshot."""
         self._metrics.snapshots.inc()
@@ -83,7 +88,9 @@ class MetricsObserver:
         metrics = self._metrics
         metrics.commits.inc()
         metrics.commit_seconds.observe(seconds)
-        metrics.commit_rows.observe(sum(len(writes.tray) for writes in cut.writes))
+        metrics.commit_rows.observe(
+            sum(len(writes.tray) for writes in cut.writes) + sum(len(each.messages) for each in cut.sends)
+        )
         metrics.last_commit.set(self._clock.now_ms() / 1000)
         for (kind, reason), rows in Counter(
             (row.kind, row.reason.split(":", 1)[0]) for row in errors

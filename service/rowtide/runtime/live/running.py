@@ -36,6 +36,7 @@ def run_live(
     ranges = io.polled_ends(claimed.ranges) if until_end else claimed.ranges
     for relation, held in ranges.items():
         io.partitions.looked_up(relation, held)
+    outboxes = io.open_outboxes(record)
     admission = Admission(io, work)
     admission.begin()
     inbox = io.open_inbox(work.positions, io.channels(work.flow))
@@ -46,7 +47,7 @@ def run_live(
         work,
         Inflow(inbox, backpressure, clocks, seam),
         committer,
-        between=BetweenTurns(io.is_stopping, lambda: admission.admit(inbox), requests.questions),
+        between=BetweenTurns(io.is_stopping, lambda: admission.admit(inbox), requests.questions, outboxes),
         observer=Watching(io.board, context.observer, work, claimed.created),
         carries_state=bool(claimed.compacted),
     )
@@ -61,10 +62,15 @@ def run_live(
     try:
         live.run(ends_of(ranges) if until_end else None)
         io.board.enter("stopping")
+        if until_end:
+            outboxes.finish(limit_s=None, stopping=io.is_stopping)
+        else:
+            outboxes.finish()
     finally:
         work.followers.end("the service stops")
         context.crash_points.reach("stop.before_close")
         inbox.close()
+        outboxes.close()
     summary = io.board.status().summary
     fields = {} if summary is None else summary.fields()
     _log.info("stopped", pipeline=context.name, epoch=record.epoch, commits=committer.commits, **fields)

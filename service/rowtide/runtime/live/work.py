@@ -25,13 +25,14 @@ from rowtide.errors import BoundRegressionError, FaultError, Reason
 from rowtide.flow.flow import Flow
 from rowtide.flow.gates import Target
 from rowtide.operators.contract import Account, Fault
-from rowtide.plan.plan import ForeignTable
+from rowtide.plan.plan import ForeignStream, ForeignTable
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.runtime.commit.deadletters import RecentMessages
 from rowtide.runtime.commit.output import TableOutput, Writes
 from rowtide.runtime.ingest.idle import IDLE
 from rowtide.runtime.ingest.intake import Delivery, ExplicitBound
+from rowtide.runtime.outbox.stream_output import Sends, StreamOutput
 from rowtide.runtime.query.following import Followers
 from rowtide_connectors.api import Transaction
 
@@ -79,6 +80,8 @@ class CommitBatch:
     decisions: tuple[Decision, ...] = ()
     moves: Sequence[Callable[[Transaction], None]] = ()
     error_rows: Iterable[Sequence[ErrorRow]] = ()
+    sends: Sequence[Sends] = ()
+    """Messages for foreign streams."""
     accounts: Callable[[], Sequence[KeptAccount]] = tuple
     """Returns the changed accounts. Called during the commit, because the database may still refuse rows."""
 
@@ -87,21 +90,24 @@ class PipelineState:
     """A flow between its sources and its tables.
 
     Args:
-      flow: the flow of ``plan.outputs.table_nodes``: its outputs are foreign tables by name.
-      tables: the foreign tables.
+      flow: the flow of ``plan.outputs.table_nodes``: its outputs are foreign tables and streams by name.
+      targets: the foreign tables, and the foreign streams that pumps write to.
       standings: the recorded position of each partition. Recovery moves the flow there.
     """
 
     def __init__(
         self,
         flow: Flow,
-        tables: Sequence[ForeignTable],
+        targets: Sequence[ForeignTable | ForeignStream],
         standings: Sequence[PartitionPosition],
     ) -> None:
         self.flow = flow
         self.recent = RecentMessages()
         self.followers = Followers()
-        self.outputs = {table.name: TableOutput(table) for table in tables}
+        self.outputs: dict[str, TableOutput | StreamOutput] = {
+            each.name: TableOutput(each) if isinstance(each, ForeignTable) else StreamOutput(each)
+            for each in targets
+        }
         self.accounts: dict[str, IntakeAccount] = {}
         self.messages = self.raw_bytes = 0
         self.span: tuple[int, int] | None = None
@@ -298,14 +304,15 @@ class PipelineState:
         moved = tuple(
             standing for standing in standings if standing.place in self._moved or self._differs(standing)
         )
-        taken = (output.take() for output in self.outputs.values())
+        taken = [output.take() for output in self.outputs.values()]
         result = CommitBatch(
-            writes=tuple(writes for writes in taken if writes is not None),
+            writes=tuple(each for each in taken if isinstance(each, Writes)),
             faults=tuple(self._faults),
             standings=moved,
             snapshot=KeptSnapshot(dict(self._positions), self.flow.snapshot()) if with_snapshot else None,
             messages=self.messages,
             decisions=tuple(self._decisions.values()),
+            sends=tuple(each for each in taken if isinstance(each, Sends)),
             accounts=self._changed_accounts,
         )
         # Decisions before this cut are committed by now.

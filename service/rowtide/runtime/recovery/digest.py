@@ -18,6 +18,7 @@ from rowtide.expr.tree import PythonFunction
 from rowtide.plan.nodes import Model, Node
 from rowtide.plan.plan import Plan
 from rowtide.rows.types import RowType, Type
+from rowtide.runtime.outbox.options import OUTBOX_OPTIONS
 from rowtide.runtime.polling.options import TUNING_OPTIONS
 
 DIGEST_VERSION = 1
@@ -39,6 +40,10 @@ def plan_digests(plan: Plan) -> dict[str, str]:
         # Streams whose columns have no options have the digests that they had before there were any.
         columns = (tuple(sorted(stream.column_options)),) if stream.column_options else ()
         digests[f'foreign stream "{stream.name}"'] = _digest((_canonical(stream.row_type), options, *columns))
+    for stream in plan.written_streams:
+        options = tuple(sorted((name, value) for name, value in stream.options if _decides_messages(name)))
+        given = (_canonical(stream.row_type), options, tuple(sorted(stream.column_options)))
+        digests[f'written stream "{stream.name}"'] = _digest(given)
     for table in plan.foreign_tables:
         digests[f'foreign table "{table.name}"'] = _digest((_canonical(table.row_type), table.key))
     return digests
@@ -47,6 +52,11 @@ def plan_digests(plan: Plan) -> dict[str, str]:
 def _decides(option: str) -> bool:
     """Return whether an option of a stream decides what its rows are, not how a client reaches something."""
     return "." not in option and not option.startswith("registry_") and option not in TUNING_OPTIONS
+
+
+def _decides_messages(option: str) -> bool:
+    """Return whether an option of a written stream decides what its messages are, not how they are sent."""
+    return _decides(option) and option not in ("delivery", *(each.name for each in OUTBOX_OPTIONS))
 
 
 def dumped(digests: Mapping[str, str]) -> str:

@@ -27,7 +27,7 @@ from rowtide.rows.rowop import Row
 from rowtide.rows.types import MAX_TIMESTAMP_MS
 from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.runtime.change.applying import refuse_changed_streams, streams_of_both
-from rowtide.runtime.commit.output import target_table
+from rowtide.runtime.commit.output import Writes, target_table
 from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.intake import check_identity
@@ -145,7 +145,7 @@ def _recomputed(
         check_identity(source, identities.get(relation))
     ranges = {relation: source.ranges() for relation, source in context.sources.items()}
     flow, snapshot = _begin(context, record, ranges, compared, older)
-    work = PipelineState(flow, context.plan.foreign_tables, record.standings)
+    work = PipelineState(flow, context.plan.targets, record.standings)
     turns = _Turns(work, tables)
     if snapshot is None:
         work.drain()
@@ -195,7 +195,7 @@ class _Turns:
         self._positions.append(dict(self._work.positions))
         for name, output in self._work.outputs.items():
             writes = output.take()
-            if writes is not None:
+            if isinstance(writes, Writes):
                 self._tables[name].apply(writes.tray.rows(), turn)
         self._work.drop()
 

@@ -76,7 +76,7 @@ def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
     context = io.context
     if not context.plan.pumps:
         raise StatementError(
-            "no pump writes to a foreign table, so the pipeline does nothing",
+            "no pump writes to a foreign table or a foreign stream, so the pipeline does nothing",
             hint="CREATE PUMP name STARTED AS INSERT INTO a foreign table SELECT .. creates one.",
         )
     digests = plan_digests(context.plan)
@@ -85,6 +85,7 @@ def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
         refuse_start(context.name, record, digests, begin)
     else:
         io.check_tables()
+    io.check_sinks()
     sources = sorted(context.sources.items())
     ranges = {relation: io.broker.call(source.ranges) for relation, source in sources}
     compacted = {
@@ -130,7 +131,7 @@ def recover(io: PipelineIO, claimed: Claimed) -> PipelineState:
     snapshot = usable(io.database.call(claimed.snapshots.take), record)
     resubmissions = io.database.call(context.ledger.resubmissions)
     flow = flow_at(table_nodes(context.plan), record, snapshot, resubmissions)
-    work = PipelineState(flow, context.plan.foreign_tables, record.standings)
+    work = PipelineState(flow, context.plan.targets, record.standings)
     context.crash_points.reach("recovery.after_snapshot")
     begin = _begin_of_replay(record, snapshot, claimed.ranges, claimed.compacted)
     if record.commits > START_COMMITS and snapshot is None:

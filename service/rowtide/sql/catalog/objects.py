@@ -308,6 +308,8 @@ class Catalog:
         if self.servers[stream.server].wrapper not in WITH_PSEUDO_COLUMNS:
             return ()
         named = further | self.named_pseudo()
+        if not named or key in self.written_streams():
+            return ()
         return tuple(name for name in PSEUDO_COLUMNS if name in named and name not in stream.row_type.names)
 
     def named_pseudo(self) -> frozenset[str]:
@@ -316,6 +318,18 @@ class Catalog:
         queries = (each for each in given if isinstance(each, ViewDefinition | PumpDefinition))
         return self.pseudo.union(*(query.pseudo for query in queries))
 
+    def written_streams(self) -> frozenset[Key]:
+        """Return the foreign streams that pumps write to. Their rows are those of the pumps."""
+        return frozenset(
+            key
+            for key in (self._target(pump) for _, pump in self.pumps())
+            if isinstance(found := self.objects.get(key), StreamDefinition) and found.server is not None
+        )
+
+    def _target(self, pump: PumpDefinition) -> Key:
+        *schema, name = (part.text for part in pump.target.parts)
+        return (schema[0] if schema else pump.schema), name
+
     def holds(self, other: Catalog) -> bool:
         """Return whether this catalog has everything in ``other`` unchanged, without further pseudo-columns."""
         return (
@@ -323,6 +337,7 @@ class Catalog:
             and all(self.servers.get(name) is server for name, server in other.servers.items())
             and all(self.models.get(name) is model for name, model in other.models.items())
             and self.named_pseudo() == other.named_pseudo()
+            and self.written_streams() == other.written_streams()
         )
 
     def pumps(self) -> Iterator[tuple[Key, PumpDefinition]]:

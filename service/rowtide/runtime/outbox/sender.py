@@ -1,0 +1,174 @@
+"""Sends the messages of one outbox, in order, each once (docs/decisions/0010-the-outbox.md).
+
+The sender remembers nothing that counts: the number of the last message sent is at the receiver, and the messages
+after it are in the database. So it recovers from every failure in one way: it begins again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from rowtide.checkpoint.ledger import Ledger
+from rowtide.checkpoint.outbox import Outbox, OutboxState
+from rowtide.errors import FaultError, StatementError, SupersededError
+from rowtide.runtime.commit.crashpoints import CrashPoints
+from rowtide.runtime.commit.retry import Retry
+from rowtide_connectors.api import Guarantee, MessageSink, OutgoingMessage
+
+BATCH_MESSAGES = 10_000
+BATCH_BYTES = 8 * 1024 * 1024
+"""The most that is read and sent at once: bounds memory, and the time of a transaction of the receiver."""
+REFRESH_S = 3_600.0
+"""A number that is not stored again at the receiver for days may expire there: Kafka keeps it for 7."""
+
+_log = structlog.get_logger("rowtide")
+
+
+@dataclass(frozen=True, slots=True)
+class SenderParts:
+    """What a sender works with.
+
+    Args:
+      relation: the foreign stream.
+      epoch: the epoch of this process. A process that lost it sends nothing more.
+      guarantee: of the sink.
+      resends: whether to send the messages in doubt again if the receiver has lost the number.
+      database: repeats what fails because the database is down.
+      receiver: repeats what fails because the receiver is down.
+    """
+
+    relation: str
+    epoch: int
+    guarantee: Guarantee
+    resends: bool
+    ledger: Ledger
+    outbox: Outbox
+    sink: MessageSink
+    database: Retry
+    receiver: Retry
+    crash_points: CrashPoints
+    now_s: Callable[[], float]
+
+
+class Sender:
+    """Sends one outbox. One thread calls ``step``.
+
+    ``first`` is the outbox as this process found it, before it committed anything.
+    """
+
+    def __init__(self, parts: SenderParts, first: OutboxState) -> None:
+        self._parts = parts
+        self._first = first
+        self._sent: int | None = None
+        """The number of the last message sent; None: begin first."""
+        self._has_begun = False
+        self._stored_at = 0.0
+
+    @property
+    def sent(self) -> int:
+        """The number of the last message that is known as sent."""
+        return self._sent if self._sent is not None else (self._first.sent or 0)
+
+    def step(self) -> bool:
+        """Send the next messages; return whether there were any.
+
+        Raises:
+          SupersededError: another process took the pipeline.
+          StatementError: the receiver no longer knows which messages were sent.
+          TransientError, StoppedError: a dependency is down and is not waited for.
+        """
+        return self._parts.receiver.call(self._once)
+
+    def _once(self) -> bool:
+        """Do one step. After a failure of the receiver the next one begins again."""
+        if self._sent is None:
+            self._begin()
+        assert self._sent is not None
+        parts, sent = self._parts, self._sent
+        messages = parts.database.call(lambda: parts.outbox.read(sent, BATCH_MESSAGES, BATCH_BYTES))
+        if messages:
+            if messages[0].number != sent + 1:
+                raise FaultError(
+                    f'outbox of "{parts.relation}" continues with number {messages[0].number} after {sent}'
+                )
+            self._send(messages, messages[-1].number)
+        elif self._is_exact and parts.now_s() - self._stored_at >= REFRESH_S:
+            self._send((), sent)
+        return bool(messages)
+
+    def _begin(self) -> None:
+        """Take over from earlier senders, and find out what they have sent."""
+        parts = self._parts
+        record = parts.database.call(parts.ledger.read)
+        if record is None or record.epoch != parts.epoch:
+            taken = "dropped" if record is None else f"taken by {record.holder}"
+            raise SupersededError(
+                f'the pipeline was {taken}: this process must not send messages for "{parts.relation}"'
+            )
+        parts.crash_points.reach("outbox.before_begin")
+        stored = parts.sink.begin()
+        parts.crash_points.reach("outbox.after_begin")
+        state = parts.database.call(parts.outbox.state)
+        if state is None:
+            raise FaultError(f'the outbox of "{parts.relation}" no longer exists in the checkpoint')
+        sent = self._found(state, stored) if self._is_exact else (state.sent or 0)
+        if sent != state.sent:
+            self._settle(sent)
+        if not self._has_begun:
+            _log.info("sends", relation=parts.relation, sent=sent, pending=state.last - sent)
+        self._has_begun, self._sent = True, sent
+
+    def _found(self, state: OutboxState, stored: int | None) -> int:
+        """Return the number of the last message sent; ``stored`` is the number at the receiver.
+
+        Raises:
+          StatementError: the number is lost while messages are in doubt, or the database is older than it.
+        """
+        parts, sent = self._parts, state.sent or 0
+        if stored is not None:
+            if stored > state.last:
+                raise StatementError(
+                    f'the receiver of "{parts.relation}" has messages up to number {stored}, but the database has '
+                    f"made only {state.last}",
+                    hint="The database was restored from a backup that is older than the messages. Drop the "
+                    "pipeline's checkpoint and its tables, then start it again.",
+                )
+            self._stored_at = parts.now_s()
+            return max(stored, sent)
+        if state.sent is not None and not self._has_begun and self._first.last > sent and not parts.resends:
+            raise StatementError(
+                f'the receiver of "{parts.relation}" no longer has the number of the last message sent, so it is '
+                f"not known whether it has messages {sent + 1} to {self._first.last}",
+                hint="The number expires with offsets.retention.minutes, and with the topic. Add lost_number "
+                "'resend' to the OPTIONS of the stream to send these messages, perhaps for the second time.",
+            )
+        # Nothing was sent under this number: from now on, a missing number is a lost one.
+        parts.sink.send((), sent)
+        self._stored_at = parts.now_s()
+        return sent
+
+    def _send(self, messages: Sequence[OutgoingMessage], number: int) -> None:
+        """Send messages, and then delete them; after a failure it is unknown whether they were sent."""
+        parts, self._sent = self._parts, None
+        parts.crash_points.reach("outbox.before_send")
+        parts.sink.send(messages, number)
+        parts.crash_points.reach("outbox.after_send")
+        self._stored_at = parts.now_s()
+        if messages:
+            self._settle(number)
+            parts.crash_points.reach("outbox.after_settle")
+        self._sent = number
+
+    def _settle(self, number: int) -> None:
+        self._parts.database.call(lambda: self._parts.outbox.settle(number))
+
+    @property
+    def _is_exact(self) -> bool:
+        return self._parts.guarantee is Guarantee.BY_COMMIT_NUMBER
+
+    def close(self) -> None:
+        """Close the sink."""
+        self._parts.sink.close()
