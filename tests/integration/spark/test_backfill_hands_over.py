@@ -23,9 +23,11 @@ import sqlalchemy as sa
 
 from real.kafka import Broker
 from real.postgres import PostgresServer
+from real.spark import in_parts
 from rowtide.composition import context_of
 from rowtide.config import load_settings
 from rowtide.errors import StatementError
+from rowtide.runners.spark import frames
 from rowtide.runners.spark.kafka import read_range
 from rowtide.runners.spark.session import BRIEF_JVM
 from rowtide.runtime.backfill.backfill import backfill, kafka_frames
@@ -225,6 +227,7 @@ def test_backfill_plus_live_is_all_live_is_all_spark(
 ) -> None:
     """Even if the backfill was killed before, and another one was tried meanwhile."""
     assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+    assert frames.FEW_ROWS == 0
     world = World(kafka, postgres_server, tmp_path)
     live_sql, live_config, live = world.pipeline()
     run_live(live_sql, live_config)
@@ -249,7 +252,8 @@ def test_backfill_plus_live_is_all_live_is_all_spark(
     assert contents(both) == wanted
 
     all_sql, all_config, everything = world.pipeline()
-    run_spark(spark, all_sql, all_config, BASE_MS * 2, tmp_path / "all")
+    with in_parts(spark, 7):
+        run_spark(spark, all_sql, all_config, BASE_MS * 2, tmp_path / "all")
     assert contents(everything) == wanted
 
     with pytest.raises(StatementError, match="has committed positions"):

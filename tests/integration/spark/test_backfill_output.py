@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
+from real.spark import in_parts
 from rowtide.composition import context_of
 from rowtide.config import load_settings
 from rowtide.errors import TransientError
@@ -36,7 +37,8 @@ END_MS = 2_000_000_000_000
 PIPELINE = """
 CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers 'nowhere:1');
 CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url '{url}');
-CREATE FOREIGN STREAM trips (zone VARCHAR(4), cents INTEGER, ratio INTEGER) SERVER k OPTIONS (topic 'trips');
+CREATE FOREIGN STREAM trips (zone VARCHAR(4), cents INTEGER, ratio INTEGER)
+  SERVER k OPTIONS (topic 'trips'{idle});
 CREATE FOREIGN TABLE log (at TIMESTAMP, zone VARCHAR(4), cents INTEGER, share DECIMAL(10, 2)) SERVER d;
 CREATE PUMP to_log STARTED AS INSERT INTO log
   SELECT STREAM ROWTIME AS at, zone, cents, CAST(100 / ratio AS DECIMAL(10, 2)) AS share FROM trips;
@@ -52,8 +54,13 @@ CHECKPOINT = {
 @pytest.fixture(scope="module")
 def topic() -> InMemoryTopic:
     """Trips of two partitions; some do not decode, are late, divide by zero, or have no zone."""
+    return trips(2)
+
+
+def trips(partitions: int) -> InMemoryTopic:
+    """Return trips of two partitions; further ones are empty."""
     rng = random.Random(7)
-    topic = InMemoryTopic("trips", 2)
+    topic = InMemoryTopic("trips", partitions)
     for at in range(400):
         zone = "null" if at % 57 == 0 else f'"z{rng.randrange(9)}"'
         trip = f'{{"zone": {zone}, "cents": {rng.randrange(1000)}, "ratio": {rng.randrange(7)}}}'
@@ -65,7 +72,10 @@ def topic() -> InMemoryTopic:
 class World:
     """One database, and backfills into it."""
 
-    def __init__(self, spark: SparkSession, topic: InMemoryTopic, url: str, folder: Path) -> None:
+    def __init__(
+        self, spark: SparkSession, topic: InMemoryTopic, url: str, folder: Path, idle: str = ""
+    ) -> None:
+        self._idle = idle
         self._spark = spark
         self._topic = topic
         self._url = url
@@ -112,7 +122,7 @@ class World:
         return found
 
     def _plan(self) -> Plan:
-        return plan_pipeline(PIPELINE.format(url=self._url))
+        return plan_pipeline(PIPELINE.format(url=self._url, idle=self._idle))
 
 
 STAGES = "SELECT tablename FROM pg_tables WHERE schemaname = 'rowtide' AND tablename LIKE 'stage%'"
@@ -174,3 +184,35 @@ def test_a_task_that_fails_is_told_in_one_line_and_nothing_is_committed(
         world.run()
     assert "\n" not in told.value.message
     assert not any(world.contents().values())
+
+
+@pytest.mark.parametrize("parts", [3, 7])
+def test_an_empty_partition_follows_under_a_time_out_and_else_is_named_with_the_rows_that_wait(
+    spark: SparkSession, tmp_path: Path, parts: int
+) -> None:
+    def world(name: str, partitions: int, idle: str = "") -> World:
+        return World(spark, trips(partitions), f"sqlite:///{tmp_path / name}.db", tmp_path / name, idle)
+
+    for name in ("two", "follows", "waits"):
+        (tmp_path / name).mkdir()
+    # The last message is long ago: all partitions are silent, and the last rows wait for none.
+    idle = ", idle_timeout '30 SECOND'"
+    two, follows, waits = world("two", 2, idle), world("follows", 3, idle), world("waits", 3)
+    with in_parts(spark, parts):
+        wanted, followed, waited = two.run(), follows.run(), waits.run()
+    assert wanted.held_back == followed.held_back == []
+    assert wanted.rows["LOG"] > 300
+    found = [
+        {name: rows for name, rows in each.contents().items() if name != "positions"}
+        for each in (two, follows)
+    ]
+    assert found[0] == found[1]
+    decided = follows.ask("SELECT DISTINCT kind, partition, next_offset FROM rowtide_decisions")
+    assert "('IDLE', '2', '0')" in decided
+
+    assert not any(waited.rows.values())
+    assert not waits.contents()["LOG"]
+    (held,) = waited.held_back
+    assert (held.topic, held.partition, held.bound) == ("trips", 2, None)
+    # In the merges before both tables: what did not decode or was late does not wait.
+    assert wanted.rows["LOG"] < held.rows <= 2 * 400

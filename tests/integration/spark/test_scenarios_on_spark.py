@@ -1,10 +1,14 @@
-"""Scenarios come to the same on Spark, their rows in three parts, as on the live engine.
+"""Scenarios come to the same on Spark, their rows in three or seven parts, as on the live engine.
 
-``tests/unit/runners/test_scenarios_in_parts.py`` plays all of them in other parts on a stand-in for Spark.
+Each run plays a third of them, another third each day, in one of the two numbers of parts; the long run plays
+all in both. ``ROWTIDE_TEST_THIRD`` (0, 1 or 2) chooses the third.
+``tests/unit/runners/test_scenarios_in_parts.py`` plays all of them on a stand-in for Spark.
 """
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +16,9 @@ from zlib import crc32
 
 import pytest
 
+from real.spark import in_parts
 from rowtide.clock import SystemClock
+from rowtide.runners.spark import frames
 from rowtide.testing.on_spark import SparkRunners
 from rowtide.testing.reading import find_scenarios
 from rowtide.testing.session import ScenarioOutcome, ScenarioRun, Verdict
@@ -26,15 +32,22 @@ pytestmark = pytest.mark.spark
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 
-def cases() -> list[object]:
-    """Return all scenarios; a third, which stays the same as others come, is run every time."""
+PARTS = (3, 7)
+THIRD = int(os.environ.get("ROWTIDE_TEST_THIRD") or time.time() // 86_400 % 3)
+
+
+def cases(third: int = THIRD) -> list[object]:
+    """Return all scenarios in all parts; those of a third are run every time, each in one number of parts."""
     found: list[object] = []
     for path in find_scenarios([SCENARIOS]):
         name = path.relative_to(SCENARIOS).as_posix()
-        marks = [] if crc32(name.encode()) % 3 == 0 else [pytest.mark.long]
-        if name in IN_ORDER:
-            marks.append(pytest.mark.xfail(strict=True, reason="parts do not keep the order of a state"))
-        found.append(pytest.param(path, id=name, marks=marks))
+        turn = crc32(name.encode())
+        for parts in PARTS:
+            is_due = turn % 3 == third and PARTS[turn // 3 % len(PARTS)] == parts
+            marks = [] if is_due else [pytest.mark.long]
+            if name in IN_ORDER:
+                marks.append(pytest.mark.xfail(strict=True, reason="parts do not keep the order of a state"))
+            found.append(pytest.param(path, parts, id=f"{name}-{parts}", marks=marks))
     return found
 
 
@@ -44,8 +57,17 @@ def runners(spark: SparkSession) -> Iterator[SparkRunners]:
         yield found
 
 
-def test_rows_are_in_three_parts(spark: SparkSession) -> None:
+def test_rows_are_split_however_few_they_are(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+    assert frames.FEW_ROWS == 0
+
+
+def test_each_scenario_has_its_day_and_some_come_in_three_parts_and_some_in_seven() -> None:
+    days = [{case.id for case in cases(third) if not case.marks} for third in range(3)]  # type: ignore[attr-defined]
+    names = {path.relative_to(SCENARIOS).as_posix() for path in find_scenarios([SCENARIOS])}
+    assert {each.rpartition("-")[0] for day in days for each in day} == names - IN_ORDER
+    for day in days:
+        assert {each.rpartition("-")[2] for each in day} == {"3", "7"}
 
 
 def played(runners: SparkRunners, path: Path) -> ScenarioOutcome:
@@ -53,9 +75,12 @@ def played(runners: SparkRunners, path: Path) -> ScenarioOutcome:
     return outcome
 
 
-@pytest.mark.parametrize("path", cases())
-def test_a_scenario_comes_to_the_same_on_spark(runners: SparkRunners, path: Path) -> None:
-    outcome = played(runners, path)
+@pytest.mark.parametrize(("path", "parts"), cases())
+def test_a_scenario_comes_to_the_same_on_spark(
+    spark: SparkSession, runners: SparkRunners, path: Path, parts: int
+) -> None:
+    with in_parts(spark, parts):
+        outcome = played(runners, path)
     assert outcome.verdict is Verdict.PASSED, outcome.report()
 
 
