@@ -156,7 +156,7 @@ class EmbeddedEngine:
             self.load(text)
             explained = self._session.explained[known:]
             if not explained:
-                yield ResultNote("ok")
+                yield from map(ResultNote, self._session.changed or ("ok",))
                 yield from map(ResultNote, self._late(before))
                 return
             yield ResultColumns(("PLAN",), (str(VARCHAR),), changes=False, timed=False)

@@ -7,6 +7,7 @@ trays, nor on how partitions were interleaved.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -532,12 +533,17 @@ def initial(node: TableSource, step: Step) -> Arrival:
 
 
 def _added(node: TableSource, before: Node, step: Step, now: int) -> list[Arrival]:
-    """Return the rows that INSERT statements have added to a table since the older plan."""
-    known = len(before.rows) if isinstance(before, TableSource) else 0
+    """Return what INSERT, UPDATE, DELETE and MERGE statements have changed in a table since the older plan."""
+    old = before.rows if isinstance(before, TableSource) else ()
     rowtime = EARLIEST if node.loaded_once else now
+    changes = [(Opcode.INSERT, row) for row in node.rows[len(old) :]]
+    if node.rows[: len(old)] != old:
+        gone, come = Counter(old) - Counter(node.rows), Counter(node.rows) - Counter(old)
+        changes = [(Opcode.DELETE, row) for row in gone.elements()]
+        changes += [(Opcode.INSERT, row) for row in come.elements()]
     rows = [
-        TimedRow(rowtime, step.place.origin, counter, Opcode.INSERT, row)
-        for counter, row in enumerate(node.rows[known:], start=known)
+        TimedRow(rowtime, step.place.origin, counter, opcode, row)
+        for counter, (opcode, row) in enumerate(changes, start=len(old))
     ]
     tray = Tray.from_rows(node.row_type, rows) if rows else None
     return [(0, tray, Bound(LATEST) if node.loaded_once else NO_BOUND)]

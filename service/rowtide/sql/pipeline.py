@@ -45,12 +45,14 @@ from rowtide.sql.grammar.statements import (
     ObjectKind,
     QueryStatement,
     Rename,
+    RowChange,
     Show,
     Statement,
 )
 from rowtide.sql.grammar.syntax import DeclaredFunction, QuerySyntax
 from rowtide.sql.grammar.syntax_walk import pseudo_in
 from rowtide.sql.planner import Listing, PlannedPump, Planner, written_in
+from rowtide.sql.row_changes import CHANGED, with_row_change
 from rowtide.sql.shown import as_query
 
 
@@ -113,6 +115,7 @@ class SqlSession:
         self._takes_rows = takes_rows
         self._arrived: tuple[StreamRows, ...] = ()
         self._explained: tuple[tuple[Node, ...], ...] = ()
+        self._changed: tuple[str, ...] = ()
         self._catalog = with_errors(Catalog(pseudo=pseudo)) if errors else Catalog(pseudo=pseudo)
         self._changing: frozenset[str] = frozenset()
         self._planner = Planner(self._catalog)
@@ -135,6 +138,7 @@ class SqlSession:
           StatementError: a statement is refused, with place, text and file; nothing has changed.
         """
         arrived: list[StreamRows] = []
+        changed: list[str] = []
         with _located(text, file):
             catalog, planner, asked = self._catalog, self._planner, list[tuple[QuerySyntax, str]]()
             for each in parse(text):
@@ -147,7 +151,11 @@ class SqlSession:
                 if isinstance(statement, Explain):
                     asked.append((statement.query, catalog.current))
                 rows = _stream_rows(catalog, statement) if self._takes_rows else None
-                if rows is None:
+                if isinstance(statement, RowChange):
+                    refuse_change(statement)
+                    catalog, count = with_row_change(catalog, statement)
+                    changed.append(f"{count} {'row' if count == 1 else 'rows'} {CHANGED[type(statement)]}")
+                elif rows is None:
                     catalog = _defined(catalog, statement, Origin(text, file, statement.place))
                     if isinstance(statement, CreateView | CreatePump):
                         planner = planner.grown(catalog)
@@ -163,7 +171,13 @@ class SqlSession:
         self._catalog, self._planner, self._stages, self._plan = catalog, planner, stages, plan
         self._inserted, self._arrived, self._changing = inserted, tuple(arrived), changing
         self._explained += tuple(explained)
+        self._changed = tuple(changed)
         return plan
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """What the last text's UPDATE, DELETE, TRUNCATE and MERGE did: "2 rows updated"."""
+        return self._changed
 
     @property
     def explained(self) -> tuple[tuple[str, tuple[Node, ...]], ...]:

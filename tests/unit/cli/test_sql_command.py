@@ -277,3 +277,13 @@ sys.stdout.write(told.decode())
     assert "rowtide>" in told
     assert 'column "NOPE" does not exist' in told
     assert (tmp_path / ".rowtide_history").exists()
+
+
+def test_changes_of_rows_are_counted(local: str) -> None:
+    told = CliRunner().invoke(
+        app,
+        ["sql", local, "-e", "UPDATE names SET name = UPPER(name)", "-e", "DELETE FROM names WHERE id = 1", "-e", "SELECT * FROM names"],
+    )
+    assert told.exit_code == 0, told.output
+    assert told.stderr.splitlines() == ["2 rows updated", "1 row deleted"]
+    assert told.stdout.splitlines()[1] == "2 | TWO"

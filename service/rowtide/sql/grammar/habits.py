@@ -33,7 +33,6 @@ _AT_STATEMENT: Mapping[str, str] = {
     **dict.fromkeys(("LIST", "PRINT"), _LOOK_UP),
     "USE": "SET SCHEMA 'name' selects the schema of names without one.",
     **dict.fromkeys(("BEGIN", "EXECUTE"), "Pumps that commit together need no word for it: all do."),
-    "TRUNCATE": "A pump from a query over a table deletes rows that the query no longer returns.",
     "COPY": "A FOREIGN STREAM reads rows, a pump into a FOREIGN TABLE writes them.",
     "SUBSCRIBE": "rowtide sql --follow shows the rows of a query as they come.",
     "COMMENT": "DESCRIPTION 'text' at the end of CREATE says what an object is for.",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.sql.functions.function_grammar import create_function
+from rowtide.sql.grammar.clauses.changes import row_change
 from rowtide.sql.grammar.clauses.shows import show_or_describe
 from rowtide.sql.grammar.cursor import Cursor
 from rowtide.sql.grammar.dialect import LineIndex, Token, TokenKind, tokenize
@@ -45,14 +46,9 @@ from rowtide.sql.grammar.syntax import Expression, FunctionCall, Name, Qualified
 
 _CREATED = "SCHEMA, SERVER, STREAM, TABLE, VIEW, PUMP, MODEL or FUNCTION"
 _LATER = ("UNIQUE INDEX", "USER", "ROLE", "TYPE", "PROCEDURE")
-_BY_INSERT = dict.fromkeys(
-    ("UPDATE", "MERGE"), "INSERT, or a pump, replaces the row with the same PRIMARY KEY."
-) | {
-    "DELETE": "A pump from a query over a table deletes rows from its target that the query no longer returns."
-}
 _ADDED_CONSTRAINTS = (("CONSTRAINT",), ("PRIMARY", "KEY"), ("FOREIGN", "KEY"), ("UNIQUE",))
 _NO_REFERENCES = "A join or a sub-query looks into the other table; rows without one there are not rejected."
-_NOT_OURS = ("UPDATE", "DELETE", "MERGE", "GRANT", "REVOKE", "COMMIT", "ROLLBACK")
+_NOT_OURS = ("GRANT", "REVOKE", "COMMIT", "ROLLBACK")
 
 
 _WITH_OPTIONS = (
@@ -138,6 +134,8 @@ class _Grammar(QueryGrammar):
             return QueryStatement(query, cursor.place_of(first))
         if (shown := show_or_describe(cursor)) is not None:
             return shown
+        if (change := row_change(self)) is not None:
+            return change
         if cursor.accept("EXPLAIN"):
             if cursor.accept("PLAN"):
                 cursor.expect("FOR")
@@ -164,18 +162,20 @@ class _Grammar(QueryGrammar):
                         hint="Write CREATE PUMP name AS INSERT INTO .. SELECT STREAM ...",
                     )
                 cursor.expect("VALUES")
-                rows = cursor.comma_list(lambda: cursor.wrapped(self._inserted))
+                rows = cursor.comma_list(lambda: cursor.wrapped(self.inserted))
                 return InsertValues(target, columns, rows, cursor.place_of(first))
         for word in _NOT_OURS:
             if cursor.is_word(word):
-                raise cursor.unsupported(f"{word} is", hint=_BY_INSERT.get(word))
+                raise cursor.unsupported(f"{word} is")
         raise cursor.unexpected("CREATE, SET, ALTER, DROP, INSERT or SELECT")
 
-    def _inserted(self) -> Expression:
-        """Read one value of an INSERT statement, or DEFAULT."""
+    def inserted(self) -> Expression:
+        """Read one value of a row that is inserted, or DEFAULT."""
         cursor = self.cursor
         token = cursor.current
-        if cursor.is_word("DEFAULT") and cursor.ahead(1).text in (",", ")"):
+        following = cursor.ahead(1)
+        ends = following.text in (",", ")", "WHERE", "WHEN") or following.kind is TokenKind.END
+        if cursor.is_word("DEFAULT") and ends:
             cursor.advance()
             return FunctionCall("DEFAULT", (), cursor.place_of(token))
         return self.expression()

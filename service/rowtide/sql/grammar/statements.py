@@ -247,6 +247,74 @@ class InsertValues:
 
 
 @dataclass(frozen=True, slots=True)
+class Assignment:
+    """``column = value`` of SET."""
+
+    column: Name
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """UPDATE table [alias] SET column = value, .. [WHERE condition]."""
+
+    target: QualifiedName
+    alias: Name | None
+    changes: tuple[Assignment, ...]
+    where: Expression | None
+    place: SourceSpan = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """DELETE FROM table [alias] [WHERE condition]."""
+
+    target: QualifiedName
+    alias: Name | None
+    where: Expression | None
+    place: SourceSpan = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """TRUNCATE [TABLE] table."""
+
+    target: QualifiedName
+    place: SourceSpan = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MergeBranch:
+    """WHEN [NOT] MATCHED [AND condition] THEN action; the action is UPDATE, DELETE, INSERT or NOTHING."""
+
+    matched: bool
+    condition: Expression | None
+    action: str
+    changes: tuple[Assignment, ...] = ()
+    columns: tuple[Name, ...] = ()
+    values: tuple[Expression, ...] = ()
+    place: SourceSpan = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MergeInto:
+    """MERGE INTO table [alias] USING table | (VALUES ..) [alias [(columns)]] ON condition branches."""
+
+    target: QualifiedName
+    alias: Name | None
+    source: QualifiedName | QuerySyntax
+    source_alias: Name | None
+    columns: tuple[Name, ...]
+    condition: Expression
+    branches: tuple[MergeBranch, ...]
+    place: SourceSpan = field(default=NOWHERE, compare=False)
+
+
+RowChange = Update | Delete | Truncate | MergeInto
+"""Statements that change the rows of an engine table."""
+
+
+@dataclass(frozen=True, slots=True)
 class AlterPump:
     """ALTER PUMP name START | STOP; with ``every`` all pumps of schema ``name``, or of the current schema."""
 
@@ -355,6 +423,7 @@ Statement = (
     | CreateModel
     | CreateFunction
     | InsertValues
+    | RowChange
     | AlterPump
     | Alter
     | AddColumn
