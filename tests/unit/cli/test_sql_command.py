@@ -280,10 +280,8 @@ sys.stdout.write(told.decode())
 
 
 def test_changes_of_rows_are_counted(local: str) -> None:
-    told = CliRunner().invoke(
-        app,
-        ["sql", local, "-e", "UPDATE names SET name = UPPER(name)", "-e", "DELETE FROM names WHERE id = 1", "-e", "SELECT * FROM names"],
-    )
+    texts = ("UPDATE names SET name = UPPER(name)", "DELETE FROM names WHERE id = 1", "SELECT * FROM names")
+    told = CliRunner().invoke(app, ["sql", local, *(part for text in texts for part in ("-e", text))])
     assert told.exit_code == 0, told.output
     assert told.stderr.splitlines() == ["2 rows updated", "1 row deleted"]
     assert told.stdout.splitlines()[1] == "2 | TWO"

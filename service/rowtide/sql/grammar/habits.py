@@ -154,7 +154,8 @@ _UNSUPPORTED: Mapping[str, str] = {
         "EXCEPT and INTERSECT without ALL give each row once.",
     ),
     "GROUP BY": "UNION ALL of one grouped query a grouping gives the same rows.",
-    "TABLE(...)": _WINDOW,
+    "TABLE(...)": "TABLE(TUMBLE(TABLE s, DESCRIPTOR(ROWTIME), INTERVAL '1' MINUTE)) makes windows. "
+    + _WINDOW,
     "a function in FROM": _NO_FUNCTION,
     "a row of values": "Compare each value: a.x = b.x AND a.y = b.y; " + _PERIODS,
     "a query as an argument": "Put the query into FROM (..), or into parentheses of its own for one value.",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from rowtide.errors import StatementError
 from rowtide.expr.aggregates import OF_GROUPS
 from rowtide.sql.grammar.clauses.window_grammar import named_windows, with_named_ranges
+from rowtide.sql.grammar.clauses.windowed_tables import is_windowed_table, windowed_table, with_group_window
 from rowtide.sql.grammar.dialect import Token, TokenKind
 from rowtide.sql.grammar.expression_grammar import ExpressionGrammar
 from rowtide.sql.grammar.syntax import (
@@ -191,7 +192,7 @@ class QueryGrammar(ExpressionGrammar):
             source = with_named_ranges(source, windows)
         place = cursor.place_of(first)
         select = Select(items, source, stream, where, group_by, having, (), place, windows, distinct)
-        return replace(select, qualify=qualify)
+        return with_group_window(replace(select, qualify=qualify))
 
     def _all_rows(self, items: Sequence[SelectItem | StarItem]) -> None:
         """Read (), one group of all rows, as for aggregates without GROUP BY."""
@@ -351,6 +352,10 @@ class QueryGrammar(ExpressionGrammar):
             inner = self._from()
             cursor.expect_symbol(")")
             return inner
+        if is_windowed_table(cursor):
+            windowed = windowed_table(self)
+            alias, columns = self._relation_alias()
+            return replace(windowed, alias=alias, columns=columns)
         if cursor.is_word("TABLE") and cursor.ahead(1).text == "(":
             raise cursor.unsupported("TABLE(...) is")
         if cursor.is_word("SELECT"):

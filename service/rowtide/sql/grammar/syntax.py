@@ -422,8 +422,16 @@ class RelationRef:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowFunction:
+    """A window table function in FROM: its input, and the window as GROUP BY has it."""
+
+    source: FromItem
+    window: FunctionCall
+
+
+@dataclass(frozen=True, slots=True)
 class DerivedTable:
-    """A query in FROM."""
+    """A query in FROM. ``windowed``: it is written as a window table function."""
 
     query: QuerySyntax
     alias: Name | None
@@ -431,6 +439,7 @@ class DerivedTable:
     place: SourceSpan = field(default=NOWHERE, compare=False)
     columns: tuple[Name, ...] = ()
     sample: TableSample | None = None
+    windowed: WindowFunction | None = None
 
 
 @dataclass(frozen=True, slots=True)
