@@ -28,7 +28,8 @@ from rowtide.runtime.configured import configured
 from rowtide.runtime.ingest.channels import channel
 from rowtide.runtime.ingest.intake import POLL_MESSAGES, ExplicitBound
 from rowtide.runtime.inspect.state import plain
-from rowtide.runtime.pipeline import open_pipeline, open_source
+from rowtide.runtime.pipeline import open_for_query, open_pipeline
+from rowtide.runtime.polling.options import poller_of
 from rowtide.runtime.query.following import CONTENTS
 from rowtide.runtime.query.listing import Contents
 from rowtide.runtime.recovery.begin import Begin, first_offsets
@@ -224,16 +225,20 @@ class EmbeddedEngine:
             return [error_values(stored) for stored in pipeline.ledger.errors(limit=None)]
 
     def _is_finite(self, node: Node) -> bool:
-        foreign = any(isinstance(each, Source) and each.foreign for each in nodes_below(node))
-        return self._until_end or not foreign
+        """Return whether a query ends: a topic has no end, and a table of a database is read once."""
+        plan = self._session.plan
+        read = {each.relation for each in nodes_below(node) if isinstance(each, Source) and each.foreign}
+        topics = [each for each in plan.foreign_streams if each.name in read and poller_of(plan, each) is None]
+        return self._until_end or not topics
 
     def _run(self, node: Node) -> Iterator[Emitted]:
         """Run a query over all inserted rows and all messages of its topics."""
         plan = configured(self._session.plan, self._settings)
         read = {each.relation for each in nodes_below(node) if isinstance(each, Source)}
         streams = {stream.name: stream for stream in plan.foreign_streams if stream.name in read}
-        sources = {name: open_source(plan, stream) for name, stream in streams.items()}
+        sources = {name: open_for_query(plan, stream) for name, stream in streams.items()}
         readers: dict[str, PartitionReader] = {}
+        is_finite = self._is_finite(node)
         try:
             ranges = {name: source.ranges() for name, source in sources.items()}
             flow = Flow({RESULT: node}, {name: sorted(held) for name, held in ranges.items()})
@@ -243,7 +248,7 @@ class EmbeddedEngine:
             channels = {name: channel(stream, sources[name], flow) for name, stream in streams.items()}
             readers = {name: source.reader(positions[name]) for name, source in sources.items()}
             while readers and not self._stopping():
-                if self._until_end and _has_reached(positions, ranges):
+                if is_finite and _has_reached(positions, ranges):
                     return
                 for name, reader in readers.items():
                     for messages in reader.poll(POLL_MESSAGES, POLL_S):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.checkpoint.polled_log import PolledLog
+from rowtide.clock import SystemClock
 from rowtide.errors import StatementError
 from rowtide.plan.nodes import Node
 from rowtide.plan.nodes import Source as SourceNode
@@ -19,6 +20,7 @@ from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan, Server
 from rowtide.runtime.configured import connector_options
 from rowtide.runtime.outbox.sinks import SinkOfStream, sink_of
+from rowtide.runtime.polling.once import read_once
 from rowtide.runtime.polling.options import TUNING_OPTIONS, poll_times, poller_of, table_options
 from rowtide.runtime.polling.poller import TableShape
 from rowtide.runtime.polling.topic import PolledTopic
@@ -107,6 +109,17 @@ def open_source(plan: Plan, stream: ForeignStream) -> TopicSource:
     """
     server = _server(plan, stream)
     return find_source(server.wrapper).open(dict(server.options), connector_options(stream))
+
+
+def open_for_query(plan: Plan, stream: ForeignStream) -> TopicSource:
+    """Return the source of a foreign stream for a query without a checkpoint, which reads a table once.
+
+    Raises:
+      OptionError: as ``open_source`` and ``open_polled``.
+    """
+    if poller_of(plan, stream) is None:
+        return open_source(plan, stream)
+    return read_once(shape_of(stream), open_polled(plan, stream), poll_times(stream), SystemClock())
 
 
 def open_polled(plan: Plan, stream: ForeignStream) -> PolledTable:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -23,60 +24,39 @@ _NAP_S = 0.1
 """Longest wait of a reader that only reads the log, between two looks at it."""
 
 
-class PolledTopic:
-    """The log of one table; see ``api.TopicSource``.
+class ReadableLog(Protocol):
+    """A log of changes and bounds; see ``PolledLog``."""
+
+    def range(self) -> OffsetRange: ...
+
+    def read(self, begin: int, limit: int) -> Sequence[LoggedChange]: ...
+
+    def fetch(self, offsets: Sequence[int]) -> Sequence[LoggedChange]: ...
+
+
+class LoggedTopic:
+    """A log that nothing is added to, as a topic; see ``api.TopicSource``.
 
     Args:
-      shape: the columns of the table.
-      table: the table in its database.
-      log: its log in the checkpoint.
-      times: the intervals of polls.
+      topic: the name of the table in its database.
+      log: its log.
     """
 
-    def __init__(self, shape: TableShape, table: PolledTable, log: PolledLog, times: PollTimes) -> None:
-        self.topic = table.name
-        self.interval_ms = times.interval_ms
-        self._shape = shape
-        self._table = table
+    def __init__(self, topic: str, log: ReadableLog) -> None:
+        self.topic = topic
         self._log = log
-        self._times = times
-        self._poller: Poller | None = None
-        self._turn = threading.Lock()
-
-    def check(self) -> str | None:
-        """Check that the table fits its declaration; see ``api.PolledTable``."""
-        return self._table.check()
-
-    def feed(self, epoch: int, clock: Clock, crash_points: CrashPoints) -> None:
-        """Let readers poll the table from now on, under ``epoch``."""
-        self._poller = Poller(self._shape, self._table, self._log, self._times, epoch, clock, crash_points)
 
     def poll_if_due(self) -> float | None:
-        """Poll the table if a poll is due. Return the seconds until the next one; None: never.
-
-        Raises:
-          As ``Poller.poll``.
-        """
-        poller = self._poller
-        if poller is None:
-            return None
-        # The reader of an earlier run of this process may not have ended.
-        with self._turn:
-            state = poller.state()
-            if poller.wait_ms(state) == 0:
-                state = poller.poll()
-            return poller.wait_ms(state) / 1000
+        """Add to the log if that is due. Return the seconds until the next time; None: never."""
+        return None
 
     def monotonic(self) -> float | None:
         """Return the time of the clock of polls; None: the table is not polled."""
-        return None if self._poller is None else self._poller.clock.monotonic()
+        return None
 
     def wait(self, seconds: float) -> None:
         """Wait on the clock of polls."""
-        if self._poller is not None:
-            self._poller.clock.sleep(seconds)
-        else:
-            threading.Event().wait(seconds)
+        threading.Event().wait(seconds)
 
     def read(self, begin: int, limit: int) -> Messages | None:
         """Return the messages of the log from ``begin`` on; None: there is none yet."""
@@ -93,7 +73,7 @@ class PolledTopic:
 
     def reader(self, positions: Mapping[int, int]) -> PartitionReader:
         """Open a reader of the log."""
-        return PolledReader(self, positions[PARTITION])
+        return LogReader(self, positions[PARTITION])
 
     def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
         """Return the messages at these offsets."""
@@ -119,14 +99,75 @@ class PolledTopic:
         return False
 
     def close(self) -> None:
+        """Do nothing: the log has no connection of its own."""
+
+
+class PolledTopic(LoggedTopic):
+    """The log of one table in the checkpoint, which polls add to.
+
+    Args:
+      shape: the columns of the table.
+      table: the table in its database.
+      log: its log in the checkpoint.
+      times: the intervals of polls.
+    """
+
+    def __init__(self, shape: TableShape, table: PolledTable, log: PolledLog, times: PollTimes) -> None:
+        super().__init__(table.name, log)
+        self.interval_ms = times.interval_ms
+        self._shape = shape
+        self._table = table
+        self._changes = log
+        self._times = times
+        self._poller: Poller | None = None
+        self._turn = threading.Lock()
+
+    def check(self) -> str | None:
+        """Check that the table fits its declaration; see ``api.PolledTable``."""
+        return self._table.check()
+
+    def feed(self, epoch: int, clock: Clock, crash_points: CrashPoints) -> None:
+        """Let readers poll the table from now on, under ``epoch``."""
+        self._poller = Poller(
+            self._shape, self._table, self._changes, self._times, epoch, clock, crash_points
+        )
+
+    def poll_if_due(self) -> float | None:
+        """Poll the table if a poll is due. Return the seconds until the next one; None: never.
+
+        Raises:
+          As ``Poller.poll``.
+        """
+        poller = self._poller
+        if poller is None:
+            return None
+        # The reader of an earlier run of this process may not have ended.
+        with self._turn:
+            state = poller.state()
+            if poller.wait_ms(state) == 0:
+                state = poller.poll()
+            return poller.wait_ms(state) / 1000
+
+    def monotonic(self) -> float | None:
+        """Return the time of the clock of polls; None: nothing polls yet."""
+        return None if self._poller is None else self._poller.clock.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        """Wait on the clock of polls."""
+        if self._poller is None:
+            super().wait(seconds)
+        else:
+            self._poller.clock.sleep(seconds)
+
+    def close(self) -> None:
         """Release the connections of the table."""
         self._table.close()
 
 
-class PolledReader:
+class LogReader:
     """Reads the log, and polls when a poll is due; see ``api.PartitionReader``."""
 
-    def __init__(self, topic: PolledTopic, position: int) -> None:
+    def __init__(self, topic: LoggedTopic, position: int) -> None:
         self._topic = topic
         self._next = position
         self._paused = False
