@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -37,7 +39,7 @@ def test_list_names_what_is_installed() -> None:
     assert "kafka      source, message sink   Apache Kafka topics\n" in run("list").output
     listed = json.loads(run("list", "--json").output)["connectors"]
     assert {"kafka", "memory", "rdbms"} <= {each["name"] for each in listed}
-    assert {each["name"]: each["offers"] for each in listed}["rdbms"] == ["sink"]
+    assert {each["name"]: each["offers"] for each in listed}["rdbms"] == ["tables", "sink"]
 
 
 def test_describe_gives_each_option_with_type_default_and_meaning() -> None:
@@ -212,3 +214,28 @@ def test_infer_says_what_is_missing(
     told = run("infer", "nothing", *(each.format(file=pipeline) for each in arguments))
     assert told.exit_code == 2
     assert all(word in told.stderr for word in words), told.stderr
+
+
+def test_check_compares_a_table_of_a_database_with_its_declaration(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "crm.db")) as database:
+        database.execute("create table people (id integer primary key, name varchar(9), changed timestamp)")
+    file = tmp_path / "p.sql"
+
+    def checked(columns: str, options: str) -> Result:
+        file.write_text(
+            f"""CREATE SERVER crm FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{tmp_path / "crm.db"}');
+            CREATE TABLE users ({columns}) SERVER crm OPTIONS ({options});"""
+        )
+        return run("check", file)
+
+    found = checked("id INTEGER PRIMARY KEY", "table_name 'people', changes_by 'changed'")
+    assert found.exit_code == 0
+    assert 'table USERS: table "people" is there and fits; no index begins with "changed"' in found.output
+    for columns, options, words in (
+        ("id INTEGER PRIMARY KEY, nam INTEGER", "table_name 'people'", 'column "nam" is missing'),
+        ("id INTEGER PRIMARY KEY, name DOUBLE", "table_name 'people'", "declare NAME VARCHAR(9)"),
+        ("id INTEGER PRIMARY KEY", "table_name 'persons'", 'table "persons" does not exist'),
+    ):
+        found = checked(columns, options)
+        assert found.exit_code == 2
+        assert words in found.output

@@ -1,10 +1,12 @@
 """rowtide sql: statements on an engine of its own, and queries on a running service."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -285,3 +287,19 @@ def test_changes_of_rows_are_counted(local: str) -> None:
     assert told.exit_code == 0, told.output
     assert told.stderr.splitlines() == ["2 rows updated", "1 row deleted"]
     assert told.stdout.splitlines()[1] == "2 | TWO"
+
+
+def test_a_table_of_a_database_is_read_once(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "crm.db")) as database, database:
+        database.execute("create table people (id integer primary key, name varchar(9))")
+        database.execute("insert into people values (1, 'ann'), (2, 'bob')")
+    file = tmp_path / "p.sql"
+    file.write_text(
+        f"""CREATE SERVER crm FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{tmp_path / "crm.db"}');
+        CREATE TABLE users (id INTEGER PRIMARY KEY, name VARCHAR(9))
+          SERVER crm OPTIONS (table_name 'people');
+        CREATE STREAM clicks (who INTEGER);
+        INSERT INTO clicks (ROWTIME, who) VALUES (TIMESTAMP '2026-01-01 00:00:01', 2);"""
+    )
+    assert "(2 rows)" in call(str(file), "-e", "SELECT * FROM users")
+    assert "\n2\n" in call(str(file), "-e", "SELECT COUNT(*) AS n FROM users")

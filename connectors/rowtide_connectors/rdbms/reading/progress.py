@@ -17,7 +17,7 @@ from rowtide_connectors.errors import MismatchError
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _DAY_DIGITS = 10
 
-ORDERED = (sa.DateTime, sa.Date, sa.Integer, sa.Numeric, sa.String, sa.types.NullType)
+ORDERED = (sa.DateTime, sa.Date, sa.Integer, sa.Numeric, sa.Float, sa.String, sa.types.NullType)
 """Types of columns that may order changes. Text and columns without a type are those of SQLite."""
 
 

@@ -27,7 +27,7 @@ CHUNK_ROWS = 2_000
 """Rows in memory at once. Also the rows of one look-up in the checkpoint, within every database's limit."""
 
 _READ_HINT = "GRANT SELECT on it (and USAGE on its schema) to the user of the server."
-_NATIVE = (sa.Boolean, sa.Integer, sa.Numeric, sa.LargeBinary)
+_NATIVE = (sa.Boolean, sa.Integer, sa.Numeric, sa.Float, sa.LargeBinary)
 """Types that PostgreSQL's driver returns as they are. Other values are read as PostgreSQL's own text,
 since Python has no infinite times, and loses digits of JSON numbers."""
 
@@ -254,6 +254,8 @@ def _engine(address: sa.URL, connect_timeout_s: int) -> sa.Engine:
     engine = sa.create_engine(
         address.set(drivername="sqlite+pysqlite"),
         connect_args={"timeout": connect_timeout_s, "check_same_thread": False},
+        # An open file that was renamed or replaced would be read forever.
+        poolclass=sa.NullPool,
     )
 
     @sa.event.listens_for(engine, "connect")
