@@ -48,6 +48,7 @@ class Benchmark:
 
 MODULES = (
     "stateless",
+    "functions",
     "windows",
     "running",
     "keys",

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
 
 def last(*args: object) -> object:
     """Return the last argument, and for some arguments raise an exception or return no value of any type."""
@@ -11,3 +16,18 @@ def last(*args: object) -> object:
     if size % 7 == 0:
         return object()
     return None if size % 11 == 0 else args[-1]
+
+
+def last_of_arrays(*arrays: Any) -> Any:
+    """Return ``last`` of each row of NumPy arrays, as an array of its own type if NULL is not among them."""
+    found = [last(*row) for row in zip(*[array.tolist() for array in arrays], strict=True)]
+    if {type(each) for each in found} in ({int}, {float}, {bool}):
+        return np.array(found)
+    values = np.empty(len(found), dtype=object)
+    values[:] = found
+    return np.ma.MaskedArray(values, mask=[each is None for each in found])
+
+
+def last_of_arrow(*arrays: Any) -> Any:
+    """Return ``last`` of each row of Arrow arrays."""
+    return pa.array([last(*row) for row in zip(*[array.to_pylist() for array in arrays], strict=True)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,13 +27,16 @@ from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BOOLEAN
 
+PATHS = {"rows": "last", "numpy": "last_of_arrays", "arrow": "last_of_arrow"}
+
 
 @st.composite
-def python_calls(draw: st.DrawFn, form: str = "rows") -> PythonCall:
+def python_calls(draw: st.DrawFn) -> PythonCall:
     args = tuple(draw(st.lists(expressions(depth=2), min_size=1, max_size=3)))
     returns = args[-1].type
     takes = tuple(arg.type for arg in args)
-    path = "property.expr.called_functions:last"
+    form = draw(st.sampled_from(sorted(PATHS)))
+    path = f"property.expr.called_functions:{PATHS[form]}"
     of = PythonFunction("LAST", path, takes, returns, draw(st.booleans()), form, "")
     return PythonCall("LAST", args, returns, of)
 
@@ -87,6 +92,18 @@ def test_a_body_over_arguments_is_the_body_with_the_arguments_in_it(
     for at, answers in enumerate(zip(by_row(call, rows), by_row(written_out, rows), strict=True)):
         if not any(failed(column[at]) for column in failing):
             assert answers[0] == answers[1]
+
+
+@given(python_calls(), timed_rows())
+def test_a_function_of_arrays_gives_what_the_function_of_a_row_gives(
+    call: PythonCall, rows: list[TimedRow]
+) -> None:
+    path = "property.expr.called_functions:last"
+    by_rows = replace(call, of=replace(call.of, path=path, form="rows"))
+    found, wanted = (
+        by_column(compile_columns(each)(Tray.from_rows(ROW_TYPE, rows))) for each in (call, by_rows)
+    )
+    assert [failed(each) or each for each in found] == [failed(each) or each for each in wanted]
 
 
 def failed(answer: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from enum import IntEnum
 
@@ -13,6 +14,7 @@ from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.python.calls import Called
 from rowtide.expr.python.loading import LoadingError, function_path
 from rowtide.expr.python.results import ResultMisfit, fit_of
+from rowtide.expr.tree import PythonFunction
 from rowtide.rows.types import (
     BIGINT,
     BOOLEAN,
@@ -112,10 +114,14 @@ def test_another_value_is_refused(kind: Type, value: object, why: str) -> None:
     assert why in str(found.value)
 
 
+def called(function: Callable[..., object]) -> Called:
+    return Called(PythonFunction("F", "m:f", (), INTEGER, True, "rows", ""), function, function)
+
+
 def rejection(function: object, *args: object) -> str:
     assert callable(function)
     with pytest.raises(RejectedRowError) as found:
-        Called("F", function, INTEGER)(*args)
+        called(function)(*args)
     assert found.value.reason is Reason.FUNCTION
     return found.value.message
 
@@ -152,7 +158,7 @@ def test_what_ends_the_process_on_purpose_does_so() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Called("F", interrupted, INTEGER)()
+        called(interrupted)()
 
 
 def test_long_texts_and_objects_do_not_fill_the_error_row() -> None:

@@ -1,4 +1,4 @@
-"""Calls of functions in Python, row by row. Whatever a function raises or returns, only its row is rejected.
+"""Calls of functions in Python. Whatever a function raises or returns, only its row is rejected.
 
 A function in Python is known by its declaration in the tree, not by its name, so that two pipelines in one
 process can each have one of the same name.
@@ -10,9 +10,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import lru_cache
+from itertools import repeat
 from typing import Any
-
-import numpy as np
 
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.evaluation import (
@@ -21,26 +20,29 @@ from rowtide.expr.evaluation import (
     EvaluatedPart,
     RowError,
     RowEvaluator,
-    both,
     first_errors,
     strict_row,
 )
 from rowtide.expr.functions import ScalarFunction, find
 from rowtide.expr.functions.function import CallSignature
 from rowtide.expr.functions.rejections import shown
+from rowtide.expr.python.arguments import evaluated
+from rowtide.expr.python.batches import BATCH_FORMS, by_batches, one_row
 from rowtide.expr.python.loading import load_function
 from rowtide.expr.python.results import ResultMisfit, fit_of
 from rowtide.expr.tree import Call, PythonCall, PythonFunction
 from rowtide.rows.arrays import Mask
-from rowtide.rows.column import Column, Indices
+from rowtide.rows.column import Column
 from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
-from rowtide.rows.types import Type
+from rowtide.rows.types import Kind, Type
 
 KEPT_FUNCTIONS = 256
 """Functions that are kept loaded: more than a pipeline has."""
 _SHOWN_TEXT = 200
 """Longer texts of exceptions are cut: an error row is not a second copy of the row."""
+_STORED = {Kind.DOUBLE: float, Kind.BOOLEAN: bool}
+"""Classes of results that are stored as they are."""
 _PLAIN = (bool, int, float, str, bytes, Decimal)
 """Types whose values messages show: their text is the same in every process."""
 
@@ -67,9 +69,11 @@ def _scalar(of: PythonFunction) -> ScalarFunction:
         del args, result
         return of.takes
 
+    is_batch = of.form in BATCH_FORMS
+    kernel = Called(of, function, one_row(of, function) if is_batch else function)
+
     def row(signature: CallSignature, args: Sequence[RowEvaluator]) -> RowEvaluator:
         del signature
-        kernel = Called(of.name, function, of.returns)
         if not of.takes_null:
             return strict_row(kernel, args)
 
@@ -80,20 +84,23 @@ def _scalar(of: PythonFunction) -> ScalarFunction:
 
     def columnar(signature: CallSignature, args: Sequence[ColumnEvaluator]) -> ColumnEvaluator:
         del signature
-        return by_rows(of, Called(of.name, function, of.returns), args)
+        return by_batches(of, function, kernel, args) if is_batch else by_rows(of, kernel, args)
 
-    return ScalarFunction(of.name, resolve, columnar, row, operands, lambda signature: False)
+    return ScalarFunction(of.name, resolve, columnar, row, operands, lambda signature: is_batch)
 
 
 class Called:
     """A function that is called for one row; it raises nothing but rejections of this row."""
 
-    def __init__(self, name: str, function: Callable[..., Any], returns: Type) -> None:
-        self._name = name
-        self._function = function
-        self._fit = fit_of(returns)
+    def __init__(self, of: PythonFunction, function: Callable[..., Any], call: Callable[..., Any]) -> None:
+        """Make the call of ``function`` for one row; ``call`` is the function, or calls it with one row."""
+        self._name = of.name
+        self._call = call
+        self._fit = fit_of(of.returns)
         code = getattr(inspect.unwrap(function), "__code__", None)
         self._file: str | None = None if code is None else code.co_filename
+        self._stored = _STORED.get(of.returns.kind)
+        self._own_frames = 1 if call is function else 2
 
     def __call__(self, *args: object) -> object:
         """Return the result in row form; None for NULL.
@@ -102,13 +109,15 @@ class Called:
           RejectedRowError: the function raises, or its result is not a value of its type.
         """
         try:
-            found = self._function(*args)
+            found = self._call(*args)
         except MemoryError:
             raise
+        except ResultMisfit as misfit:
+            raise self._rejected(args, f"returned {misfit}") from misfit
         except (Exception, SystemExit) as error:
             raise self._failed(args, error) from error
-        if found is None:
-            return None
+        if found is None or found.__class__ is self._stored:
+            return found
         try:
             return self._fit(found)
         except ResultMisfit as misfit:
@@ -117,7 +126,7 @@ class Called:
     def _failed(self, args: Sequence[object], error: BaseException) -> RejectedRowError:
         """Return the rejection that names the exception and the line of the function that raised it."""
         text = _text_of(error)
-        line = _line_of(error, self._file)
+        line = _line_of(error, self._own_frames, self._file)
         said = f"{type(error).__name__}: {text}" if text else type(error).__name__
         return self._rejected(args, f"raised {said}{'' if line is None else f' ({line})'}")
 
@@ -135,46 +144,17 @@ def by_rows(
         given = evaluated(of, args, tray, active)
         answers: list[object] = [None] * len(tray)
         failed: Errors = {}
+        rows = given.rows.tolist()
         lists = [column.to_list() for column in given.columns]
-        for at, row in enumerate(given.rows.tolist()):
+        for row, values in zip(rows, zip(*lists, strict=True) if lists else repeat(()), strict=False):
             try:
-                answers[row] = kernel(*[values[at] for values in lists])
+                answers[row] = kernel(*values)
             except RejectedRowError as error:
                 failed[row] = RowError(error.reason, error.message)
         column = Column.from_values(of.returns, answers)
         return EvaluatedPart(column.values, column.valid, first_errors(given.errors, failed))
 
     return evaluate
-
-
-class Given:
-    """The rows for which a function is called, and its arguments there: a column for each argument."""
-
-    def __init__(self, rows: Indices, columns: Sequence[Column], errors: Errors | None) -> None:
-        self.rows = rows
-        self.columns = columns
-        self.errors = errors
-
-
-def evaluated(of: PythonFunction, args: Sequence[ColumnEvaluator], tray: Tray, active: Mask | None) -> Given:
-    """Evaluate the arguments of a function for the rows for which it is called."""
-    wanted, errors = active, None
-    parts = [arg(tray, active) for arg in args]
-    for part in parts:
-        errors = first_errors(errors, part.errors)
-        if not of.takes_null:
-            wanted = both(wanted, part.valid)
-    if errors:
-        wanted = np.ones(len(tray), dtype=np.bool_) if wanted is None else wanted.copy()
-        wanted[list(errors)] = False
-    rows = np.arange(len(tray)) if wanted is None else np.flatnonzero(wanted)
-    columns = []
-    for kind, part in zip(of.takes, parts, strict=True):
-        if len(part.values) == 1 and len(tray) != 1:
-            columns.append(Column(kind, part.values, part.valid).take(np.zeros(len(rows), dtype=np.int64)))
-        else:
-            columns.append(Column(kind, part.values, part.valid).take(rows))
-    return Given(rows, columns, errors)
 
 
 def _text_of(error: BaseException) -> str:
@@ -195,10 +175,15 @@ def _shown(value: object) -> str:
         return f"a value of type {kind.__name__}"
 
 
-def _line_of(error: BaseException, file: str | None) -> str | None:
-    """Return the last line of ``file`` that an exception passed through; of any file if it did not."""
+def _line_of(error: BaseException, own_frames: int, file: str | None) -> str | None:
+    """Return the last line of ``file`` that an exception passed through; of any file if it did not.
+
+    The first ``own_frames`` are those of the caller.
+    """
     found: tuple[str, int] | None = None
-    step = error.__traceback__ and error.__traceback__.tb_next
+    step = error.__traceback__
+    for _ in range(own_frames):
+        step = step and step.tb_next
     while step is not None:
         place = (step.tb_frame.f_code.co_filename, step.tb_lineno)
         if found is None or place[0] == file or found[0] != file:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from rowtide.errors import StatementError
 from rowtide.expr.constant import fold
+from rowtide.expr.python.batches import BATCH_FORMS
 from rowtide.expr.python.loading import LoadingError, check_arguments, function_path, load_function, look_in
 from rowtide.expr.python.modules import absolute, code_of
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, PythonFunction
@@ -37,8 +38,8 @@ from rowtide.sql.grammar.syntax_walk import columns_in
 
 FORM = "form"
 ROWS = "rows"
-FORMS = (ROWS,)
-"""What a function in Python is called with: the values of one row."""
+FORMS = (ROWS, *BATCH_FORMS)
+"""What a function in Python is called with: the values of one row, or arrays of the values of many rows."""
 
 
 def define_function(catalog: Catalog, statement: CreateFunction, origin: Origin) -> Catalog:
@@ -218,6 +219,12 @@ def _form(statement: CreateFunction) -> str:
                 f"option \"{FORM}\": '{item.value}' is not a form",
                 place=item.place,
                 hint=f"Available: {', '.join(FORMS)}.",
+            )
+        if form != ROWS and not statement.parameters:
+            raise StatementError(
+                "a function that is called with arrays needs a parameter",
+                place=item.place,
+                hint="The length of an array is the number of rows.",
             )
     return form
 
