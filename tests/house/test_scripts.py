@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = sorted(path for path in (ROOT / ".ci").iterdir() if path.is_file())
+DEPLOY = [ROOT / "tests/deploy" / name for name in ("engine", "images")]
+SCRIPTS = [*sorted(path for path in (ROOT / ".ci").iterdir() if path.is_file()), *DEPLOY]
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
@@ -30,4 +31,4 @@ def test_setup_refuses_what_it_does_not_know() -> None:
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
     assert "bash .ci/test" in (ROOT / "README.md").read_text()
-    assert 'exec bash "$(dirname "$0")/test"' in (ROOT / ".ci/run").read_text()
+    assert 'bash "$(dirname "$0")/test" "$@"' in (ROOT / ".ci/run").read_text()
