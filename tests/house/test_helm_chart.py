@@ -152,7 +152,8 @@ def test_every_pod_runs_without_privileges_on_a_read_only_file_system(helm: str,
 def test_two_pods_of_one_pipeline_never_run_side_by_side(helm: str, values: Path) -> None:
     manifests = rendered(helm, values)
     (deployment,) = of_kind(manifests, "Deployment")
-    jobs = of_kind(manifests, "Job")
+    # A hook only reads.
+    jobs = [job for job in of_kind(manifests, "Job") if "annotations" not in job["metadata"]]
     assert deployment["spec"]["strategy"] == {"type": "Recreate"}
     assert deployment["spec"]["replicas"] + len(jobs) == 1
 
@@ -229,7 +230,7 @@ def test_secrets_are_taken_by_reference(helm: str) -> None:
 )
 def test_rowtide_understands_the_settings_that_a_pod_gets(helm: str, values: Path, tmp_path: Path) -> None:
     manifests = rendered(helm, values)
-    (config_map,) = of_kind(manifests, "ConfigMap")
+    config_map = of_kind(manifests, "ConfigMap")[-1]
     config = tmp_path / "config.toml"
     config.write_text(config_map["data"]["config.toml"])
     for pod in pod_specs(manifests):
@@ -257,6 +258,28 @@ def test_a_backfill_reads_the_same_pipeline_with_the_same_secrets_while_the_serv
         *("backfill", "/etc/rowtide/pipeline.sql", "--config", "/etc/rowtide/config.toml"),
         *("--until", "2024-01-02 00:00:00.500", "--master", "local[4]"),
     ]
+
+
+def test_the_plan_is_checked_with_the_new_pipeline_before_anything_changes(helm: str) -> None:
+    manifests = rendered(helm, VALUES / "good/plan-check.yaml")
+    (job,), (deployment,), (service,) = (
+        of_kind(manifests, kind) for kind in ("Job", "Deployment", "Service")
+    )
+    config, new = sorted(of_kind(manifests, "ConfigMap"), key=lambda each: len(each["metadata"]["name"]))
+    assert new["data"] == config["data"]
+    weights = [int(each["metadata"]["annotations"].get("helm.sh/hook-weight", "0")) for each in (new, job)]
+    assert weights == sorted(weights)
+    for each in (new, job):
+        assert each["metadata"]["annotations"]["helm.sh/hook"] == "pre-upgrade"
+    running, checking = (pod["containers"][0] for pod in pod_specs([deployment, job]))
+    assert checking["args"] == ["plan", *running["args"][1:]]
+    assert checking["env"] == running["env"]
+    volumes = {each["name"]: each for each in job["spec"]["template"]["spec"]["volumes"]}
+    assert volumes["pipeline"]["configMap"]["name"] == new["metadata"]["name"]
+    # No request reaches it, and a failure is not repeated.
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    assert not service["spec"]["selector"].items() <= labels.items()
+    assert job["spec"]["backoffLimit"] == 0
 
 
 def test_the_pod_has_tokens_of_the_charts_secret_or_of_one_that_exists(helm: str) -> None:

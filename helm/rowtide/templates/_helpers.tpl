@@ -130,6 +130,15 @@ which every release has. */ -}}
 {{- default (include "rowtide.fullname" .) .Values.pipeline.existingConfigMap -}}
 {{- end -}}
 
+{{- /* The data of a ConfigMap of the pipeline. */ -}}
+{{- define "rowtide.files" -}}
+pipeline.sql: {{ .Values.pipeline.sql | quote }}
+config.toml: {{ .Values.config | quote }}
+{{- range $name, $text := .Values.pipeline.files }}
+{{ $name | quote }}: {{ $text | quote }}
+{{- end }}
+{{- end -}}
+
 {{- define "rowtide.tokensSecret" -}}
 {{- default (printf "%s-tokens" (include "rowtide.fullname" .)) .Values.auth.existingSecret -}}
 {{- end -}}
@@ -217,11 +226,11 @@ capabilities:
 {{- end }}
 {{- end -}}
 
-{{- /* Takes a dict of root and scratch (values). */ -}}
+{{- /* Takes a dict of root, scratch (values) and, if it is another one, configMap. */ -}}
 {{- define "rowtide.volumes" -}}
 - name: pipeline
   configMap:
-    name: {{ include "rowtide.configMapName" .root | quote }}
+    name: {{ default (include "rowtide.configMapName" .root) .configMap | quote }}
 - name: cache
   emptyDir:
     sizeLimit: {{ .scratch.sizeLimit | quote }}
