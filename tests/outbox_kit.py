@@ -28,6 +28,7 @@ class FailingSink:
         self._is_exact = guarantee is Guarantee.BY_COMMIT_NUMBER
 
     def check(self) -> None:
+        self._fate("check")
         self._sink.check()
 
     def begin(self) -> int | None:

@@ -25,7 +25,7 @@ from rowtide.runtime.ingest.resubmission import topic_places
 from rowtide.runtime.inspect.status import DATABASE, StatusBoard, broker_of, database_of
 from rowtide.runtime.outbox.options import outbox_options
 from rowtide.runtime.outbox.outboxes import Outboxes
-from rowtide.runtime.outbox.sender import Sender, SenderParts
+from rowtide.runtime.outbox.sender import Begun, Sender, SenderParts
 from rowtide.runtime.polling.topic import PolledTopic
 from rowtide.runtime.recovery.skipping import Skipped, skipped_of
 from rowtide_connectors.api import OffsetRange
@@ -163,6 +163,7 @@ class PipelineIO:
             outbox = context.ledger.outbox(relation)
             first = self.database.call(outbox.open)
             beats = not context.threads
+            begun = Begun()
             parts = SenderParts(
                 relation,
                 record.epoch,
@@ -172,9 +173,10 @@ class PipelineIO:
                 outbox,
                 sink.open(f"{context.name}-{relation}-{first.sender}"),
                 self._retry(DATABASE, beats=beats),
-                self._retry(broker_of(relation), beats=beats),
+                self._retry(broker_of(relation), beats=beats, denied_ends=begun.is_missing),
                 context.crash_points,
                 context.clock.monotonic,
+                begun,
             )
             senders[relation] = (Sender(parts, first), first.last, outbox_options(sink.stream).max_pending)
         return Outboxes(senders, context.clock, self._sent, threads=context.threads)
@@ -193,14 +195,16 @@ class PipelineIO:
         number = place[1] - RESUBMITTED
         return self.database.call(lambda: self.context.ledger.resubmitted(number))
 
-    def _retry(self, dependency: str, *, beats: bool) -> Retry:
+    def _retry(self, dependency: str, *, beats: bool, denied_ends: Callable[[], bool] | None = None) -> Retry:
         context = self.context
         return Retry(
             dependency,
             clock=context.clock,
             rng=random.Random(context.rng.random()),
             stopping=context.stopping,
-            patience=Patience(context.wait, denied_ends=lambda: self.board.status().epoch is None),
+            patience=Patience(
+                context.wait, denied_ends=denied_ends or (lambda: self.board.status().epoch is None)
+            ),
             waiting=self._note_waiting if beats else self.board.waiting,
             failed=context.observer.retried,
         )

@@ -23,7 +23,7 @@ WRITE_OPTIONS = (
     FormatOption(KEY, "the columns of the message key, separated by commas"),
     FormatOption(
         KEY_FORMAT,
-        "how the key is written: TEXT (one column; its default) or JSON (an object, or the value of one column)",
+        "how the key is written: TEXT (the default for one column) or JSON (an object, or the value of one column)",
     ),
     FormatOption(
         HEADERS,

@@ -7,7 +7,7 @@ after it are in the database. So it recovers from every failure in one way: it b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -25,6 +25,17 @@ REFRESH_S = 3_600.0
 """A number that is not stored again at the receiver for days may expire there: Kafka keeps it for 7."""
 
 _log = structlog.get_logger("rowtide")
+
+
+@dataclass(slots=True)
+class Begun:
+    """Whether a sender of this process has begun: then its credentials were right."""
+
+    is_set: bool = False
+
+    def is_missing(self) -> bool:
+        """Return whether it has not begun yet."""
+        return not self.is_set
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,7 @@ class SenderParts:
     receiver: Retry
     crash_points: CrashPoints
     now_s: Callable[[], float]
+    begun: Begun = field(default_factory=Begun)
 
 
 class Sender:
@@ -64,7 +76,6 @@ class Sender:
         self._first = first
         self._sent: int | None = None
         """The number of the last message sent; None: begin first."""
-        self._has_begun = False
         self._stored_at = 0.0
 
     @property
@@ -117,9 +128,9 @@ class Sender:
         sent = self._found(state, stored) if self._is_exact else (state.sent or 0)
         if sent != state.sent:
             self._settle(sent)
-        if not self._has_begun:
+        if not self._parts.begun.is_set:
             _log.info("sends", relation=parts.relation, sent=sent, pending=state.last - sent)
-        self._has_begun, self._sent = True, sent
+        self._parts.begun.is_set, self._sent = True, sent
 
     def _found(self, state: OutboxState, stored: int | None) -> int:
         """Return the number of the last message sent; ``stored`` is the number at the receiver.
@@ -138,7 +149,12 @@ class Sender:
                 )
             self._stored_at = parts.now_s()
             return max(stored, sent)
-        if state.sent is not None and not self._has_begun and self._first.last > sent and not parts.resends:
+        if (
+            state.sent is not None
+            and not self._parts.begun.is_set
+            and self._first.last > sent
+            and not parts.resends
+        ):
             raise StatementError(
                 f'the receiver of "{parts.relation}" no longer has the number of the last message sent, so it is '
                 f"not known whether it has messages {sent + 1} to {self._first.last}",
