@@ -228,7 +228,9 @@ class EmbeddedEngine:
         """Return whether a query ends: a topic has no end, and a table of a database is read once."""
         plan = self._session.plan
         read = {each.relation for each in nodes_below(node) if isinstance(each, Source) and each.foreign}
-        topics = [each for each in plan.foreign_streams if each.name in read and poller_of(plan, each) is None]
+        topics = [
+            each for each in plan.foreign_streams if each.name in read and poller_of(plan, each) is None
+        ]
         return self._until_end or not topics
 
     def _run(self, node: Node) -> Iterator[Emitted]:

@@ -422,7 +422,7 @@ class RelationRef:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowFunction:
+class WindowTableFunction:
     """A window table function in FROM: its input, and the window as GROUP BY has it."""
 
     source: FromItem
@@ -439,7 +439,7 @@ class DerivedTable:
     place: SourceSpan = field(default=NOWHERE, compare=False)
     columns: tuple[Name, ...] = ()
     sample: TableSample | None = None
-    windowed: WindowFunction | None = None
+    windowed: WindowTableFunction | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from rowtide.sql.grammar.syntax import (
     StarItem,
     Stepped,
     TypedLiteral,
-    WindowFunction,
+    WindowTableFunction,
 )
 from rowtide.sql.grammar.syntax_walk import replaced
 
@@ -84,7 +84,7 @@ def windowed_table(grammar: WindowedGrammar) -> DerivedTable:
         raise StatementError(f"{name} needs the length of its windows", place=place, hint=f"Write {_USAGE}.")
     window = FunctionCall(name, (time, *lengths), place)
     rows = Select((StarItem((), place), *_edges(window)), source, True, None, (), None, (), place)
-    return DerivedTable(rows, None, place=cursor.span(first), windowed=WindowFunction(source, window))
+    return DerivedTable(rows, None, place=cursor.span(first), windowed=WindowTableFunction(source, window))
 
 
 def _source(grammar: WindowedGrammar) -> FromItem:
@@ -153,7 +153,7 @@ def with_group_window(select: Select) -> Select:
     return select
 
 
-def _grouped(select: Select, source: DerivedTable, function: WindowFunction) -> Select:
+def _grouped(select: Select, source: DerivedTable, function: WindowTableFunction) -> Select:
     window = function.window
     named = source.alias.text if source.alias is not None else None
 
@@ -207,7 +207,7 @@ def _edge_of(syntax: object) -> str | None:
     return name if name in (_START, _END, _TIME) else None
 
 
-def _windowed(source: FromItem) -> Iterator[WindowFunction]:
+def _windowed(source: FromItem) -> Iterator[WindowTableFunction]:
     if isinstance(source, Join):
         yield from _windowed(source.left)
         yield from _windowed(source.right)
