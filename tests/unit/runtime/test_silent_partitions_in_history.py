@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pytest
+from structlog.testing import capture_logs
 
 from pipeline_kit import PipelineFiles
 from rowtide.cli.backfill import _as_json, _shown
@@ -228,7 +229,12 @@ def test_when_all_is_silent_long_since_streams_do_not_advance_each_other(tmp_pat
     live.clock.seconds += LATER_S
     filled.copy(live)
     live.live(20)
-    report = filled.backfill(3)
+    with capture_logs() as logged:
+        report = filled.backfill(3)
+    segments = {each["segment"]: each["rows"] for each in logged if each["event"] == "backfill_segment"}
+    assert {each.split(":")[0] for each in segments} == {f"segment {at + 1} of 9" for at in range(9)}
+    (clicks,) = [rows for segment, rows in segments.items() if segment.endswith("Source CLICKS")]
+    assert 60 < clicks <= 120
     assert live.rows("seconds")
     assert live.rows("named") == []
     assert filled.contents() == live.contents()

@@ -134,6 +134,7 @@ class SparkRun:
         *,
         in_order: bool = False,
         silent: SilentPartitions | None = None,
+        progress: Callable[[str, int], None] = lambda _segment, _rows: None,
     ) -> None:
         """Run every segment. ``messages`` has the selected messages of each source relation.
 
@@ -145,16 +146,17 @@ class SparkRun:
         key, value and headers.
 
         ``silent`` decides after the sources are read, and again after the rest, which bounds silent
-        partitions take. What is behind a partition that takes one then runs again.
+        partitions take. What is behind a partition that takes one then runs again. ``progress`` is called
+        after each segment, with its description and the number of rows that it has given.
         """
         sources = [number for number in range(len(self._segments)) if self._is_source(number)]
         for number in sources:
-            self._run(number, messages, in_order=in_order)
+            progress(*self._run(number, messages, in_order=in_order))
         self._follow(silent)
         left = [number for number in range(len(self._segments)) if number not in sources]
         while left:
             for number in left:
-                self._run(number, messages, in_order=in_order)
+                progress(*self._run(number, messages, in_order=in_order))
             # A stream that is idle as a whole follows others only when these have come to where they meet.
             left = self._behind(self._follow(silent))
             self._forget(left)
@@ -163,9 +165,9 @@ class SparkRun:
         node = self._program.steps[self._segments[number].entries[0]].node
         return isinstance(node, Source | TableSource)
 
-    def _run(self, number: int, messages: Mapping[str, DataFrame], *, in_order: bool) -> None:
-        """Run one segment."""
-        self._describe(number)
+    def _run(self, number: int, messages: Mapping[str, DataFrame], *, in_order: bool) -> tuple[str, int]:
+        """Run one segment; return its description and the number of rows that it has given."""
+        described = self._describe(number)
         segment = self._segments[number]
         source = self._program.steps[segment.entries[0]].node
         if isinstance(source, Source | TableSource) and source.relation in messages:
@@ -176,6 +178,8 @@ class SparkRun:
             self._run_merge(number, segment)
         else:
             self._run_operator(number, segment)
+        operators = map(self._circuits[number].operators.get, segment.feeders)
+        return described, sum(each.account.rows_out for each in operators if each is not None)
 
     def _follow(self, silent: SilentPartitions | None) -> list[int]:
         """Let silent partitions take bounds; return the segments of their sources."""
@@ -210,11 +214,13 @@ class SparkRun:
                 self._waiting.pop(at, None)
             self.faults.forget(number)
 
-    def _describe(self, number: int) -> None:
-        """Set the description of later jobs in Spark's web UI."""
+    def _describe(self, number: int) -> str:
+        """Set the description of later jobs in Spark's web UI, and return it."""
         node = self._program.steps[self._segments[number].entries[0]].node
         what = " ".join([type(node).__name__, *filter(None, [getattr(node, "relation", None)])])
-        self._session.sparkContext.setJobDescription(f"segment {number + 1} of {len(self._segments)}: {what}")
+        described = f"segment {number + 1} of {len(self._segments)}: {what}"
+        self._session.sparkContext.setJobDescription(described)
+        return described
 
     def output(self, name: str) -> DataFrame:
         """Return the rows of an output: its fields by name, the time columns, ``$seq``."""

@@ -158,7 +158,7 @@ def backfill(
     }
     silence = SilenceAtCut(context, context.plan.foreign_streams, cut, retry("broker"))
     with spark_errors():
-        run.read(messages, in_order=in_order, silent=silence)
+        run.read(messages, in_order=in_order, silent=silence, progress=_progress(context))
     flow = run.shadow()
     flow.check()
     identities = {name: source.identity() for name, source in context.sources.items()}
@@ -211,6 +211,19 @@ def backfill(
         raise
     waiting = held_back(run, context, cut, silence, retry("broker"))
     return BackfillReport(tables.counts, errors.count, run.messages, end, waiting)
+
+
+def _progress(context: PipelineContext) -> Callable[[str, int], None]:
+    """Return a function that logs each segment that has run: its rows, and the time since the one before."""
+    last = context.clock.monotonic()
+
+    def tell(segment: str, rows: int) -> None:
+        nonlocal last
+        now = context.clock.monotonic()
+        _log.info("backfill_segment", segment=segment, rows=rows, seconds=round(now - last, 1))
+        last = now
+
+    return tell
 
 
 def refuse_if_begun(context: PipelineContext, *, take_over: bool = False) -> None:
