@@ -39,6 +39,7 @@ OPERATORS: dict[type, str] = {
     nodes.Merge: "merge.merge:MergeOperator",
     nodes.GroupByPeriod: "group.group_by_period:GroupByPeriodOperator",
     nodes.GroupByHop: "group.group_by_hop:GroupByHopOperator",
+    nodes.GroupByCumulate: "group.group_by_cumulate:GroupByCumulateOperator",
     nodes.GroupBySession: "group.group_by_session:GroupBySessionOperator",
     nodes.GroupChanges: "changes.running_groups:RunningGroupsOperator",
     nodes.WindowAggregate: "over.compiled:OverInKernels",

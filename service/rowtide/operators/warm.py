@@ -26,6 +26,7 @@ from rowtide.operators.storage.keys import FIRST_SLOTS, TextTable
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import (
     AsOfJoin,
+    GroupByCumulate,
     GroupByHop,
     GroupByPeriod,
     GroupBySession,
@@ -46,7 +47,7 @@ from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BIGINT, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Field, RowType, decimal
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
-from rowtide.rowtime.period import CalendarUnit, Hop, Period, PeriodEdge, Session
+from rowtide.rowtime.period import CalendarUnit, Cumulate, Hop, Period, PeriodEdge, Session
 
 ROW_TYPE = RowType(
     (
@@ -199,11 +200,12 @@ def _group(keys: tuple[int, ...]) -> GroupByPeriod:
     return GroupByPeriod("WARM", SOURCE, period, keys, tuple(calls), RowType(tuple(fields)))
 
 
-def _windowed_groups() -> tuple[GroupByHop, GroupBySession]:
+def _windowed_groups() -> tuple[GroupByHop, GroupByCumulate, GroupBySession]:
     count = AggregateCall("COUNT", None, BIGINT)
     row_type = RowType((Field("$start", TIMESTAMP), Field("$count", BIGINT)))
     return (
         GroupByHop("WARM", SOURCE, Hop(1, 2), (), (count,), row_type),
+        GroupByCumulate("WARM", SOURCE, Cumulate(1, 2), (), (count,), row_type),
         GroupBySession("WARM", SOURCE, Session(1), (), (count,), row_type),
     )
 

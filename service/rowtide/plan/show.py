@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.frames import WindowCall
 from rowtide.rows.types import Kind, RowType, Type
-from rowtide.rowtime.period import Hop, Period, PeriodEdge, Session
+from rowtide.rowtime.period import Cumulate, Hop, Period, PeriodEdge, Session
 
 _PRECEDENCE = {
     "OR": 1,
@@ -81,8 +81,10 @@ def show_period(period: Period) -> str:
     return f"STEP(ROWTIME BY {show_interval(period.step_ms or 0)})"
 
 
-def show_group_window(window: Hop | Session) -> str:
+def show_group_window(window: Hop | Cumulate | Session) -> str:
     """Return a window of groups as SQL text."""
+    if isinstance(window, Cumulate):
+        return _window("CUMULATE", window.step_ms, window.size_ms, window.offset_ms)
     if isinstance(window, Session):
         return _window("SESSION", window.gap_ms)
     return _window("HOP", window.slide_ms, window.size_ms, window.offset_ms)

@@ -112,6 +112,26 @@ class Hop:
 
 
 @dataclass(frozen=True, slots=True)
+class Cumulate:
+    """Half-open windows that begin every ``size_ms`` and grow by ``step_ms`` up to this size.
+
+    The size is a multiple of the step. A window is named by its end, because several have one start.
+    """
+
+    step_ms: int
+    size_ms: int
+    offset_ms: int = 0
+
+    def start(self, rowtime: int) -> int:
+        """Return the start of the windows that contain a rowtime."""
+        return rowtime - (rowtime - self.offset_ms) % self.size_ms
+
+    def next_end(self, rowtime: int) -> int:
+        """Return the earliest end of a window that is after ``rowtime``."""
+        return rowtime + self.step_ms - (rowtime - self.offset_ms) % self.step_ms
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """Windows that grow with their rows and end ``gap_ms`` after the last one."""
 

@@ -38,6 +38,7 @@ from rowtide.plan.nodes import (
     AsOfJoinOn,
     BoundPolicy,
     Filter,
+    GroupByCumulate,
     GroupByHop,
     GroupByPeriod,
     GroupBySession,
@@ -73,7 +74,7 @@ from rowtide.rows.types import (
     decimal,
 )
 from rowtide.rowtime.bound import Bound
-from rowtide.rowtime.period import CalendarUnit, Hop, Period, PeriodEdge, Session
+from rowtide.rowtime.period import CalendarUnit, Cumulate, Hop, Period, PeriodEdge, Session
 
 OWN = 9 << 16
 """The origin of the operator itself."""
@@ -338,6 +339,18 @@ def hops(draw: st.DrawFn) -> Case:
 
 
 @st.composite
+def cumulates(draw: st.DrawFn) -> Case:
+    """Windows that grow, by one step or by several, and from an offset."""
+    fields, keys, calls = draw(group_fields())
+    step = draw(st.integers(1, 4))
+    cumulate = Cumulate(step, step * draw(st.integers(1, 4)), draw(st.integers(0, 3)))
+    row_type = row_type_of(fields)
+    node = GroupByCumulate("C", Source("S", row_type), cumulate, keys, calls, group_row(fields, keys, calls))
+    items = draw(ordered_items(row_type, GROUP_ORIGINS, NEAR | st.integers(7, 14), rows=10))
+    return Case(node, OperatorSite(OWN, True, (GROUP_ORIGINS,)), (items,))
+
+
+@st.composite
 def sessions(draw: st.DrawFn) -> Case:
     """Sessions of keys that meet, with gaps just reached and just not reached."""
     fields, keys, calls = draw(group_fields())
@@ -536,6 +549,7 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
     nodes.Merge: merges(),
     nodes.GroupByPeriod: groups(),
     nodes.GroupByHop: hops(),
+    nodes.GroupByCumulate: cumulates(),
     nodes.SortInPeriod: period_sorts(),
     nodes.GroupBySession: sessions(),
     nodes.GroupChanges: group_changes(),

@@ -9,7 +9,7 @@ from contract.operators.meanings import aggregate, as_key, period_end, period_na
 from contract.operators.model import Model
 from rowtide.errors import Reason
 from rowtide.operators.contract import OperatorSite
-from rowtide.plan.nodes import GroupByHop, GroupByPeriod, GroupBySession, SortInPeriod
+from rowtide.plan.nodes import GroupByCumulate, GroupByHop, GroupByPeriod, GroupBySession, SortInPeriod
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.rowtime.period import PeriodEdge
@@ -71,9 +71,9 @@ class Window:
 class WindowModel(Model):
     """Groups that end at times of their own, in the order of their first rows."""
 
-    node: GroupByHop | GroupBySession
+    node: GroupByHop | GroupByCumulate | GroupBySession
 
-    def __init__(self, node: GroupByHop | GroupBySession, place: OperatorSite) -> None:
+    def __init__(self, node: GroupByHop | GroupByCumulate | GroupBySession, place: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.origin = place.origin
@@ -141,6 +141,36 @@ class HopModel(WindowModel):
 
     def is_start(self, rowtime: int) -> bool:
         return (rowtime - self.node.hop.offset_ms) % self.node.hop.slide_ms == 0
+
+
+class CumulateModel(WindowModel):
+    """Every window that ends after a row and begins with the period of the whole size that has it."""
+
+    node: GroupByCumulate
+
+    def grown(self, timed: TimedRow, key: Row) -> list[tuple[Window | None, Window]]:
+        step, size, offset = (
+            self.node.cumulate.step_ms,
+            self.node.cumulate.size_ms,
+            self.node.cumulate.offset_ms,
+        )
+        start = max(
+            at for at in range(timed.rowtime - size + 1, timed.rowtime + 1) if (at - offset) % size == 0
+        )
+        found = []
+        for end in range(start + step, start + size + 1, step):
+            if end > timed.rowtime:
+                before = next((each for each in self.open if (each.end, each.key) == (end, key)), None)
+                found.append((before, Window(start, end, key, [*(before.rows if before else []), timed])))
+        return found
+
+    def promised(self) -> int:
+        if self.reached in (EARLIEST, LATEST):
+            return self.reached
+        cumulate = self.node.cumulate
+        return next(
+            at for at in range(self.reached + 1, LATEST) if (at - cumulate.offset_ms) % cumulate.step_ms == 0
+        )
 
 
 class SessionModel(WindowModel):

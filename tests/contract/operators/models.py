@@ -7,7 +7,13 @@ from typing import Any
 
 from contract.operators.changes_model import ChangesModel
 from contract.operators.engine_models import EngineModel
-from contract.operators.group_models import GroupModel, HopModel, SessionModel, SortInPeriodModel
+from contract.operators.group_models import (
+    CumulateModel,
+    GroupModel,
+    HopModel,
+    SessionModel,
+    SortInPeriodModel,
+)
 from contract.operators.join_models import JoinModel, WindowJoinModel
 from contract.operators.kinds import MODELS_OF
 from contract.operators.looping_models import NODE as LOOPING
@@ -32,6 +38,7 @@ from rowtide.plan.nodes import (
     AsOfJoin,
     AsOfJoinOn,
     Filter,
+    GroupByCumulate,
     GroupByHop,
     GroupByPeriod,
     GroupBySession,
@@ -70,6 +77,7 @@ MODELS: dict[type, Callable[[Any, OperatorSite], Model]] = {
     WindowsAbreast: AbreastModel,
     WindowJoin: WindowJoinModel,
     GroupByHop: HopModel,
+    GroupByCumulate: CumulateModel,
     GroupBySession: SessionModel,
     GroupChanges: ChangesModel,
     TableJoin: TableJoinModel,
@@ -94,7 +102,9 @@ def origins_out(node: Node, place: OperatorSite) -> tuple[int, ...]:
     See docs/sql/semantics.md#merge-order.
     """
     match node:
-        case GroupByPeriod() | GroupByHop() | GroupBySession() | SortInPeriod() | WindowJoin():
+        case GroupByPeriod() | GroupByHop() | GroupByCumulate() | GroupBySession():
+            return (place.origin,)
+        case SortInPeriod() | WindowJoin():
             return (place.origin,)
         case EngineNode():
             return (place.origin,)

@@ -3,7 +3,7 @@
 from rowtide.plan.nodes.changes.group_changes import GroupChanges
 from rowtide.plan.nodes.changes.table import KeyedTable, PatchedTable, UniqueTable
 from rowtide.plan.nodes.changes.top_changes import NumberedChanges, TopChanges
-from rowtide.plan.nodes.group import GroupByHop, GroupByPeriod, GroupBySession, GroupNode
+from rowtide.plan.nodes.group import GroupByCumulate, GroupByHop, GroupByPeriod, GroupBySession, GroupNode
 from rowtide.plan.nodes.join.as_of_join import AsOfJoin, AsOfJoinOn
 from rowtide.plan.nodes.join.join_kind import JoinKind
 from rowtide.plan.nodes.join.table_join import TableJoin
@@ -24,6 +24,7 @@ __all__ = [
     "BoundPolicy",
     "Filter",
     "GroupNode",
+    "GroupByCumulate",
     "GroupByHop",
     "GroupByPeriod",
     "GroupBySession",

@@ -14,7 +14,7 @@ from rowtide.plan.nodes.row_wise import done_but_for
 from rowtide.plan.show import show_aggregate, show_group_window, show_period
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.types import RowType
-from rowtide.rowtime.period import Hop, Period, Session, value_of
+from rowtide.rowtime.period import Cumulate, Hop, Period, Session, value_of
 
 
 class GroupNode(OverOne):
@@ -146,6 +146,39 @@ class GroupByHop(_ClosedGroup):
     def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
         """Yield the rows of the window and key."""
         yield in_window(row, self.hop, self.keys, end=row.rowtime - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupByCumulate(_ClosedGroup):
+    """Group by windows that grow by a step, and further keys; one row a window and key when the window ends.
+
+    The first field is the window's start. The rowtime is the window's end; rows of one end are in the order
+    in which their keys first appeared in that window (docs/sql/group-by.md).
+    """
+
+    cumulate: Cumulate
+    keys: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+    row_type: RowType
+
+    def keeps(self) -> str | None:
+        """Return which groups are open."""
+        count = self.cumulate.size_ms // self.cumulate.step_ms
+        return f"{self.each_key()} and window that is not over: {count} at a time"
+
+    def detail(self) -> str:
+        """Return aggregates and grouping."""
+        return self.calls_by(show_group_window(self.cumulate))
+
+    def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
+        """Yield the rows of the window and key."""
+        keys, start = self.keys, time_of(row.row[0])
+        wanted = row.row[1 : 1 + len(keys)]
+        yield SourceRows(
+            0,
+            lambda each: start <= each.rowtime < row.rowtime and picked(each.row, keys) == wanted,
+            end=row.rowtime - 1,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from rowtide.expr.tree import Call, Expr, Literal, RowtimeRef
 from rowtide.plan.nodes import (
     AsOfJoin,
     Filter,
+    GroupByCumulate,
     GroupByHop,
     GroupByPeriod,
     Merge,
@@ -24,7 +25,7 @@ from rowtide.plan.nodes import (
     WindowsAbreast,
 )
 from rowtide.plan.show import show, show_interval
-from rowtide.rowtime.period import Hop, Period, PeriodEdge
+from rowtide.rowtime.period import Cumulate, Hop, Period, PeriodEdge
 
 _DOWN = frozenset({"FLOOR_TO", "STEP"})
 
@@ -39,6 +40,9 @@ def rounded_again(node: Node) -> Iterator[str]:
         case GroupByHop(input=below, hop=hop):
             if (ends := _ends(below)) is not None:
                 yield _told(_shown(hop), None, ends)
+        case GroupByCumulate(input=below, cumulate=cumulate):
+            if (ends := _ends(below)) is not None:
+                yield _told(_shown(cumulate), None, ends)
         case Project(input=below, expressions=expressions):
             yield from _of_expressions(below, expressions)
         case Filter(input=below, condition=condition):
@@ -70,7 +74,7 @@ def _rounding(expr: Expr) -> Iterator[Call]:
             yield from _rounding(each)
 
 
-def _ends(node: Node) -> Period | Hop | None:
+def _ends(node: Node) -> Period | Hop | Cumulate | None:
     """Return the period whose end is the ROWTIME of the rows of ``node``; None if it is another time."""
     match node:
         case GroupByPeriod(period=period) if period.edge is not PeriodEdge.EXACT:
@@ -79,6 +83,8 @@ def _ends(node: Node) -> Period | Hop | None:
             return period
         case GroupByHop(hop=hop):
             return hop
+        case GroupByCumulate(cumulate=cumulate):
+            return cumulate
         case GroupByPeriod(input=below) | SortInPeriod(input=below) | WindowAggregate(input=below):
             return _ends(below)
         case WindowsAbreast(input=below) | Sort(input=below):
@@ -91,7 +97,7 @@ def _ends(node: Node) -> Period | Hop | None:
             return _ends(node.inputs[0]) if node.keeps_rowtime else None
 
 
-def _told(what: str, unit: str | None, ends: Period | Hop) -> str:
+def _told(what: str, unit: str | None, ends: Period | Hop | Cumulate) -> str:
     """Return the rounded expression, and the text to write instead; ``unit`` is for CEIL to a calendar unit."""
     effect = "each" if what == _shown(ends) else "one that ends where another period begins"
     ceil = "Let" if unit is None else f"Write CEIL(ROWTIME TO {unit}), or let"
@@ -101,7 +107,9 @@ def _told(what: str, unit: str | None, ends: Period | Hop) -> str:
     )
 
 
-def _shown(period: Period | Hop) -> str:
+def _shown(period: Period | Hop | Cumulate) -> str:
+    if isinstance(period, Cumulate):
+        return f"CUMULATE(ROWTIME, {show_interval(period.step_ms)}, {show_interval(period.size_ms)})"
     if isinstance(period, Hop):
         return f"HOP(ROWTIME, {show_interval(period.slide_ms)}, {show_interval(period.size_ms)})"
     if period.unit is not None:

@@ -212,9 +212,7 @@ FUNCTIONS: Mapping[str, str] = {
         ("TUMBLE_ROWTIME", "TUMBLE_PROCTIME", "HOP_ROWTIME", "SESSION_ROWTIME"),
         "ROWTIME of a group is the end of its window.",
     ),
-    **dict.fromkeys(
-        ("TUMBLINGWINDOW", "HOPPINGWINDOW", "SLIDINGWINDOW", "SESSIONWINDOW", "CUMULATE"), _WINDOW
-    ),
+    **dict.fromkeys(("TUMBLINGWINDOW", "HOPPINGWINDOW", "SLIDINGWINDOW", "SESSIONWINDOW"), _WINDOW),
     **dict.fromkeys(
         ("ARRAY_AGG", "COLLECT_LIST", "COLLECT_SET", "ARRAY", "LIST", "UNNEST", "EXPLODE", "CARDINALITY"),
         _ARRAYS,

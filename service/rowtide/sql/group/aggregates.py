@@ -21,7 +21,7 @@ class ArgumentPlanner(Protocol):
 
 LATER = frozenset({"NTH_VALUE", "EXP_AVG", "COLLECT", "APPROX_COUNT_DISTINCT"})
 """Aggregates that are not supported yet."""
-GROUP_WINDOWS = frozenset({"TUMBLE", "HOP", "SESSION"})
+GROUP_WINDOWS = frozenset({"TUMBLE", "HOP", "CUMULATE", "SESSION"})
 """Functions that define periods, only in GROUP BY."""
 WINDOW_EDGES = frozenset(f"{name}_{edge}" for name in GROUP_WINDOWS for edge in ("START", "END"))
 """Functions in the select list and HAVING that return the edges of the window of GROUP BY."""

@@ -7,9 +7,17 @@ from dataclasses import replace
 
 from rowtide.expr.aggregates import AGGREGATES
 from rowtide.expr.tree import AggregateCall, Expr, FieldRef
-from rowtide.plan.nodes import GroupByHop, GroupByPeriod, GroupBySession, GroupChanges, GroupNode, Node
+from rowtide.plan.nodes import (
+    GroupByCumulate,
+    GroupByHop,
+    GroupByPeriod,
+    GroupBySession,
+    GroupChanges,
+    GroupNode,
+    Node,
+)
 from rowtide.rows.types import TIMESTAMP, Field, RowType
-from rowtide.rowtime.period import Hop, Period, Session
+from rowtide.rowtime.period import Cumulate, Hop, Period, Session
 from rowtide.sql.group.group_windows import Window
 from rowtide.sql.select.guards import filtered_first
 from rowtide.sql.select.relations import aggregate_label, can_be_null, project, unique_names
@@ -30,6 +38,8 @@ def group_rows(
             return GroupByPeriod(relation, node, window, *parts)
         case Hop():
             return GroupByHop(relation, node, window, *parts)
+        case Cumulate():
+            return GroupByCumulate(relation, node, window, *parts)
         case Session():
             return GroupBySession(relation, node, window, *parts)
 
@@ -38,6 +48,7 @@ def group_changes(
     relation: str, node: Node, window: Window | None, keys: Sequence[Expr], calls: Sequence[AggregateCall]
 ) -> GroupChanges:
     """Return the node of groups that emit every change; its fields are window (if any), keys, aggregates."""
+    assert not isinstance(window, Cumulate)
     node, parts = _computed(relation, node, window, keys, calls)
     return GroupChanges(relation, node, window, *parts)
 

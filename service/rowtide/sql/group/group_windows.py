@@ -1,4 +1,4 @@
-"""The group windows of GROUP BY: TUMBLE, HOP and SESSION, and their *_START and *_END.
+"""The group windows of GROUP BY: TUMBLE, HOP, CUMULATE and SESSION, and their *_START and *_END.
 
 See docs/sql/semantics.md#grouped-windows.
 
@@ -14,25 +14,26 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions import resolve
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.types import INTERVAL_DAY, INTERVAL_MONTH, TIMESTAMP, Kind
-from rowtide.rowtime.period import CalendarUnit, Hop, Period, PeriodEdge, Session
+from rowtide.rowtime.period import CalendarUnit, Cumulate, Hop, Period, PeriodEdge, Session
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.literals import unit_literal
 from rowtide.sql.grammar.syntax import Expression, FunctionCall
 from rowtide.sql.group.aggregates import AggregateList
 from rowtide.sql.select.relations import is_plain_rowtime, substitute
 
-Window = Period | Hop | Session
+Window = Period | Hop | Cumulate | Session
 """The windows of groups with a limited period."""
 
 FORMS = {
     "TUMBLE": "TUMBLE(ROWTIME, size [, offset])",
     "HOP": "HOP(ROWTIME, slide, size [, offset])",
+    "CUMULATE": "CUMULATE(ROWTIME, step, size [, offset])",
     "SESSION": "SESSION(ROWTIME, gap)",
 }
 MAX_WINDOWS = 1_000
 """Maximum windows of a HOP that contain one row: each costs an addition, and one group for each key."""
 _UNITS_OF_MONTHS = {1: CalendarUnit.MONTH, 3: CalendarUnit.QUARTER, 12: CalendarUnit.YEAR}
-_LENGTHS = {"TUMBLE": 1, "HOP": 2, "SESSION": 1}
+_LENGTHS = {"TUMBLE": 1, "HOP": 2, "CUMULATE": 2, "SESSION": 1}
 
 
 def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) -> Window:
@@ -71,6 +72,15 @@ def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) ->
                     hint="Use a larger slide in HOP.",
                 )
             return Hop(slide, size, _offset(planner, rest[count:], name) % slide)
+        case "CUMULATE":
+            step, size = lengths
+            if size % step or size > MAX_WINDOWS * step:
+                raise StatementError(
+                    f"the size of CUMULATE must be a multiple of its step, up to {MAX_WINDOWS} steps",
+                    place=syntax.place,
+                    hint=f"It is written {FORMS[name]}: the step comes first.",
+                )
+            return Cumulate(step, size, _offset(planner, rest[count:], name) % size)
         case _:
             return Session(lengths[0])
 
@@ -115,8 +125,8 @@ def last_edge(window: Window | None, aggregates: AggregateList) -> Expr:
     A session ends one gap after its last row.
     """
     match window:
-        case None:
-            raise ValueError("these groups have no window")
+        case None | Cumulate():
+            raise ValueError("these groups have no window whose end is known from a row")
         case Session(gap_ms=gap):
             last = aggregates.reference(AggregateCall("MAX", RowtimeRef(), TIMESTAMP))
             return _moved("+", last, Literal(gap, INTERVAL_DAY))
@@ -139,6 +149,9 @@ def start_of_end(window: Window) -> Expr | None:
             return RowtimeRef()
         case Hop(size_ms=size):
             return _moved("-", RowtimeRef(), Literal(size, INTERVAL_DAY))
+        case Cumulate(size_ms=size, offset_ms=offset):
+            whole = Period(PeriodEdge.FLOOR, step_ms=size, offset_ms=offset)
+            return period_call(whole, _moved("-", RowtimeRef(), Literal(1, INTERVAL_DAY)))
         case Session():
             return None
 

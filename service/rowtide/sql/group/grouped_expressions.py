@@ -61,7 +61,7 @@ class GroupedPlanner(ExpressionPlanner):
     def typed(self, syntax: Expression) -> Expr:
         if isinstance(syntax, FunctionCall) and syntax.name in WINDOW_EDGES:
             return self._edges(syntax)
-        if isinstance(syntax, ColumnRef | Rounded | Stepped) or not _is_constant_or_aggregate(syntax):
+        if not _is_constant_or_aggregate(syntax):
             group = self._groups.get(fold(ExpressionPlanner(self._scope, self._clause).typed(syntax)))
             if group is not None:
                 return group

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rowtide.errors import StatementError
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, uses_rowtime
 from rowtide.rows.types import BOOLEAN, TIMESTAMP
-from rowtide.rowtime.period import Period, PeriodEdge, Session
+from rowtide.rowtime.period import Cumulate, Period, PeriodEdge, Session
 from rowtide.sql.expressions.conversions import UNTYPED_NULL
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.scope import ROWTIME, NameScope
@@ -92,7 +92,7 @@ class OrderPlanner:
             of_rowtime = plain and self._is_order_of(first, promotion, grouped=window is not None)
             named = window is not None and promotion is None and typed == FieldRef(0, TIMESTAMP)
             same = promotion is not None and first.expression == promotion.syntax
-            exact = of_rowtime or same or (named and not isinstance(window, Session))
+            exact = of_rowtime or same or (named and not isinstance(window, Session | Cumulate))
             period = Period(PeriodEdge.EXACT) if exact else None
             if window is None and not exact and not _qualifies_rowtime(first.expression):
                 period = period_of(typed)

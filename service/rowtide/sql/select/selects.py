@@ -16,7 +16,7 @@ from rowtide.expr.tree import Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import Filter, Node, Sort
 from rowtide.plan.questions import begins_with_window, reads_streams
 from rowtide.rows.types import TIMESTAMP, RowType
-from rowtide.rowtime.period import Period, Session
+from rowtide.rowtime.period import Cumulate, Period, Session
 from rowtide.sql.catalog.objects import Retention
 from rowtide.sql.expressions.conversions import UNTYPED_NULL
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
@@ -346,8 +346,11 @@ class SelectPlanner:
             over = None if windows is None else windows.reference
             return GroupedPlanner(scope, clause, groups, aggregates, exact=exact, edges=edges, over=over)
 
-        # A group's window and its ROWTIME determine each other, except for a SESSION, which has no fixed length.
-        named_by = None if window is None or isinstance(window, Session) else FieldRef(0, TIMESTAMP)
+        # A group's window and its ROWTIME determine each other, except for a SESSION and CUMULATE, which have no
+        # fixed length.
+        named_by = (
+            None if window is None or isinstance(window, Session | Cumulate) else FieldRef(0, TIMESTAMP)
+        )
         windows = Windows(
             self._relation, planner_of("a window"), select.windows, named_by, of_changes=self._tells_changes
         )
@@ -430,6 +433,12 @@ class SelectPlanner:
                 if window is not None:
                     raise StatementError("GROUP BY has a period already", place=term.place)
                 window = group_window(planner, term, term.name)
+                if isinstance(window, Cumulate) and self._tells_changes:
+                    raise StatementError(
+                        "CUMULATE with changes is not supported",
+                        place=term.place,
+                        hint="GROUP BY TUMBLE(ROWTIME, size) EMIT CHANGES EVERY step shows a window as it grows.",
+                    )
                 window_expr = period_call(window, RowtimeRef()) if isinstance(window, Period) else None
                 continue
             typed = planner.plan(term)

@@ -163,3 +163,45 @@ def into_hops(
             used += 1
     progress[0] = used
     return count
+
+
+@lean
+def into_growing(
+    keys: Int64s,
+    step: int,
+    size: int,
+    offset: int,
+    rowtime: Int64s,
+    origin: Int32s,
+    counter: Int64s,
+    latest: Int64s,
+    groups: Int64s,
+    count: int,
+    of: Int64s,
+    found: Int64s,
+    last: Int64s,
+    progress: Int64s,
+) -> int:
+    """Write the windows of each row, the smallest first, and return the new number of groups.
+
+    The windows of one start end every ``step`` after it, up to ``size``. ``of``, ``found`` and ``last`` are
+    those of ``into_hops``; ``progress`` has how many there are. ``latest`` has a line a key, with a place for
+    each length of a window.
+    """
+    used = 0
+    windows = size // step
+    for row in range(len(keys)):
+        key, now = keys[row], rowtime[row]
+        start = now - (now - offset) % size
+        for at in range((now - start) // step, windows):
+            group = latest[key, at]
+            if group >= count or groups[group, KEY] != key or groups[group, START] != start:
+                group = count
+                _begin(groups, count, start, start + (at + 1) * step, key, row, rowtime, origin, counter)
+                latest[key, at] = group
+                count += 1
+            of[used], found[used], last[used] = row, group, at == windows - 1
+            groups[group, ROWS] += at == windows - 1
+            used += 1
+    progress[0] = used
+    return count

@@ -38,7 +38,7 @@ from rowtide.sql.grammar.syntax import (
 )
 from rowtide.sql.grammar.syntax_walk import replaced
 
-FUNCTIONS = ("TUMBLE", "HOP", "SESSION")
+FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 _START, _END, _TIME = "WINDOW_START", "WINDOW_END", "WINDOW_TIME"
 _ROWTIME = "ROWTIME"
 _USAGE = "TABLE(TUMBLE(TABLE s, DESCRIPTOR(ROWTIME), INTERVAL '1' MINUTE))"
