@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rowtide.checkpoint.ledger import KeptSnapshot
+from rowtide.checkpoint.ledger import KeptSnapshot, is_resubmission
 
 VERSION = 3
 """The version of this format; recovery ignores a snapshot of a later one and replays instead."""
@@ -80,15 +80,16 @@ def manifest_of(snapshot: KeptSnapshot) -> str:
 
 
 def offsets_in(manifest: str) -> dict[str, int]:
-    """Return the least offset of each relation in a manifest.
+    """Return the least offset of each relation in a manifest, resubmitted rows left out.
 
     Raises:
       DamagedSnapshotError: it is not a manifest.
     """
     found: dict[str, int] = {}
     try:
-        for relation, _, at in json.loads(manifest)["positions"]:
-            found[relation] = min(at, found.get(relation, at))
+        for relation, number, at in json.loads(manifest)["positions"]:
+            if not is_resubmission((relation, number)):
+                found[relation] = min(at, found.get(relation, at))
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedSnapshotError(f"its manifest cannot be read: {error}") from error
     return found

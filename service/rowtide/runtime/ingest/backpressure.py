@@ -125,7 +125,7 @@ class Backpressure:
                     next_bound_ms=following,
                     held_rows=held,
                     since_s=round(now - self._blocked_since[place]),
-                    hint="It has no newer rows. A bound record on the partition lets the others continue.",
+                    hint="It has no newer rows. `rowtide explain --why-not` says what lets the others continue.",
                 )
 
 
