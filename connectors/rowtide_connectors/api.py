@@ -250,6 +250,12 @@ class Transaction(Protocol):
     def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:
         """Return all rows of a table in row form, columns as declared, in any order."""
 
+    def form_of(self, table: TargetTable) -> Callable[[tuple[object, ...]], tuple[object, ...]]:
+        """Return the function that gives a row the form in which ``rows`` returns it once it is written.
+
+        It holds after the transaction, too. It changes texts that the database stores as values, such as JSON.
+        """
+
 
 class Database(Protocol):
     """A relational database as sink and as home of the checkpoint."""

@@ -23,6 +23,7 @@ from rowtide.cli.connector_reference import connectors_page
 from rowtide.cli.lazy_commands import LazyCommand
 from rowtide.cli.main import Root, app
 from rowtide.cli.reference import command_page, commands
+from rowtide.cli.type_reference import types_page
 from rowtide.engine.reference import engine_page, undocumented
 
 FOLDERS_OF_PAGES = ("", "docs/**/", "helm/**/", "tests/", "benchmarks/")
@@ -70,6 +71,13 @@ def test_the_reference_of_the_connectors_is_current() -> None:
     page = ROOT / "docs/reference/connectors.md"
     assert page.read_text() == connectors_page(), (
         "python -m rowtide.cli.connector_reference > docs/reference/connectors.md"
+    )
+
+
+def test_the_reference_of_types_is_current() -> None:
+    page = ROOT / "docs/reference/type-mapping.md"
+    assert page.read_text() == types_page(), (
+        "python -m rowtide.cli.type_reference > docs/reference/type-mapping.md"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
-from rowtide_connectors.rdbms.sql_type import SqlType
+from rowtide_connectors.rdbms.sql_type import SqlType, TargetColumn
 from rowtide_connectors.rdbms.table import ExistingTable, PhysicalColumn, PhysicalTable
 
 CHUNK_ROWS = 20_000
@@ -77,8 +77,11 @@ class Dialect(Protocol):
     def read_at_one_moment(self, connection: sa.Connection) -> None:
         """Make a new transaction read-only, on one snapshot of the database."""
 
-    def holds(self, existing: str, sql_type: SqlType) -> bool:
-        """Return whether a column of type ``existing`` takes every value of ``sql_type`` unchanged."""
+    def target(self, existing: str, sql_type: SqlType) -> TargetColumn | None:
+        """Return a column of type ``existing`` as target of ``sql_type``; None: it changes values of it."""
+
+    def taken(self, sql_type: SqlType) -> Sequence[str]:
+        """Return the types of columns that take ``sql_type``, for messages."""
 
     def insert(
         self, connection: sa.Connection, table: PhysicalTable, columns: PhysicalColumns, *, replace: bool

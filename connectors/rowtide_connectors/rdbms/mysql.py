@@ -14,9 +14,10 @@ Differences from PostgreSQL that the rest of this package relies on:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,7 +27,7 @@ from rowtide_connectors.errors import GoneError, MismatchError, OptionError, Una
 from rowtide_connectors.rdbms.dialect import PhysicalColumns
 from rowtide_connectors.rdbms.failures import label_of
 from rowtide_connectors.rdbms.literals import packed, row_literals
-from rowtide_connectors.rdbms.sql_type import SqlType
+from rowtide_connectors.rdbms.sql_type import TYPES, Limit, SqlType, TargetColumn, target_of, whole_numbers
 from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalColumn, PhysicalTable
 
 POOL_SIZE = 3
@@ -74,6 +75,13 @@ _READ = {
     "TIME": "timestampdiff(microsecond, '1970-01-01', timestamp('1970-01-01', {0})) div 1000",
     "TIMESTAMP": "timestampdiff(microsecond, '1970-01-01', {0}) div 1000",
 }
+_PYTHON: dict[str, Callable[[Any], object]] = {
+    "BOOLEAN": bool,
+    "DECIMAL": Decimal,
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), int),
+    **dict.fromkeys(("INTERVAL DAY TO SECOND", "INTERVAL YEAR TO MONTH"), int),
+}
+"""Types whose column may be of another one."""
 _COLUMNS_OF = """
 select column_name, column_type, is_nullable = 'YES',
     column_default is not null or extra like '%%auto_increment%%' or extra like '%%generated%%',
@@ -99,16 +107,11 @@ select exists (
 _FORMATTED = re.compile(r"([a-z]+)(?:\((\d+)(?:,(\d+))?\))?( unsigned)?.*")
 """A column_type, such as ``decimal(10,2)`` or ``int(10) unsigned``."""
 _INTEGER_BYTES = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
-_TEXTS = {
-    "char": 255,
-    "varchar": 65_535,
-    "tinytext": 63,
-    "text": 16_383,
-    "mediumtext": 2**22,
-    "longtext": 2**31,
-}
-"""Characters that they hold at least, if their length is not given."""
-_BLOBS = {"varbinary": 65_535, "tinyblob": 255, "blob": 65_535, "mediumblob": 2**24, "longblob": 2**32}
+_SIZES = {"tinytext": 255, "text": 65_535, "mediumtext": 2**24 - 1}
+_SIZES |= {"tinyblob": 255, "blob": 65_535, "mediumblob": 2**24 - 1}
+_MILLISECOND_DIGITS = 3
+_TIMESTAMPS_MS = (1_000, 2**31 * 1_000 - 1)
+"""Of the type TIMESTAMP: from 1970-01-01 00:00:01 to 2038-01-19 03:14:07."""
 _EXACT_COLLATION = re.compile(r".*_nopad_bin|.*_0900_bin|binary")
 
 
@@ -300,33 +303,38 @@ class MySql:
             has_other_keys=len(indices) > 1,
         )
 
-    def holds(self, existing: str, sql_type: SqlType) -> bool:
-        """Return whether the existing type is the same or a wider one."""
+    def target(self, existing: str, sql_type: SqlType) -> TargetColumn | None:
+        """Read a column_type of the information schema."""
         found = _FORMATTED.fullmatch(existing)
         if found is None:
-            return False
+            return None
         name, digits, scale, unsigned = found[1], int(found[2] or 0), int(found[3] or 0), bool(found[4])
-        wanted, precision = sql_type.name, sql_type.precision or 0
-        if wanted == "BOOLEAN":
-            return name in _INTEGER_BYTES
-        if wanted in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT") or wanted.startswith("INTERVAL"):
-            width = _INTEGER_BYTES[_DDL.get(wanted, wanted.lower())]
-            if name == "decimal":
-                return not unsigned and digits - scale >= (3, 5, 0, 10, 0, 0, 0, 19)[width - 1]
-            return not unsigned and _INTEGER_BYTES.get(name, 0) >= width
-        if wanted == "DECIMAL":
-            fits = scale >= sql_type.scale and digits - scale >= precision - sql_type.scale
-            return name == "decimal" and not unsigned and fits
-        if wanted in ("CHAR", "VARCHAR"):
-            length = precision or 1
-            return name in _TEXTS and (digits or _TEXTS[name]) >= length
-        if wanted in ("BINARY", "VARBINARY"):
-            return name in _BLOBS and (digits or _BLOBS[name]) >= (precision or 1)
-        if wanted in ("REAL", "DOUBLE"):
-            return name == "double" or (name == "float" and wanted == "REAL")
-        if wanted == "DATE":
-            return name == "date"
-        return name == {"TIME": "time", "TIMESTAMP": "datetime"}[wanted] and digits >= 3
+        limit = None
+        if name in _INTEGER_BYTES:
+            limit = Limit(whole_numbers(_INTEGER_BYTES[name], unsigned=unsigned))
+        elif name == "decimal":
+            limit = Limit((0 if unsigned else 1 - 10**digits, 10**digits - 1), scale)
+        elif name == "timestamp":
+            limit = Limit(_TIMESTAMPS_MS)
+        elif name in ("char", "varchar"):
+            limit = Limit(characters=digits)
+        elif name == "varbinary":
+            limit = Limit(size=digits)
+        elif name in _SIZES:
+            limit = Limit(size=_SIZES[name])
+        elif name == "uuid":
+            limit = Limit(is_uuid=True)
+        if name == "char" and digits < (sql_type.precision or 1):
+            return None
+        if name in ("time", "datetime", "timestamp") and digits < _MILLISECOND_DIGITS:
+            return None
+        if name in ("float", "double") and (found[2] or unsigned):
+            return None
+        return target_of("mysql", sql_type, name, limit)
+
+    def taken(self, sql_type: SqlType) -> Sequence[str]:
+        """Return the declared ones."""
+        return TYPES["mysql"][sql_type.name].taken
 
     def insert(
         self, connection: sa.Connection, table: PhysicalTable, columns: PhysicalColumns, *, replace: bool
@@ -393,14 +401,18 @@ class MySql:
             _READ.get(column.type.name, "{0}").format(name, column.type.precision or 1)
             for column, name in zip(table.columns, names, strict=True)
         ]
-        booleans = [index for index, column in enumerate(table.columns) if column.type.name == "BOOLEAN"]
+        read = [
+            (index, _PYTHON[column.type.name])
+            for index, column in enumerate(table.columns)
+            if column.type.name in _PYTHON
+        ]
         statement = f"select {', '.join(selected)} from {_table_sql(table)}"
         options = {"yield_per": FETCH_ROWS, "no_parameters": True}
         with connection.exec_driver_sql(statement, execution_options=options) as result:
             for row in result:
                 values = list(row)
-                for index in booleans:
-                    values[index] = None if values[index] is None else bool(values[index])
+                for index, made in read:
+                    values[index] = None if values[index] is None else made(values[index])
                 yield tuple(values)
 
 

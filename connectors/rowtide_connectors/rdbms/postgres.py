@@ -8,7 +8,7 @@ PostgreSQL's whole range.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,7 @@ from rowtide_connectors.errors import DeniedError, GoneError, MismatchError
 from rowtide_connectors.rdbms.arrays import array_parameter, register
 from rowtide_connectors.rdbms.dialect import PhysicalColumns, on_conflict, quoted, table_sql
 from rowtide_connectors.rdbms.failures import PRIVILEGE_HINT, RowDataError, label_of
-from rowtide_connectors.rdbms.sql_type import SqlType
+from rowtide_connectors.rdbms.sql_type import TYPES, Limit, SqlType, TargetColumn, target_of, whole_numbers
 from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalColumn, PhysicalTable
 
 IDLE_TRANSACTION_S = 120
@@ -85,6 +85,13 @@ _WRITE = {
     "INTERVAL YEAR TO MONTH": "{0} * interval '1 month'",
 }
 _READ = {
+    # As text, a real has the digits that tell it from other reals, and not its own.
+    "REAL": "{0}::float8",
+    # A numeric column may have been declared.
+    "TINYINT": "{0}::int8",
+    "SMALLINT": "{0}::int8",
+    "INTEGER": "{0}::int8",
+    "BIGINT": "{0}::int8",
     "DATE": "{0} - date '1970-01-01'",
     "TIME": "(extract(epoch from {0}) * 1000)::int8",
     "TIMESTAMP": "(extract(epoch from {0}) * 1000)::int8",
@@ -129,20 +136,10 @@ select exists (select from pg_constraint where conrelid = %(table)s and contype 
 
 _FORMATTED = re.compile(r"([a-z][a-z ]*?)(?:\((\d+)(?:,(\d+))?\))?( with(?:out)? time zone)?")
 """A result of format_type, such as ``numeric(10,2)`` or ``timestamp(3) without time zone``."""
-_FORMATTED_NAMES = _DDL | {
-    "VARCHAR": "character varying",
-    "CHAR": "character",
-    "TIME": "time without time zone",
-    "TIMESTAMP": "timestamp without time zone",
-}
-_TEXT = {
-    "character varying": ("character varying", "text"),
-    "character": ("character", "character varying", "text"),
-}
-_UNBOUNDED = 2**31
 _MILLISECOND_DIGITS = 3
 _INTEGER_BYTES = {"smallint": 2, "integer": 4, "bigint": 8}
-_DIGITS_BEFORE_POINT = {"smallint": 5, "integer": 10, "bigint": 19}
+_UNCAST = frozenset({"uuid", "json", "jsonb"})
+"""Types to which a text is not converted unless a statement says so."""
 
 
 class Postgres:
@@ -295,29 +292,26 @@ class Postgres:
             bool(connection.exec_driver_sql(_JUDGES, {"table": oid}).scalar_one()),
         )
 
-    def holds(self, existing: str, sql_type: SqlType) -> bool:
-        """Return whether the existing type is the same or a wider one."""
+    def target(self, existing: str, sql_type: SqlType) -> TargetColumn | None:
+        """Read a result of format_type."""
         found = _FORMATTED.fullmatch(existing)
         if found is None:
-            return False
+            return None
         name, digits, scale = found[1] + (found[4] or ""), int(found[2] or 0), int(found[3] or 0)
-        wanted = _FORMATTED_NAMES.get(sql_type.name, sql_type.name.lower())
-        precision = sql_type.precision or 0
-        if wanted in _INTEGER_BYTES:
-            if name == "numeric":
-                return not digits or digits - scale >= _DIGITS_BEFORE_POINT[wanted]
-            return _INTEGER_BYTES.get(name, 0) >= _INTEGER_BYTES[wanted]
-        if wanted == "numeric":
-            fits = scale >= sql_type.scale and digits - scale >= precision - sql_type.scale
-            return name == "numeric" and (not digits or (precision > 0 and fits))
-        if wanted in _TEXT:
-            length = precision or (1 if wanted == "character" else _UNBOUNDED)
-            wide_enough = (digits or (1 if name == "character" else _UNBOUNDED)) >= length
-            return name in _TEXT[wanted] and wide_enough
-        if wanted == "real":
-            return name in ("real", "double precision")
-        # Without a precision, time types hold microseconds.
-        return name == wanted and (not found[2] or digits >= _MILLISECOND_DIGITS)
+        if name in _INTEGER_BYTES:
+            return target_of("postgresql", sql_type, name, Limit(whole_numbers(_INTEGER_BYTES[name])))
+        if name == "numeric" and digits:
+            return target_of("postgresql", sql_type, name, Limit((1 - 10**digits, 10**digits - 1), scale))
+        if name == "character" and digits < (sql_type.precision or 1):
+            return None
+        if name.startswith("time") and found[2] and digits < _MILLISECOND_DIGITS:
+            return None
+        limit = Limit(characters=digits) if name == "character varying" and digits else None
+        return target_of("postgresql", sql_type, name, Limit(is_uuid=True) if name == "uuid" else limit)
+
+    def taken(self, sql_type: SqlType) -> Sequence[str]:
+        """Return the declared ones."""
+        return TYPES["postgresql"][sql_type.name].taken
 
     def insert(
         self, connection: sa.Connection, table: PhysicalTable, columns: PhysicalColumns, *, replace: bool
@@ -366,10 +360,7 @@ class Postgres:
     def rows(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[object, ...]]:
         """Yield all rows through a cursor on the server's side."""
         names = quoted(connection, table.columns)
-        selected = [
-            _READ.get(column.type.name, "{0}").format(name)
-            for column, name in zip(table.columns, names, strict=True)
-        ]
+        selected = [_selected(column, name) for column, name in zip(table.columns, names, strict=True)]
         result = connection.exec_driver_sql(
             f"select {', '.join(selected)} from {table_sql(connection, table)}",
             execution_options={"yield_per": FETCH_ROWS},
@@ -392,11 +383,21 @@ def _inserted(connection: sa.Connection, statement: str, parameters: dict[str, o
     return True
 
 
+def _selected(column: PhysicalColumn, name: str) -> str:
+    """Return the expression that reads a column."""
+    if column.target and column.target.type in _UNCAST:
+        return f"{name}::text"
+    if column.type.name == "DECIMAL":
+        return f"{name}::numeric"
+    return _READ.get(column.type.name, "{0}").format(name)
+
+
 def _written(columns: PhysicalColumns) -> list[str]:
-    return [
-        "(" + _WRITE.get(column.type.name, "{0}").format(f"u.c{index}") + ")"
-        for index, (column, _) in enumerate(columns)
-    ]
+    written = []
+    for index, (column, _) in enumerate(columns):
+        cast = f"::{column.target.type}" if column.target and column.target.type in _UNCAST else ""
+        written.append("(" + _WRITE.get(column.type.name, "{0}").format(f"u.c{index}") + ")" + cast)
+    return written
 
 
 def _unnested(columns: PhysicalColumns) -> str:

@@ -1,9 +1,17 @@
-"""The SQL types of target columns, read from their standard spelling."""
+"""The SQL types of target columns, and the types of databases that take them.
+
+``TYPES`` is the one declaration: what a new column is created as, and which types an existing column may have.
+Dialects, messages and docs/reference/type-mapping.md read it. Where an existing column takes fewer values than
+its declaration, ``Limit`` checks each value, so that one that does not fit is an error row.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Context, Decimal
 
 from rowtide_connectors.errors import OptionError
 
@@ -58,3 +66,173 @@ def parse_type(spelling: str) -> SqlType:
     if found is None or found[1] not in NAMES:
         raise OptionError(f'type "{spelling}" does not exist', hint=f"Available: {', '.join(sorted(NAMES))}.")
     return SqlType(found[1], int(found[2]) if found[2] else None, int(found[3] or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTypes:
+    """The types of one kind of database for one SQL type, without lengths and digits.
+
+    ``created`` is that of a new column; ``taken`` are those of existing columns that take its values.
+    """
+
+    created: str
+    taken: tuple[str, ...]
+
+
+def _same(name: str) -> TargetTypes:
+    return TargetTypes(name, (name,))
+
+
+_POSTGRESQL_INTEGERS = ("smallint", "integer", "bigint", "numeric")
+_MYSQL_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
+_MYSQL_TEXTS = ("varchar", "tinytext", "text", "mediumtext", "longtext")
+_MYSQL_BLOBS = ("varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+_TIME, _TIMESTAMP = "time without time zone", "timestamp without time zone"
+
+TYPES: Mapping[str, Mapping[str, TargetTypes]] = {
+    "postgresql": {
+        "BOOLEAN": _same("boolean"),
+        "TINYINT": TargetTypes("smallint", _POSTGRESQL_INTEGERS),
+        "SMALLINT": TargetTypes("smallint", _POSTGRESQL_INTEGERS),
+        "INTEGER": TargetTypes("integer", _POSTGRESQL_INTEGERS),
+        "BIGINT": TargetTypes("bigint", _POSTGRESQL_INTEGERS),
+        "REAL": TargetTypes("real", ("real", "double precision")),
+        "DOUBLE": _same("double precision"),
+        "DECIMAL": TargetTypes("numeric", ("numeric", "smallint", "integer", "bigint")),
+        "CHAR": TargetTypes("character", ("character", "character varying", "text")),
+        "VARCHAR": TargetTypes("character varying", ("character varying", "text", "uuid", "json", "jsonb")),
+        "BINARY": _same("bytea"),
+        "VARBINARY": _same("bytea"),
+        "DATE": _same("date"),
+        "TIME": _same(_TIME),
+        "TIMESTAMP": TargetTypes(_TIMESTAMP, (_TIMESTAMP, "timestamp with time zone")),
+        "INTERVAL DAY TO SECOND": _same("interval"),
+        "INTERVAL YEAR TO MONTH": _same("interval"),
+    },
+    "mysql": {
+        "BOOLEAN": TargetTypes("boolean", _MYSQL_INTEGERS),
+        "TINYINT": TargetTypes("tinyint", (*_MYSQL_INTEGERS, "decimal")),
+        "SMALLINT": TargetTypes("smallint", (*_MYSQL_INTEGERS, "decimal")),
+        "INTEGER": TargetTypes("int", (*_MYSQL_INTEGERS, "decimal")),
+        "BIGINT": TargetTypes("bigint", (*_MYSQL_INTEGERS, "decimal")),
+        "REAL": TargetTypes("float", ("float", "double")),
+        "DOUBLE": _same("double"),
+        "DECIMAL": TargetTypes("decimal", ("decimal", *_MYSQL_INTEGERS)),
+        "CHAR": TargetTypes("char", ("char", *_MYSQL_TEXTS)),
+        "VARCHAR": TargetTypes("varchar", (*_MYSQL_TEXTS, "uuid", "json")),
+        "BINARY": TargetTypes("varbinary", _MYSQL_BLOBS),
+        "VARBINARY": TargetTypes("varbinary", _MYSQL_BLOBS),
+        "DATE": _same("date"),
+        "TIME": _same("time"),
+        "TIMESTAMP": TargetTypes("datetime", ("datetime", "timestamp")),
+        "INTERVAL DAY TO SECOND": TargetTypes("bigint", (*_MYSQL_INTEGERS, "decimal")),
+        "INTERVAL YEAR TO MONTH": TargetTypes("bigint", (*_MYSQL_INTEGERS, "decimal")),
+    },
+}
+"""By kind of database and SQL type. SQLite is not among them: there a type is only a preference of its column."""
+
+_WIDE = Context(prec=400)
+_BYTES = {"TINYINT": 1, "SMALLINT": 2, "INTEGER": 4}
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def whole_numbers(count: int, *, unsigned: bool = False) -> tuple[int, int]:
+    """Return the least and the greatest number of an integer type of this many bytes."""
+    return (0, 2 ** (8 * count) - 1) if unsigned else (-(2 ** (8 * count - 1)), 2 ** (8 * count - 1) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The values that an existing column takes. None: that is not limited.
+
+    ``numbers`` are the least and the greatest number, times ``10 ** scale``; ``size`` is in bytes.
+    """
+
+    numbers: tuple[int, int] | None = None
+    scale: int = 0
+    characters: int | None = None
+    size: int | None = None
+    is_uuid: bool = False
+
+    def takes_all(self, sql_type: SqlType) -> bool:
+        """Return whether every value of a type is within the limit."""
+        if self.numbers is not None:
+            low, high = self.numbers
+            if sql_type.name == "DECIMAL":
+                if sql_type.precision is None or sql_type.scale > self.scale:
+                    return False
+                most = (10**sql_type.precision - 1) * 10 ** (self.scale - sql_type.scale)
+                return bool(low <= -most and most <= high)
+            if sql_type.name == "TIMESTAMP":
+                return False
+            ends = (0, 1) if sql_type.name == "BOOLEAN" else whole_numbers(_BYTES.get(sql_type.name, 8))
+            return bool(low <= ends[0] * 10**self.scale and ends[1] * 10**self.scale <= high)
+        length = sql_type.precision or (1 if sql_type.name in ("CHAR", "BINARY") else None)
+        if self.characters is not None:
+            return length is not None and length <= self.characters
+        if self.size is not None:
+            return length is not None and length * (4 if sql_type.name.endswith("CHAR") else 1) <= self.size
+        return not self.is_uuid
+
+    def misfit(self, value: object) -> str | None:
+        """Return why the column does not take a value; None: it does."""
+        if self.numbers is not None and isinstance(value, int | Decimal):
+            low, high = self.numbers
+            scaled = (
+                Decimal(value).scaleb(self.scale, _WIDE)
+                if isinstance(value, Decimal)
+                else value * 10**self.scale
+            )
+            if not low <= scaled <= high:
+                return "the number is too large"
+            if scaled != int(scaled):
+                return f"the number has more than {self.scale} digits after the point"
+        if self.characters is not None and isinstance(value, str) and len(value) > self.characters:
+            return f"the text is longer than {self.characters}"
+        if self.size is not None and isinstance(value, str | bytes):
+            size = len(value if isinstance(value, bytes) else value.encode("utf-8", "replace"))
+            return f"the value is longer than {self.size} bytes" if size > self.size else None
+        if self.is_uuid and isinstance(value, str) and not _UUID.fullmatch(value):
+            return "the text is not a UUID in small letters: see LOWER"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetColumn:
+    """An existing column that takes a SQL type.
+
+    ``type`` is its type without lengths and digits. ``limit`` is set if it does not take all values.
+    """
+
+    type: str
+    limit: Limit | None = None
+
+    @property
+    def is_json(self) -> bool:
+        """Whether only the database can say whether it takes a text."""
+        return self.type in ("json", "jsonb")
+
+
+def target_of(kind: str, sql_type: SqlType, name: str, limit: Limit | None = None) -> TargetColumn | None:
+    """Return an existing column of type ``name`` as target of a SQL type; None: it does not take it."""
+    if name not in TYPES[kind][sql_type.name].taken:
+        return None
+    return TargetColumn(name, None if limit is None or limit.takes_all(sql_type) else limit)
+
+
+def same_json(text: str) -> str:
+    """Return one text for all JSON texts of one value, which JSONB stores alike."""
+    try:
+        value = json.loads(text, parse_float=_number, parse_int=_number)
+    except ValueError:
+        return text
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str, ensure_ascii=False)
+
+
+def _number(text: str) -> object:
+    number = Decimal(text).normalize()
+    is_short_integer = 0 <= number.as_tuple().exponent < _LONGEST_NUMBER if number.is_finite() else False  # type: ignore[operator]
+    return int(number) if is_short_integer else number
+
+
+_LONGEST_NUMBER = 400

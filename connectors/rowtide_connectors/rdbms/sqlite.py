@@ -8,7 +8,7 @@ than 15 digits is text, since as a number it would lose digits.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal
@@ -21,7 +21,7 @@ from rowtide_connectors.api import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
 from rowtide_connectors.errors import GoneError
 from rowtide_connectors.rdbms.dialect import PhysicalColumns, on_conflict, quoted, table_sql
 from rowtide_connectors.rdbms.failures import RowDataError
-from rowtide_connectors.rdbms.sql_type import SqlType
+from rowtide_connectors.rdbms.sql_type import SqlType, TargetColumn
 from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalColumn, PhysicalTable
 
 EXACT_DIGITS = 15
@@ -156,11 +156,18 @@ class Sqlite:
         ).scalar_one()
         return len(texts) > 1 or int(indices) > 1 or any(_JUDGING.search(text) for text in texts)
 
-    def holds(self, existing: str, sql_type: SqlType) -> bool:
-        """Return whether the two types have the same affinity: SQLite ignores the rest of a type."""
+    def target(self, existing: str, sql_type: SqlType) -> TargetColumn | None:
+        """Compare the affinity: SQLite ignores the rest of a type."""
+        return TargetColumn(existing) if affinity(existing) in self._affinities(sql_type) else None
+
+    def taken(self, sql_type: SqlType) -> Sequence[str]:
+        """Return the affinities."""
+        return [f"any type of affinity {name}" for name in self._affinities(sql_type)]
+
+    def _affinities(self, sql_type: SqlType) -> Sequence[str]:
         if sql_type.name in _TEXT_OR_NUMERIC:
-            return affinity(existing) in ("TEXT", "NUMERIC", "BLOB")
-        return affinity(existing) == affinity(self.type_ddl(sql_type))
+            return ("TEXT", "NUMERIC", "BLOB")
+        return (affinity(self.type_ddl(sql_type)),)
 
     def insert(
         self, connection: sa.Connection, table: PhysicalTable, columns: PhysicalColumns, *, replace: bool

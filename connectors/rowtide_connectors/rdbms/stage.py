@@ -17,6 +17,7 @@ from rowtide_connectors.api import TargetTable, Transaction
 from rowtide_connectors.errors import ConnectorError, RefusedStageError
 from rowtide_connectors.rdbms.dialect import PhysicalColumns, on_conflict, quoted, table_sql
 from rowtide_connectors.rdbms.failures import RowDataError, database_errors
+from rowtide_connectors.rdbms.fit import fitting
 from rowtide_connectors.rdbms.sql_type import parse_type
 from rowtide_connectors.rdbms.table import PhysicalColumn, PhysicalTable
 from rowtide_connectors.rdbms.transaction import sql_connection
@@ -109,7 +110,7 @@ class SqlStage:
                 connection,
                 target.label,
                 values,
-                lambda connection, chunk: dialect.insert(connection, stage, chunk, replace=False),
+                lambda connection, chunk: dialect.insert(connection, stage, fitting(chunk), replace=False),
             )
 
     def _stage(self, target: PhysicalTable) -> PhysicalTable:

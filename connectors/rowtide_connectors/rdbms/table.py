@@ -1,4 +1,4 @@
-"""Target tables in the database: names in its spelling, types, existing tables.
+"""TargetColumn tables in the database: names in its spelling, types, existing tables.
 
 A SQL name that is in its folded form (capitals only) is not case-sensitive, so it becomes an unquoted
 name of the database: small letters. Any other name, and ``table_name``, is exact.
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rowtide_connectors.api import TableColumn, TargetTable
-from rowtide_connectors.rdbms.sql_type import SqlType, parse_type
+from rowtide_connectors.rdbms.sql_type import SqlType, TargetColumn, parse_type
 
 _FOLDED = re.compile(r"[A-Z_][A-Z0-9_$]*")
 _PART = re.compile(r'"(?:[^"]|"")*"|[^."]+')
@@ -31,6 +31,8 @@ class PhysicalColumn:
     name: str
     type: SqlType
     nullable: bool
+    target: TargetColumn | None = None
+    """The existing column, if known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,12 @@ class PhysicalTable:
         """The name as messages show it."""
         return self.name if self.schema is None else f"{self.schema}.{self.name}"
 
-    def renamed(self, actual: Mapping[str, str]) -> PhysicalTable:
-        """Return the table with the columns' actual names in the database."""
-        columns = tuple(replace(column, name=actual[column.sql_name]) for column in self.columns)
+    def found(self, actual: Mapping[str, tuple[str, TargetColumn | None]]) -> PhysicalTable:
+        """Return the table with the columns' actual names and types in the database."""
+        columns = tuple(
+            replace(column, name=actual[column.sql_name][0], target=actual[column.sql_name][1])
+            for column in self.columns
+        )
         return replace(self, columns=columns)
 
 

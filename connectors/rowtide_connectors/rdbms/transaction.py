@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -11,6 +11,7 @@ from rowtide_connectors.api import TargetTable, Transaction
 from rowtide_connectors.errors import OptionError, RefusedRowsError
 from rowtide_connectors.rdbms.dialect import PhysicalColumns
 from rowtide_connectors.rdbms.failures import refusal
+from rowtide_connectors.rdbms.fit import fitting, form_of, misfits
 from rowtide_connectors.rdbms.table import PhysicalTable
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class SqlTransaction:
             self.connection,
             found.label,
             _matched(found, columns),
-            lambda connection, chunk: dialect.insert(connection, found, chunk, replace=replace),
+            lambda connection, chunk: dialect.insert(connection, found, fitting(chunk), replace=replace),
         )
 
     def delete(self, table: TargetTable, keys: Mapping[str, Sequence[object]]) -> None:
@@ -51,7 +52,7 @@ class SqlTransaction:
         self._write(
             self.connection,
             found.label,
-            _matched(found, keys),
+            _without(_matched(found, keys)),
             lambda connection, chunk: dialect.delete(connection, found, chunk),
         )
 
@@ -62,15 +63,33 @@ class SqlTransaction:
     def check(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
         """Check values without writing them; see ``api.Transaction``."""
         found = self._database.table(self.connection, table)
-        reasons = self._database.dialect.unstorable(_matched(found, columns))
-        rows = {index: refusal(found.label, why) for index, why in reasons}
+        matched = _matched(found, columns)
+        reasons = misfits(matched) | dict(self._database.dialect.unstorable(matched))
+        rows = {index: refusal(found.label, why) for index, why in sorted(reasons.items())}
         if rows:
             raise RefusedRowsError(next(iter(rows.values())), table=found.label, rows=rows)
 
     def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:
         """Return the table's rows in row form, columns as declared, in any order."""
         found = self._database.table(self.connection, table)
-        return self._database.dialect.rows(self.connection, found)
+        form = form_of(found)
+        for row in self._database.dialect.rows(self.connection, found):
+            yield form(row)
+
+    def form_of(self, table: TargetTable) -> Callable[[tuple[object, ...]], tuple[object, ...]]:
+        """Return the function that gives rows the form in which ``rows`` returns them."""
+        return form_of(self._database.table(self.connection, table))
+
+
+def _without(keys: PhysicalColumns) -> PhysicalColumns:
+    """Return the keys that their columns take: no row has another one."""
+    wrong = misfits(keys)
+    if not wrong:
+        return keys
+    return [
+        (column, [value for index, value in enumerate(values) if index not in wrong])
+        for column, values in keys
+    ]
 
 
 def _matched(table: PhysicalTable, columns: Mapping[str, Sequence[object]]) -> PhysicalColumns:

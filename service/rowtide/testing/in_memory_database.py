@@ -130,6 +130,10 @@ class InMemoryTransaction:
         """Append rows."""
         self.contents.appended.setdefault(table.name, []).extend(self._rows(table, columns))
 
+    def form_of(self, table: TargetTable) -> Callable[[tuple[object, ...]], tuple[object, ...]]:
+        """Return rows as they are."""
+        return lambda row: row
+
     def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:
         """Yield all rows of a table."""
         yield from self.contents.tables.get(table.name, {}).values()

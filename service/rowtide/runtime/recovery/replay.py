@@ -243,7 +243,8 @@ def _committed(context: PipelineContext, tables: Mapping[str, ComparedTable]) ->
         for name, table in tables.items():
             if name in missing:
                 continue
-            table.hold(transaction.rows(target_table(table.table)))
+            target = target_table(table.table)
+            table.hold(transaction.rows(target), transaction.form_of(target))
             table.leave_out(context.ledger.refused_within(transaction, table.table.name))
     return record
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from hashlib import blake2b
@@ -59,6 +59,7 @@ class ComparedTable:
         self._connection = connection
         self._field = field
         self._refused = refused
+        self._form: Callable[[Row], Row] = lambda row: row
         self._held, self._wanted = f"held_{number}", f"wanted_{number}"
         for name in (self._held, self._wanted):
             connection.execute(
@@ -66,8 +67,9 @@ class ComparedTable:
                 " turn integer, time integer) without rowid"
             )
 
-    def hold(self, rows: Iterable[Row]) -> None:
-        """Note rows that the table holds."""
+    def hold(self, rows: Iterable[Row], form: Callable[[Row], Row]) -> None:
+        """Note rows that the table holds; ``form`` is theirs (``Transaction.form_of``)."""
+        self._form = form
         self._add(self._held, ((row, 0) for row in rows))
 
     def leave_out(self, refused: Iterable[tuple[int | None, str | None]]) -> None:
@@ -85,7 +87,7 @@ class ComparedTable:
                     self._refused[told] -= 1
                     continue
             if timed.opcode != Opcode.DELETE:
-                waiting.append((timed.row, turn))
+                waiting.append((self._form(timed.row), turn))
                 continue
             self._add(self._wanted, waiting)
             waiting = []
