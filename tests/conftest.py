@@ -14,6 +14,8 @@ pytest_plugins = [
     "real.kafka",
     "real.mariadb",
     "real.postgres",
+    # Its module imports that of the line before.
+    "real.pgbouncer",
     "real.spark",
 ]
 

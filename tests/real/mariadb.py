@@ -17,32 +17,13 @@ import pytest
 import sqlalchemy as sa
 
 from real.parts import missing
+from real.unpacked import Unpacked
 from rowtide.testing.processes import ENDS_WITH_PARENT, LOCAL, free_port
 
 READY_S = 120
 """A loaded machine takes a minute where an idle one takes 2 s."""
 
 _SYSTEM_TABLES = ("mysql_system_tables.sql", "mysql_performance_tables.sql", "mysql_system_tables_data.sql")
-
-
-class Unpacked:
-    """A Debian package: installed, or in the cache of .ci/tools, where its libraries are, too."""
-
-    def __init__(self, command: str) -> None:
-        cache = os.environ.get("ROWTIDE_CACHE")
-        base = Path(cache) if cache else Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "rowtide"
-        own = base.expanduser() / command
-        found = shutil.which(command) or shutil.which(command, path="/usr/sbin")
-        if found is None and not (own / "usr/sbin" / command).exists():
-            missing(command, "it is not installed; get it with: bash .ci/tools")
-        self.root = Path("/") if found else own
-        self.command = found or str(own / "usr/sbin" / command)
-        libraries = [
-            str(each) for folder in ("usr/lib", "lib") for each in (own / folder).glob("*-linux-gnu")
-        ]
-        self.environment = dict(os.environ)
-        if found is None:
-            self.environment["LD_LIBRARY_PATH"] = os.pathsep.join(libraries)
 
 
 class MariaDbServer:

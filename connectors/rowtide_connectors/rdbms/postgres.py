@@ -163,6 +163,12 @@ class Postgres:
             pool_pre_ping=True,
         )
 
+        settings = (
+            f"lock_timeout = '{lock_timeout_s}s'",
+            "time zone 'UTC'",
+            f"idle_in_transaction_session_timeout = '{IDLE_TRANSACTION_S}s'",
+        )
+
         def set_up(connection: Any) -> None:
             if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
                 raise MismatchError(
@@ -170,10 +176,11 @@ class Postgres:
                     hint="Use a database that was created with ENCODING 'UTF8'.",
                 )
             connection.autocommit = True
-            connection.execute(
-                f"set lock_timeout = '{lock_timeout_s}s'; set time zone 'UTC';"
-                f" set idle_in_transaction_session_timeout = '{IDLE_TRANSACTION_S}s'"
-            )
+            if is_pooled(connection):
+                # The next transaction may run in another session: it has none of its statements and settings.
+                connection.prepare_threshold = None
+            else:
+                connection.execute(f"set {'; set '.join(settings)}")
             connection.autocommit = False
             register(connection)
 
@@ -185,6 +192,12 @@ class Postgres:
                 # SQLAlchemy does not have the connection yet and would not close it.
                 connection.close()
                 raise
+
+        @sa.event.listens_for(engine, "begin")
+        def begun(connection: sa.Connection) -> None:
+            driver: Any = connection.connection.driver_connection
+            if driver.prepare_threshold is None:
+                driver.execute(f"set local {'; set local '.join(settings)}")
 
         return engine
 
@@ -367,6 +380,15 @@ class Postgres:
         )
         for row in result:
             yield tuple(row)
+
+
+def is_pooled(connection: Any) -> bool:
+    """Return whether a pooler, such as pgbouncer, is between psycopg and the server.
+
+    A pooler numbers its sessions itself, so that the process of the session is another one.
+    """
+    (process,) = connection.execute("select pg_backend_pid()").fetchone()
+    return bool(process != connection.info.backend_pid)
 
 
 def _inserted(connection: sa.Connection, statement: str, parameters: dict[str, object]) -> bool:
