@@ -60,8 +60,8 @@ def test_good_values_become_objects_that_kubernetes_accepts(helm: str, values: P
     manifests = rendered(helm, values)
     assert of_kind(manifests, "Deployment")
     for manifest in manifests:
-        # Not Kubernetes' own: its schema comes with the Prometheus operator.
-        if manifest["kind"] != "ServiceMonitor":
+        # Not Kubernetes' own: their schemas come with the Prometheus operator.
+        if manifest["kind"] not in ("ServiceMonitor", "PrometheusRule"):
             kubernetes_validate.validate(manifest, version, strict=True)
 
 
@@ -336,6 +336,20 @@ def test_what_is_added_to_a_pod_is_beside_what_the_chart_has(helm: str) -> None:
         ):
             assert held[-1:] == added
             assert len(held) > 1
+
+
+def test_alerts_are_of_metrics_that_the_service_has(helm: str) -> None:
+    """They are the same for the chart and for compose, and each can say what to do."""
+    manifests = rendered(helm, VALUES / "good/everything.yaml")
+    (rule,) = of_kind(manifests, "PrometheusRule")
+    assert rule["spec"] == yaml.safe_load((CHART / "files/alerts.yaml").read_text())
+    known = set(re.findall(r"`(rowtide_\w+)`", (ROOT / "docs/reference/metrics.md").read_text()))
+    (group,) = rule["spec"]["groups"]
+    for alert in group["rules"]:
+        named = set(re.findall(r"rowtide_\w+", alert["expr"]))
+        assert named
+        assert named <= known
+        assert alert["annotations"].keys() == {"summary", "description"}
 
 
 def test_a_disruption_budget_is_that_of_the_pod(helm: str) -> None:

@@ -78,7 +78,7 @@ which every release has. */ -}}
 {{- end -}}
 {{- end -}}
 {{- $own := dict "app.kubernetes.io/component" "" "checksum/config" "" "checksum/secrets" "" | merge (include "rowtide.labels" . | fromYaml) -}}
-{{- range $where, $given := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "serviceMonitor.labels" .Values.serviceMonitor.labels -}}
+{{- range $where, $given := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "serviceMonitor.labels" .Values.serviceMonitor.labels "prometheusRule.labels" .Values.prometheusRule.labels -}}
 {{- range $name, $_ := default dict $given -}}
 {{- if hasKey $own $name -}}
 {{- fail (printf "%s: %q is the chart's own: its objects find each other by it" $where $name) -}}
