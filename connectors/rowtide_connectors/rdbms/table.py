@@ -1,4 +1,4 @@
-"""TargetColumn tables in the database: names in its spelling, types, existing tables.
+"""Target tables in the database: names in its spelling, types, existing tables.
 
 A SQL name that is in its folded form (capitals only) is not case-sensitive, so it becomes an unquoted
 name of the database: small letters. Any other name, and ``table_name``, is exact.

@@ -142,7 +142,7 @@ class SqlPolledTable:
             )
         changes_by = self._changes_by(columns, connection)
         return _Found(
-            self._table.renamed(matched),
+            self._table.found({name: (there, None) for name, there in matched.items()}),
             {name: column["type"] for name, column in columns.items()},
             changes_by,
             changes_by is not None and bool(columns[changes_by]["nullable"]),
