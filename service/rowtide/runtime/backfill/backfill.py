@@ -161,6 +161,8 @@ def backfill(
         run.read(messages, in_order=in_order, silent=silence, progress=_progress(context))
     flow = run.shadow()
     flow.check()
+    # Before the commit: nothing may fail after it.
+    waiting = held_back(run, context, cut, silence, retry("broker"))
     identities = {name: source.identity() for name, source in context.sources.items()}
     standings = [
         PartitionPosition(
@@ -209,7 +211,6 @@ def backfill(
     except (Exception, KeyboardInterrupt):
         tables.drop()
         raise
-    waiting = held_back(run, context, cut, silence, retry("broker"))
     return BackfillReport(tables.counts, errors.count, run.messages, end, waiting)
 
 
