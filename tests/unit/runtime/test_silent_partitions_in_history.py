@@ -28,6 +28,7 @@ from rowtide.runtime.pipeline import Pipeline, open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
+from rowtide_connectors.memory.source import MemorySource
 from spark_stand_in import StandIn
 
 if TYPE_CHECKING:
@@ -326,3 +327,41 @@ def test_rows_that_wait_lie_in_files(tmp_path: Path, parts: int) -> None:
     for key, step in whole.snapshot().items():
         for name, table in step.items():
             assert table.equals(state[key][name].combine_chunks()), (key, name)
+
+
+STAMPED = """
+CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{{file}}');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{{file}}');
+CREATE FOREIGN STREAM clicks (at TIMESTAMP, id INTEGER, n INTEGER)
+  SERVER k OPTIONS (topic 'clicks', format 'JSON'{idle});
+CREATE FOREIGN TABLE everything (at TIMESTAMP, id INTEGER, n INTEGER) SERVER d;
+CREATE PUMP q STARTED AS INSERT INTO everything (at, id, n) SELECT STREAM ROWTIME, id, n FROM clicks;
+"""
+
+
+@pytest.mark.parametrize(("option", "comes"), [("", True), (", append_time 'OFF'", False)])
+def test_where_the_broker_stamps_a_silent_partition_follows_its_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, comes: bool
+) -> None:
+    monkeypatch.setattr(MemorySource, "has_append_times", lambda _self: True)
+    monkeypatch.setattr(f"{__name__}.SQL", STAMPED)
+    live, filled = Files(tmp_path / "live", option), Files(tmp_path / "filled", option)
+    live.click_on(random.Random(1), 60)
+    # The latest message is no row, but shows the time.
+    live.clock.sleep(1)
+    live.broker.produce("clicks", [b"{"], partition=1, timestamps=[live.clock.now_ms()])
+    filled.copy(live)
+    live.live(20)
+    report = filled.backfill(3)
+    assert bool(live.rows("everything")) is comes
+    assert len(live.rows("everything")) == (120 if comes else 0)
+    for query in ("everything", ERRORS):
+        assert sorted(map(repr, filled.rows(query))) == sorted(map(repr, live.rows(query)))
+    assert filled.positions() == live.positions()
+    decided = "(select distinct kind, partition, next_offset, bound from rowtide_decisions)"
+    assert set(filled.rows(decided)) <= set(live.rows(decided))
+    assert bool(filled.rows(decided)) is comes
+    assert bool(report.held_back) is not comes
+    assert "Equal" in filled.call("replay", "--compare")
+    filled.call("state drop", "--snapshots", "--yes")
+    assert "Equal" in filled.call("replay", "--compare")

@@ -33,7 +33,7 @@ from rowtide.operators.sort.sort import TAKEN
 from rowtide.plan.nodes import Source, TableSource
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
-from rowtide.rowtime.bound import NO_BOUND, Bound
+from rowtide.rowtime.bound import EARLIEST, NO_BOUND, Bound
 from rowtide.runners.spark.faults import FaultFiles
 from rowtide.runners.spark.folding import Folded, FoldFunction, FoldTasks
 from rowtide.runners.spark.given import Layout, output_schema
@@ -75,8 +75,12 @@ FEW_ROWS = 20_000
 
 TaskFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-SilentPartitions = Callable[[Flow], Mapping[tuple[str, int], Bound]]
-"""Returns the bounds that silent partitions take, beyond those that they have, in the state of a flow."""
+SilentPartitions = Callable[[Flow, Mapping[str, int]], tuple[Mapping[tuple[str, int], Bound], bool]]
+"""Returns the bounds that silent partitions take, beyond those that they have, in the state of a flow.
+
+The second argument has the latest timestamp of each source relation's messages (ms). The second result tells
+whether the bounds are explicit ones of the partitions; else they only follow: see ``Flow.follow``.
+"""
 
 
 class SparkRun:
@@ -127,6 +131,7 @@ class SparkRun:
         """The faults of late and rejected rows, on disk."""
         self.messages = 0
         """The number of messages that were read."""
+        self._latest: dict[str, int] = {}
 
     def read(
         self,
@@ -152,7 +157,8 @@ class SparkRun:
         sources = [number for number in range(len(self._segments)) if self._is_source(number)]
         for number in sources:
             progress(*self._run(number, messages, in_order=in_order))
-        self._follow(silent)
+        while self._follow(silent):
+            pass
         left = [number for number in range(len(self._segments)) if number not in sources]
         while left:
             for number in left:
@@ -184,11 +190,16 @@ class SparkRun:
     def _follow(self, silent: SilentPartitions | None) -> list[int]:
         """Let silent partitions take bounds; return the segments of their sources."""
         found: dict[int, None] = {}
-        for place, bound in (silent(self.shadow()) if silent else {}).items():
+        taken, is_explicit = silent(self.shadow(), self._latest) if silent else ({}, False)
+        for place, bound in taken.items():
             at = self._program.entrances[place]
             number = self._home[at]
-            arrivals = {judge: [(TAKEN, None, bound)] for judge in self._program.first_judges(at)}
-            self._settle(number, arrivals)
+            if is_explicit:
+                self._promised[place] = self._promised.get(place, NO_BOUND).raised(bound)
+                self._settle(number, {at: [(0, None, self._promised[place])]})
+            else:
+                judges = self._program.first_judges(at)
+                self._settle(number, {judge: [(TAKEN, None, bound)] for judge in judges})
             found[number] = None
         return list(found)
 
@@ -524,6 +535,8 @@ class SparkRun:
             self.faults.add([done.files.faults], number)
             report: TaskReport = pickle.loads(Path(done.report).read_bytes())
             self.messages += report.messages
+            relation = self._program.steps[self._segments[number].entries[0]].node.relation
+            self._latest[relation] = max(self._latest.get(relation, EARLIEST), report.latest)
             for at, bound in report.promised.items():
                 step = self._program.steps[at]
                 self._promised[step.node.relation, step.partition or 0] = bound

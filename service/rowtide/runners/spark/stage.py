@@ -27,7 +27,7 @@ from rowtide.operators.contract import Fault, State
 from rowtide.plan.nodes import Node
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
-from rowtide.rowtime.bound import NO_BOUND, Bound
+from rowtide.rowtime.bound import EARLIEST, NO_BOUND, Bound
 from rowtide.runners.spark.given import Files, Layout, TaskFiles, TaskOutput
 from rowtide.runners.spark.runs import Causes, Numbered, StageInput, TaskInputs, numbered
 
@@ -62,12 +62,13 @@ class RunDefinition:
 class TaskReport:
     """The report of a task besides rows: by position of the step, states and explicit bounds.
 
-    ``messages`` counts the messages that it read of a source.
+    ``messages`` counts the messages that it read of a source, ``latest`` is their latest timestamp (ms).
     """
 
     states: Mapping[int, State]
     promised: Mapping[int, Bound]
     messages: int
+    latest: int = EARLIEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,7 @@ class SegmentTask:
         origins = {number: program.steps[at].place.origin for number, at in entries.items()}
         for batch in batches:
             work.messages += batch.num_rows
+            work.latest = max(work.latest, _latest(batch))
             for partition, part in intake(relation, batch, origins):
                 at = entries[partition]
                 if isinstance(part, Fault):
@@ -188,6 +190,7 @@ class _Work:
     ) -> None:
         self.promised: dict[int, Bound] = {}
         self.messages = 0
+        self.latest = EARLIEST
         self._given = given
         self._program = program
         self._segment = segment
@@ -230,7 +233,13 @@ class _Work:
             for at, operator in self._circuit.operators.items()
             if operator is not None and at in self._touched
         }
-        return TaskReport(states, self.promised, self.messages)
+        return TaskReport(states, self.promised, self.messages, self.latest)
+
+
+def _latest(messages: pa.RecordBatch) -> int:
+    """Return the latest timestamp of messages, of which those of scenarios have none."""
+    at = messages.schema.get_field_index("timestamp")
+    return EARLIEST if at < 0 or not messages.num_rows else int(np.asarray(messages.column(at)).max())
 
 
 def entry_row_types(program: Program, entry: int) -> list[RowType]:

@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from rowtide.checkpoint.ledger import Decision, PartitionId
 from rowtide.flow.flow import Flow
 from rowtide.plan.plan import ForeignStream
@@ -23,7 +25,9 @@ from rowtide.rowtime.bound import EARLIEST, Bound
 from rowtide.rowtime.text import time_text
 from rowtide.runners.spark.frames import SparkRun
 from rowtide.runtime.commit.retry import Retry
+from rowtide.runtime.configured import takes_append_times
 from rowtide.runtime.context import PipelineContext
+from rowtide.runtime.ingest.append_times import AppendTimes, by_message_time
 from rowtide.runtime.ingest.idle import IdleWatch, idle_timeouts
 
 
@@ -49,23 +53,44 @@ class SilenceAtCut:
         self._retry = retry
         self._timeouts = idle_timeouts(streams)
         self._watch: IdleWatch | None = None
-        self._taken: dict[PartitionId, Decision] = {}
+        self._times: AppendTimes | None = None
+        self._taken: dict[tuple[str, PartitionId], Decision] = {}
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """The decisions, one for each partition that has taken a bound."""
-        return tuple(self._taken[place] for place in sorted(self._taken))
+        """The decisions, the last of each kind for each partition."""
+        return tuple(self._taken[key] for key in sorted(self._taken))
 
-    def __call__(self, flow: Flow) -> dict[PartitionId, Bound]:
-        """Return the bounds that silent partitions take now."""
-        if not self._timeouts:
-            return {}
-        watch = self._watch = self._watch or self._looked_up()
-        found = watch.decide(self._cut, flow.bounds(), flow.met)
-        self._taken.update(((each.relation, each.partition), each) for each in found)
-        return {
-            (each.relation, each.partition): Bound(each.bound) for each in found if each.bound is not None
-        }
+    def __call__(self, flow: Flow, latest: Mapping[str, int]) -> tuple[dict[PartitionId, Bound], bool]:
+        """Return the bounds that silent partitions take now, and whether they are explicit ones."""
+        times = self._times = self._times or self._append_times(latest)
+        found = times.decide(self._cut, flow.bounds())
+        is_explicit = bool(found)
+        if not found and self._timeouts:
+            watch = self._watch = self._watch or self._looked_up()
+            found = watch.decide(self._cut, flow.bounds(), flow.met)
+        self._taken.update(((each.kind, (each.relation, each.partition)), each) for each in found)
+        bounds = {(each.relation, each.partition): each.bound for each in found}
+        return {place: Bound(bound) for place, bound in bounds.items() if bound is not None}, is_explicit
+
+    def _append_times(self, latest: Mapping[str, int]) -> AppendTimes:
+        """Return what the broker's clock has shown, after a look-up of all ends."""
+        plan, sources = self._context.plan, self._context.sources
+        declared = {stream.name for stream in plan.foreign_streams if takes_append_times(stream)}
+        stamped = [
+            relation
+            for relation in sorted(by_message_time(plan) & declared & sources.keys())
+            if self._retry.call(sources[relation].has_append_times)
+        ]
+        times = AppendTimes(stamped)
+        for relation in stamped:
+            times.hear(relation, np.array([latest.get(relation, EARLIEST)]))
+            ranges = self._retry.call(sources[relation].ranges)
+            ends = {(relation, partition): held.end for partition, held in ranges.items()}
+            # Everything was read before this look-up began: the first time notes it, the second proves it.
+            times.look_up(relation, ends)
+            times.look_up(relation, ends)
+        return times
 
     def _looked_up(self) -> IdleWatch:
         """Return a watch that has waited for the longest time-out, and has heard what is not silent."""
