@@ -93,6 +93,32 @@ def test_the_pipeline_stops_reading_at_the_limit_and_goes_on_when_the_broker_doe
     assert service.board.status().pending == (("ALERTS", 0),)
 
 
+def test_a_stop_while_the_broker_is_down_commits_and_leaves_the_messages_to_the_next_start() -> None:
+    world, broker = world_of(), MemoryBroker()
+    stop = threading.Event()
+
+    def fate(step: str) -> None:
+        if step == "before send":
+            raise UnavailableError("the broker is down")
+
+    changes = {"clock": SystemClock(), "pace": Pace(20, 20, None, None), "threads": True}
+    context = world.context(sinks=sink_of(world.plan, broker, fate), stopping=stop.is_set, **changes)
+    service = Service(context)
+    ran = threading.Thread(target=service.run, daemon=True)
+    ran.start()
+    try:
+        wait_until(lambda: service.board.status().waits_for == 'broker of "ALERTS"')
+        wait_until(lambda: dict(service.board.status().pending).get("ALERTS", 0) > 0)
+    finally:
+        stop.set()
+        ran.join(PATIENCE_S)
+    assert not ran.is_alive()
+    assert sent(broker) == []
+    Service(world.context(sinks=sink_of(world.plan, broker), **changes)).run(until_end=True)
+    log = world.database.contents.appended["LOG"]
+    assert len(sent(broker)) == len(log)
+
+
 def test_a_sink_that_is_denied_at_a_start_ends_it_with_what_to_change() -> None:
     world, broker = world_of(), MemoryBroker()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -18,7 +19,7 @@ from rowtide.runtime.commit.retry import StoppedError
 from rowtide.runtime.live.work import CommitBatch
 from rowtide.runtime.outbox.sender import Sender
 
-LOOK_AGAIN_S = 1.0
+LOOK_AGAIN_S = 30.0
 """How often an idle sender looks at its outbox without being woken."""
 LAST_S = 3.0
 """How long a stop waits for messages that can still be sent; the next start sends the others."""
@@ -35,6 +36,8 @@ class _Line:
     last: int
     max_pending: int
     sent: int = 0
+    has_ended: bool = False
+    """Whether its thread has ended."""
 
     @property
     def pending(self) -> int:
@@ -130,7 +133,7 @@ class Outboxes:
         """
         until = None if limit_s is None else self._clock.monotonic() + limit_s
         self.work()
-        while any(line.pending for line in self._lines.values()) and not stopping():
+        while any(line.pending and not line.has_ended for line in self._lines.values()) and not stopping():
             if until is not None and self._clock.monotonic() >= until:
                 return
             self._clock.sleep(_NAP_S)
@@ -152,14 +155,20 @@ class Outboxes:
         line = self._lines[relation]
         try:
             while not self._closing:
+                seen = line.last
                 if not self._step(relation):
                     with self._changed:
-                        self._changed.wait_for(lambda: self._closing or line.pending > 0, LOOK_AGAIN_S)
+                        self._changed.wait_for(partial(self._has_more, line, seen), LOOK_AGAIN_S)
+        except StoppedError:
+            _log.info("messages_wait_for_the_next_start", relation=relation, pending=line.pending)
         except BaseException as error:  # noqa: BLE001 - work() raises it again
-            if not (self._closing and isinstance(error, StoppedError)):
-                self._failure = error
+            self._failure = error
         finally:
+            line.has_ended = True
             line.sender.close()
+
+    def _has_more(self, line: _Line, seen: int) -> bool:
+        return self._closing or line.last > seen
 
     def _step(self, relation: str) -> bool:
         line = self._lines[relation]
