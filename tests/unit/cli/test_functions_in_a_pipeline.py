@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from typer.testing import CliRunner
+
 from pipeline_kit import PipelineFiles
+from rowtide.cli.main import app
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
@@ -66,6 +69,19 @@ def test_a_replay_finds_a_function_that_is_not_deterministic(tmp_path: Path) -> 
     files.produce(3)
     files.run()
     assert "RATED" in files.call("replay", "--compare", code=1)
+
+
+def test_the_prompt_calls_functions() -> None:
+    statements = (
+        "CREATE FUNCTION root(x DOUBLE) RETURNS DOUBLE LANGUAGE PYTHON AS 'math.sqrt'",
+        "CREATE TABLE t (x DOUBLE PRIMARY KEY)",
+        "INSERT INTO t VALUES (root(9e0)), (16e0), (-1e0)",
+        "SELECT root(x) AS r FROM t WHERE x > 3 OR root(x) > 3 ORDER BY root(x)",
+    )
+    command = ["sql", *(word for each in statements for word in ("-e", each))]
+    result = CliRunner().invoke(app, command)
+    assert "4.0" in result.output, result.output
+    assert "ROOT(-1.0) raised ValueError: math domain error" in result.output
 
 
 def test_a_replay_of_a_deterministic_function_finds_nothing(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_an_exception_of_a_built_in_function_has_no_line() -> None:
     )
 
 
-def test_a_recursion_without_end_and_an_exit_reject_the_row() -> None:
+def test_a_recursion_without_end_an_exit_and_a_request_for_too_much_memory_reject_the_row() -> None:
     def again(value: int) -> int:
         return again(value)
 
@@ -151,6 +151,7 @@ def test_a_recursion_without_end_and_an_exit_reject_the_row() -> None:
 
     assert "raised RecursionError" in rejection(again, 1)
     assert "raised SystemExit: 3" in rejection(leave, 3)
+    assert "raised MemoryError" in rejection(lambda count: len(bytearray(count)), 2**62)
 
 
 def test_what_ends_the_process_on_purpose_does_so() -> None:

@@ -138,8 +138,6 @@ def by_batches(
         """Return the results; None if the function fails for a row."""
         try:
             return form.column(function(*map(form.array, columns)), count)
-        except MemoryError:
-            raise
         except (Exception, SystemExit):  # noqa: BLE001 - a single row says why it failed
             return None
 

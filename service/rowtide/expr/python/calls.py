@@ -110,8 +110,6 @@ class Called:
         """
         try:
             found = self._call(*args)
-        except MemoryError:
-            raise
         except ResultMisfit as misfit:
             raise self._rejected(args, f"returned {misfit}") from misfit
         except (Exception, SystemExit) as error:
