@@ -28,6 +28,7 @@ from rowtide.expr.functions.times.made import MADE
 from rowtide.expr.functions.times.periods import PERIODS
 from rowtide.expr.functions.times.times import TIMES
 from rowtide.expr.functions.times.times_as_text import TIMES_AS_TEXT
+from rowtide.expr.functions.times.zones import ZONES
 from rowtide.rows.types import Type
 
 _DECLARED = {
@@ -48,6 +49,7 @@ _DECLARED = {
         *TIMES,
         *TIMES_AS_TEXT,
         *PERIODS,
+        *ZONES,
         *ROUNDING,
         *POWERS,
         *BITS,

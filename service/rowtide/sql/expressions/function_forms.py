@@ -15,12 +15,14 @@ from rowtide.expr.functions.text.patterns import pattern_error
 from rowtide.expr.functions.times.time_formats import FormatError
 from rowtide.expr.functions.times.times import UNITS
 from rowtide.expr.functions.times.times_as_text import FORMATS
+from rowtide.expr.functions.times.zones import FROM_UTC, TO_UTC, zone_names, zone_of
 from rowtide.expr.json_path import JsonPathError, parse_path
 from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import Call, Expr, Literal
 from rowtide.rows.types import BOOLEAN, DATE, TIME, TIMESTAMP, VARCHAR, Type
 from rowtide.rowtime.period import CalendarUnit
 from rowtide.sql.expressions.scope import ROWTIME
+from rowtide.sql.grammar.suggestions import did_you_mean
 from rowtide.sql.grammar.syntax import (
     Binary,
     Case,
@@ -204,6 +206,11 @@ def _to_date(args: Sequence[Expression], place: SourceSpan) -> Expression | None
     return Cast(args[0], DATE, place) if len(args) == 1 else None
 
 
+def _convert_tz(args: Sequence[Expression], place: SourceSpan) -> Expression:
+    moment, given, wanted = args
+    return FunctionCall(FROM_UTC, (FunctionCall(TO_UTC, (moment, given), place), wanted), place)
+
+
 def _turned(function: str) -> _Write:
     """Return a form that writes ``f(x, pattern)`` as ``function(pattern, x)``."""
     return lambda args, place: FunctionCall(function, (args[1], args[0]), place)
@@ -234,6 +241,7 @@ _FORMS: dict[str, tuple[int, int | None, str, _Write]] = {
     "FORMAT_DATE": (2, 2, "x, pattern", _turned("DATE_TO_CHAR")),
     "PARSE_TIMESTAMP": (2, 2, "text, pattern", _turned("CHAR_TO_TIMESTAMP")),
     "PARSE_DATE": (2, 2, "text, pattern", _turned("CHAR_TO_DATE")),
+    "CONVERT_TZ": (3, 3, "x, 'from', 'to'", _convert_tz),
     "DATE_PART": (2, 2, "'unit', x", _date_part),
     **dict.fromkeys(
         ("CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "NOW", "CURRENT_ROW_TIMESTAMP"), (0, 0, "", _now)
@@ -298,6 +306,14 @@ def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> No
         )
         if why is not None:
             raise StatementError(f"invalid regular expression: {why}", place=syntax.args[1].place)
+    if name in (FROM_UTC, TO_UTC) and len(args) == 2:
+        zone = args[1]
+        if isinstance(zone, Literal) and isinstance(zone.value, str) and zone_of(zone.value) is None:
+            raise StatementError(
+                f'time zone "{zone.value}" does not exist',
+                place=syntax.args[1].place,
+                hint=did_you_mean(zone.value, zone_names()) or "Zones have names such as 'Europe/Berlin'.",
+            )
     place, understood = FORMATS.get(syntax.name, (0, None))
     if understood is None or len(args) <= place:
         return

@@ -236,19 +236,20 @@ class ExpressionGrammar(TypeGrammar):
         return Unary(operator, operand, self.cursor.span(first))
 
     def _converted(self) -> Expression:
-        """Read a value and the conversions after it, as in ``x::INTEGER``."""
+        """Read a value and the conversions after it, as in ``x::INTEGER`` or ``x AT TIME ZONE 'Asia/Tokyo'``."""
         cursor = self.cursor
         first = cursor.current
         found = self._reached()
-        while cursor.accept_symbol("::"):
+        while (zoned := cursor.accept("AT", "TIME", "ZONE")) or cursor.accept_symbol("::"):
+            if zoned:
+                found = FunctionCall("FROM_UTC_TIMESTAMP", (found, self._reached()), cursor.span(first))
+                continue
             if isinstance(found, StringLiteral) and self.is_wordless_interval():
                 cursor.expect("INTERVAL")
                 found = self.interval_in_words(found.text, first)
                 continue
             target, fields = self.interval_type() if cursor.is_word("INTERVAL") else (self.type(), None)
             found = Cast(found, target, cursor.span(first), False, fields)
-        if cursor.is_word("AT", "TIME", "ZONE"):
-            raise cursor.unsupported("AT TIME ZONE is", hint="All times are UTC.")
         return found
 
     # ------------------------------------------------------------ primaries

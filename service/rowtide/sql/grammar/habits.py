@@ -20,7 +20,7 @@ _RANDOM = (
     "There are no random values: results depend on the data alone. MD5(x) of a key of the row spreads rows."
 )
 _NUMBER = "CAST(x AS INTEGER) or x::INTEGER converts text; TRY_CAST gives NULL where it does not fit."
-_ZONE = "All times are UTC."
+_ZONE = "All times are UTC; x AT TIME ZONE 'Europe/Berlin' is the local time of a zone."
 _CLOCK = "CURRENT_TIMESTAMP is the ROWTIME of the row: a query cannot read the clock."
 _MODELS = "CREATE MODEL name AS 'package.module:Class' puts a model written in Python into a pipeline."
 _AS_OF = "JOIN table FOR SYSTEM_TIME AS OF s.ROWTIME AS t joins the table as of the row's time; so does a plain JOIN."
@@ -197,7 +197,7 @@ FUNCTIONS: Mapping[str, str] = {
         ("STATEMENT_TIMESTAMP", "CURDATE", "CURTIME", "UTC_TIMESTAMP", "CURRENT_WATERMARK"), _CLOCK
     ),
     "AGE": "x - y is the time between, TIMESTAMPDIFF(MONTH, x, y) counts whole months.",
-    **dict.fromkeys(("CONVERT_TZ", "FROM_UTC_TIMESTAMP", "TO_UTC_TIMESTAMP", "TIMEZONE"), _ZONE),
+    "TIMEZONE": "x AT TIME ZONE 'Europe/Berlin' is the local time of a zone.",
     "TO_TIMESTAMP_LTZ": "TO_TIMESTAMP(seconds), or CAST(milliseconds AS TIMESTAMP). " + _ZONE,
     "DATE_ADD": "x + INTERVAL '1' DAY adds a length of time; TIMESTAMPADD(DAY, n, x) adds n units.",
     "DATE_SUB": "x - INTERVAL '1' DAY goes back by a length of time.",
