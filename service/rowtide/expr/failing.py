@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rowtide.expr.coercion import coerced
 from rowtide.expr.functions import find
+from rowtide.expr.functions.times.periods import RELATIONS, function_name
 from rowtide.expr.tree import BodyCall, Call, Expr, PythonCall
 from rowtide.rows.types import Kind, Type
 
@@ -23,6 +24,7 @@ NEVER_FAIL = frozenset(
         ),
         *("&", "|", "#", "~", "BIT_COUNT", "BTRIM", "CONCAT_WS"),
         *("UPPER", "LOWER", "UCASE", "LCASE", "INITCAP", "REVERSE", "POSITION", "STARTS_WITH", "ENDS_WITH"),
+        *map(function_name, RELATIONS),
         *("TRIM", "TRIM_LEADING", "TRIM_TRAILING", "LTRIM", "RTRIM"),
     }
 )
