@@ -176,6 +176,12 @@ def test_a_value_that_does_not_fit_is_an_error_row_and_the_earlier_row_stays(tmp
     world.run()
     assert len(world.sink("select 1 from rowtide_errors")) == 1
     assert world.sink("select id, name from users_now order by id") == [(1, "ann"), (2, "bob")]
+    # Resubmitted, it is decoded again, and still does not fit.
+    with open_pipeline(world.plan, "p") as pipeline:
+        pipeline.ledger.resubmit(pipeline.ledger.errors())
+    world.run()
+    assert [reason for (reason,) in world.sink("select reason from rowtide_errors")] == [reason, reason]
+    assert world.sink("select id, name from users_now order by id") == [(1, "ann"), (2, "bob")]
 
 
 def test_two_rows_with_one_key_are_refused_by_name(tmp_path: Path) -> None:

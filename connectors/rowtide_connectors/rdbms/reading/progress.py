@@ -17,8 +17,10 @@ from rowtide_connectors.errors import MismatchError
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _DAY_DIGITS = 10
 
-ORDERED = (sa.DateTime, sa.Date, sa.Integer, sa.Numeric, sa.Float, sa.String, sa.types.NullType)
-"""Types of columns that may order changes. Text and columns without a type are those of SQLite."""
+ORDERED = (sa.DateTime, sa.Date, sa.Integer, sa.Numeric, sa.Float)
+"""Types of columns that may order changes."""
+ORDERED_IN_SQLITE = (*ORDERED, sa.String, sa.types.NullType)
+"""SQLite has times as text, and columns without a type."""
 
 
 def reached_of(value: object) -> str | None:

@@ -19,7 +19,7 @@ from rowtide_connectors.errors import DeniedError, GoneError, MismatchError, Opt
 from rowtide_connectors.options import suggestion
 from rowtide_connectors.rdbms.failures import database_errors, label_of
 from rowtide_connectors.rdbms.reading.fit import misfit
-from rowtide_connectors.rdbms.reading.progress import ORDERED, begin_after, reached_of
+from rowtide_connectors.rdbms.reading.progress import ORDERED, ORDERED_IN_SQLITE, begin_after, reached_of
 from rowtide_connectors.rdbms.reading.values import plain_value
 from rowtide_connectors.rdbms.table import PhysicalTable, physical
 
@@ -159,7 +159,7 @@ class SqlPolledTable:
                 hint=suggestion(self._options.changes_by, columns),
             )
         kind = columns[found]["type"]
-        if not isinstance(kind, ORDERED):
+        if not isinstance(kind, ORDERED_IN_SQLITE if self._kind == "sqlite" else ORDERED):
             raise MismatchError(
                 f'column "{found}" of option "changes_by" is {_shown(kind, connection)}',
                 hint="It must be a time or a number that grows with every change of its row.",
@@ -250,7 +250,18 @@ def _engine(address: sa.URL, connect_timeout_s: int) -> sa.Engine:
             execution_options={"postgresql_readonly": True},
         )
     if address.get_backend_name() != "sqlite":
-        return sa.create_engine(address, pool_size=1, pool_pre_ping=True, isolation_level="REPEATABLE READ")
+        # The rows of one transaction of InnoDB are those of its first SELECT.
+        return sa.create_engine(
+            address.set(drivername="mysql+pymysql"),
+            connect_args={
+                "connect_timeout": connect_timeout_s,
+                "charset": "utf8mb4",
+                "init_command": "set time_zone = '+00:00'",
+            },
+            pool_size=1,
+            pool_pre_ping=True,
+            isolation_level="REPEATABLE READ",
+        )
     engine = sa.create_engine(
         address.set(drivername="sqlite+pysqlite"),
         connect_args={"timeout": connect_timeout_s, "check_same_thread": False},
