@@ -115,7 +115,10 @@ where relname = %(name)s::text and nspname = %(schema)s::text
 """
 _MAY_CREATE = "select has_schema_privilege(%s::text, 'CREATE')"
 _COLUMNS_OF = """
-select attname, format_type(atttypid, atttypmod), not attnotnull, atthasdef or attidentity <> ''
+select attname, format_type(atttypid, atttypmod), not attnotnull, atthasdef or attidentity <> '', (
+    select collname || ', in which different texts are equal; keys need a deterministic one'
+    from pg_collation c where c.oid = attcollation and not collisdeterministic
+)
 from pg_attribute where attrelid = %s and attnum > 0 and not attisdropped order by attnum
 """
 _UNIQUE_OF = """
@@ -300,7 +303,7 @@ class Postgres:
         columns = connection.exec_driver_sql(_COLUMNS_OF, (oid,)).all()
         unique = connection.exec_driver_sql(_UNIQUE_OF, (oid,)).scalars().all()
         return ExistingTable(
-            [ExistingColumn(name, type_, nullable, default) for name, type_, nullable, default in columns],
+            [ExistingColumn(*column) for column in columns],
             [frozenset(names) for names in unique],
             bool(connection.exec_driver_sql(_JUDGES, {"table": oid}).scalar_one()),
         )

@@ -124,12 +124,20 @@ class Sqlite:
         if not columns:
             return None
         unique = [frozenset(column.name for column in columns if column.pk)]
+        inexact: dict[str, str] = {}
         indices = connection.exec_driver_sql(
             'select name from pragma_index_list(?) where "unique" and not partial', (table.name,)
         ).scalars()
         for index in indices.all():
-            members = connection.exec_driver_sql("select name from pragma_index_info(?)", (index,)).scalars()
-            unique.append(frozenset(name for name in members if name is not None))
+            members = connection.exec_driver_sql(
+                "select name, coll from pragma_index_xinfo(?) where key", (index,)
+            ).all()
+            unique.append(frozenset(name for name, _ in members if name is not None))
+            inexact |= {
+                name: f"{collation}, in which different texts are equal; keys need BINARY"
+                for name, collation in members
+                if collation != "BINARY"
+            }
         return ExistingTable(
             [
                 ExistingColumn(
@@ -138,6 +146,7 @@ class Sqlite:
                     not column.notnull and not column.pk,
                     # INTEGER PRIMARY KEY numbers rows automatically.
                     column.dflt_value is not None or bool(column.pk),
+                    inexact.get(column.name),
                 )
                 for column in columns
             ],

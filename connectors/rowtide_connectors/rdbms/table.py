@@ -72,10 +72,12 @@ class PhysicalTable:
         """The name as messages show it."""
         return self.name if self.schema is None else f"{self.schema}.{self.name}"
 
-    def found(self, actual: Mapping[str, tuple[str, TargetColumn | None]]) -> PhysicalTable:
-        """Return the table with the columns' actual names and types in the database."""
+    def renamed(
+        self, actual: Mapping[str, str], targets: Mapping[str, TargetColumn] | None = None
+    ) -> PhysicalTable:
+        """Return the table with the columns' actual names in the database, and what they take, if known."""
         columns = tuple(
-            replace(column, name=actual[column.sql_name][0], target=actual[column.sql_name][1])
+            replace(column, name=actual[column.sql_name], target=(targets or {}).get(column.sql_name))
             for column in self.columns
         )
         return replace(self, columns=columns)

@@ -317,6 +317,27 @@ def test_a_table_with_more_columns_and_a_unique_constraint_fits(database: Databa
     assert rows_of(database, PRICES) == {("IBM", 0, Decimal(2)): 1}
 
 
+def test_a_key_in_whose_collation_different_texts_are_equal_is_refused(database: Database) -> None:
+    """Two rows with keys that differ would be one row in the table."""
+    collations = {
+        "sqlite": ("nocase", []),
+        "mysql": ("utf8mb4_general_ci", []),
+        "postgresql": (
+            "no_case",
+            ["create collation no_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"],
+        ),
+    }
+    collation, before = collations[kind_of(database)]
+    columns = f"ticker varchar(8) collate {collation}, day date, price decimal(10, 2)"
+    try:
+        execute(database, *before)
+    except UnavailableError as error:
+        pytest.skip(f"this build of PostgreSQL has no ICU: {error}")
+    execute(database, f"create table prices ({columns}, primary key (ticker, day))")
+    with pytest.raises(MismatchError, match=r'key column "ticker" has the collation .*; keys need'):
+        database.prepare([PRICES])
+
+
 def test_a_row_that_a_constraint_refuses_is_named(database: Database) -> None:
     execute(
         database,

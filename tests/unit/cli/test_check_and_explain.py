@@ -218,10 +218,10 @@ def test_a_refusal_shows_no_secret_of_the_address_beside_it(tmp_path: Path, url:
 def test_a_database_that_no_run_takes_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
     file = tmp_path / "p.sql"
     file.write_text(
-        "CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'mysql+pymysql://h/x');\n"
+        "CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'mssql+pymssql://h/x');\n"
         "CREATE FOREIGN TABLE t (n BIGINT) SERVER d;\n"
     )
     result = run("check", file)
     assert result.exit_code == 2
-    assert 'database "mysql" is not supported' in result.output
-    assert "Available: postgresql, sqlite." in result.output
+    assert 'database "mssql" is not supported' in result.output
+    assert "Available: postgresql, mariadb, mysql, sqlite." in result.output
