@@ -26,8 +26,7 @@ def fitted(dialect: Dialect, table: PhysicalTable, existing: ExistingTable) -> P
     """
     held = {column.name: column for column in existing.columns}
     by_small_letters = {column.name.lower(): column.name for column in existing.columns}
-    actual: dict[str, str] = {}
-    targets: dict[str, TargetColumn] = {}
+    actual: dict[str, tuple[str, TargetColumn | None]] = {}
     hint = FIT_HINT
     differences: list[str] = []
     for column in table.columns:
@@ -37,7 +36,7 @@ def fitted(dialect: Dialect, table: PhysicalTable, existing: ExistingTable) -> P
             continue
         there = held[name]
         target = dialect.target(there.type, column.type)
-        actual[column.sql_name] = name
+        actual[column.sql_name] = name, target
         if target is None:
             wanted = dialect.type_ddl(column.type)
             taken = ", ".join(dialect.taken(column.type))
@@ -46,30 +45,28 @@ def fitted(dialect: Dialect, table: PhysicalTable, existing: ExistingTable) -> P
             )
             if there.type.endswith("[]"):
                 hint = f"Arrays cannot be written: alter the column to jsonb or text, or do not declare it. {hint}"
-        else:
-            targets[column.sql_name] = target
-            if target.is_json and column.sql_name in table.key:
-                differences.append(f'key column "{name}" is {there.type}, in which different texts are equal')
+        elif target.is_json and column.sql_name in table.key:
+            differences.append(f'key column "{name}" is {there.type}, in which different texts are equal')
         if there.inexact and column.sql_name in table.key:
             differences.append(f'key column "{name}" has the collation {there.inexact}')
         if _may_be_null(table, column) and not there.nullable:
             differences.append(f'column "{name}" is not null, declared is one that may be null')
-    names_there = set(actual.values())
+    names_there = {name for name, _ in actual.values()}
     differences += [
         f'column "{column.name}" is not declared, and needs a value'
         for column in existing.columns
         if column.name not in names_there and not column.nullable and not column.has_default
     ]
     if table.key and not differences:
-        key = frozenset(actual[name] for name in table.key)
+        key = frozenset(actual[name][0] for name in table.key)
         if key not in existing.unique:
-            names = ", ".join(f'"{actual[name]}"' for name in table.key)
+            names = ", ".join(f'"{actual[name][0]}"' for name in table.key)
             differences.append(f"no primary key or unique constraint on {names}")
     if differences:
         raise MismatchError(f'table "{table.label}" does not fit: {"; ".join(differences)}', hint=hint)
     return replace(
-        table.renamed(actual, targets),
-        judges=existing.judges or any(target.is_json for target in targets.values()),
+        table.found(actual),
+        judges=existing.judges or any(target and target.is_json for _, target in actual.values()),
         has_other_keys=existing.has_other_keys,
     )
 

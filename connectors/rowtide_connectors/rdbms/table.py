@@ -72,12 +72,10 @@ class PhysicalTable:
         """The name as messages show it."""
         return self.name if self.schema is None else f"{self.schema}.{self.name}"
 
-    def renamed(
-        self, actual: Mapping[str, str], targets: Mapping[str, TargetColumn] | None = None
-    ) -> PhysicalTable:
-        """Return the table with the columns' actual names in the database, and what they take, if known."""
+    def found(self, actual: Mapping[str, tuple[str, TargetColumn | None]]) -> PhysicalTable:
+        """Return the table with the columns' actual names and types in the database."""
         columns = tuple(
-            replace(column, name=actual[column.sql_name], target=(targets or {}).get(column.sql_name))
+            replace(column, name=actual[column.sql_name][0], target=actual[column.sql_name][1])
             for column in self.columns
         )
         return replace(self, columns=columns)
