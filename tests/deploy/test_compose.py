@@ -84,7 +84,9 @@ def test_the_totals_are_exact_after_a_kill(compose: Compose) -> None:
 
 def test_a_changed_pipeline_is_seen_before_an_upgrade(compose: Compose) -> None:
     """What the hook of the chart runs: exit code 0 for the pipeline that runs, 1 for another plan."""
-    change = "sed 's/FLOOR(ROWTIME TO MINUTE)/FLOOR(ROWTIME TO HOUR)/' /etc/rowtide/pipeline.sql >/tmp/changed.sql"
+    change = (
+        "sed 's/FLOOR(ROWTIME TO MINUTE)/FLOOR(ROWTIME TO HOUR)/' /etc/rowtide/pipeline.sql >/tmp/changed.sql"
+    )
     for file, code in (("/etc/rowtide/pipeline.sql", 0), ("/tmp/changed.sql", 1)):
         command = f"{change}; exec rowtide plan {file} --config /etc/rowtide/config.toml"
         done = compose("exec", "--no-TTY", "service", "sh", "-c", command, check=False)

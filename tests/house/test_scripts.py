@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DEPLOY = [ROOT / "tests/deploy" / name for name in ("engine", "images")]
+DEPLOY = [ROOT / "tests/deploy" / name for name in ("engine", "images", "cluster")]
 SCRIPTS = [*sorted(path for path in (ROOT / ".ci").iterdir() if path.is_file()), *DEPLOY]
 
 

@@ -72,10 +72,28 @@ which every release has. */ -}}
 {{- end -}}
 {{- $_ := set $volumes .name "" -}}
 {{- end -}}
+{{- $paths := dict "/etc/rowtide" "" "/var/cache/rowtide" "" "/tmp" "" "/etc/rowtide-tokens" "" -}}
+{{- range .Values.secretFiles -}}
+{{- $_ := set $paths (printf "/etc/rowtide-secrets/%s" .mount) "" -}}
+{{- end -}}
 {{- range .Values.extraVolumeMounts -}}
 {{- if not (hasKey $volumes .name) -}}
 {{- fail (printf "extraVolumeMounts: volume %q is not in extraVolumes" .name) -}}
 {{- end -}}
+{{- if hasKey $paths .mountPath -}}
+{{- fail (printf "extraVolumeMounts: %q is mounted already" .mountPath) -}}
+{{- end -}}
+{{- $_ := set $paths .mountPath "" -}}
+{{- end -}}
+{{- $containers := dict -}}
+{{- range .Values.initContainers -}}
+{{- if hasKey $containers .name -}}
+{{- fail (printf "initContainers: %q is given already" .name) -}}
+{{- end -}}
+{{- $_ := set $containers .name "" -}}
+{{- end -}}
+{{- if eq (int .Values.service.port) (int .Values.service.monitoringPort) -}}
+{{- fail (printf "service: port and monitoringPort are both %d" (int .Values.service.port)) -}}
 {{- end -}}
 {{- $own := dict "app.kubernetes.io/component" "" "checksum/config" "" "checksum/secrets" "" | merge (include "rowtide.labels" . | fromYaml) -}}
 {{- range $where, $given := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "serviceMonitor.labels" .Values.serviceMonitor.labels "prometheusRule.labels" .Values.prometheusRule.labels -}}
