@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +124,8 @@ def _must_arrive(error: ck.KafkaError | None, _: ck.Message) -> None:
 class JavaBroker(Broker):
     """Kafka from its own jars, in a process of ours that tests may kill and start again."""
 
-    def __init__(self, directory: Path) -> None:
-        self._server = KafkaServer(directory)
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        self._server = KafkaServer(directory, settings)
         super().__init__(self._server.bootstrap_servers)
 
     def start(self) -> None:

@@ -59,6 +59,36 @@ AGED_OUT_HINT = (
 )
 
 
+class Refusals:
+    """The last refusal of credentials: librdkafka reports it to a callback only, and the calls time out."""
+
+    def __init__(self) -> None:
+        self.last: ck.KafkaError | None = None
+
+    def __call__(self, error: ck.KafkaError) -> None:
+        if error.code() in _DENIED:
+            self.last = error
+
+
+def topic_metadata(client: ck.Consumer, refusals: Refusals, topic: str, timeout_s: float) -> Any:
+    """Look a topic up. If the broker has refused the credentials of ``client``, the error says so.
+
+    Raises:
+      KafkaException: the topic does not exist, or no broker answers.
+    """
+    refusals.last = None
+    try:
+        found = client.list_topics(topic, timeout_s).topics[topic]
+    except ck.KafkaException as error:
+        client.poll(0)  # Calls the callback.
+        if refusals.last is not None:
+            raise ck.KafkaException(refusals.last) from error
+        raise
+    if found.error is not None:
+        raise ck.KafkaException(found.error)
+    return found
+
+
 def open_consumer(
     config: Mapping[str, object], on_error: Callable[[ck.KafkaError], None] | None = None
 ) -> ck.Consumer:

@@ -21,11 +21,13 @@ from confluent_kafka.admin import ConfigResource
 from rowtide_connectors.api import Guarantee, OutgoingMessage
 from rowtide_connectors.errors import GoneError, MismatchError, RefusedMessageError, UnavailableError
 from rowtide_connectors.kafka.client import (
+    Refusals,
     kafka_errors,
     not_written,
     open_admin,
     open_consumer,
     open_producer,
+    topic_metadata,
 )
 
 TRANSACTION_TIMEOUT_MS = 60_000
@@ -72,6 +74,7 @@ class KafkaSink:
         self._what = f'topic "{topic}"'
         self._producer: ck.Producer | None = None
         self._group: ck.Consumer | None = None
+        self._refusals = Refusals()
 
     def check(self) -> None:
         """Look the topic up, and its limit for messages."""
@@ -213,13 +216,11 @@ class KafkaSink:
     def _numbers(self) -> ck.Consumer:
         """Return the client of the group whose offset is the number. It never joins the group."""
         if self._group is None:
-            self._group = open_consumer(dict(self._config) | {"group.id": self._sender})
+            self._group = open_consumer(dict(self._config) | {"group.id": self._sender}, self._refusals)
         return self._group
 
     def _look_up(self, client: ck.Consumer) -> None:
-        topic = client.list_topics(self._topic, self._timeout_s).topics[self._topic]
-        if topic.error is not None:
-            raise ck.KafkaException(topic.error)
+        topic = topic_metadata(client, self._refusals, self._topic, self._timeout_s)
         if not topic.partitions:
             raise GoneError(f"{self._what} does not exist", hint="Create it, or correct the option.")
 

@@ -15,11 +15,13 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from rowtide_connectors.api import Fetched, OffsetRange, PartitionReader
 from rowtide_connectors.errors import GoneError, UnavailableError
 from rowtide_connectors.kafka.client import (
+    Refusals,
     append_message,
     kafka_errors,
     open_admin,
     open_consumer,
     place,
+    topic_metadata,
     translated,
 )
 from rowtide_connectors.kafka.native import library
@@ -55,6 +57,7 @@ class KafkaSource:
         self._timeout_s = timeout_s
         self._asking: ck.Consumer | None = None
         self._administering: AdminClient | None = None
+        self._refusals = Refusals()
 
     def ranges(self) -> Mapping[int, OffsetRange]:
         """Return each partition's range. Its end is the end of committed transactions."""
@@ -216,14 +219,12 @@ class KafkaSource:
 
     def _consumer(self) -> ck.Consumer:
         if self._asking is None:
-            self._asking = open_consumer(self._config)
+            self._asking = open_consumer(self._config, self._refusals)
         return self._asking
 
     def _partitions(self) -> list[int]:
         with kafka_errors(f'topic "{self.topic}"'):
-            metadata = self._consumer().list_topics(self.topic, self._timeout_s).topics[self.topic]
-            if metadata.error is not None:
-                raise ck.KafkaException(metadata.error)
+            metadata = topic_metadata(self._consumer(), self._refusals, self.topic, self._timeout_s)
         return sorted(metadata.partitions)
 
     def _offsets(self, partitions: Sequence[int], timestamp: int) -> Mapping[int, int]:

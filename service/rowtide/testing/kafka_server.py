@@ -50,12 +50,14 @@ auto.create.topics.enable=false
 class KafkaServer:
     """One broker with its log in ``directory``; it can be stopped, killed and restarted.
 
+    ``settings`` replace those of ``_PROPERTIES``, and may have the same places for ports.
+
     Raises:
       StatementError: Java or PySpark, whose Ivy fetches the jars, is missing.
       TransientError: the jars cannot be downloaded.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self._directory = directory
         self._classpath = f"{fetch('org.apache.kafka', f'kafka_{SCALA_VERSION}', KAFKA_VERSION)}/*"
         self._java = java()
@@ -63,8 +65,10 @@ class KafkaServer:
         port = free_port()
         self.bootstrap_servers = f"{LOCAL}:{port}"
         self._properties = directory / "server.properties"
+        # Of two lines for one name, the broker takes the last.
+        lines = [_PROPERTIES, *(f"{name}={value}\n" for name, value in (settings or {}).items())]
         self._properties.write_text(
-            _PROPERTIES.format(host=LOCAL, port=port, controller_port=free_port(), directory=directory),
+            "".join(lines).format(host=LOCAL, port=port, controller_port=free_port(), directory=directory),
             encoding="utf-8",
         )
         format_log = ("kafka.tools.StorageTool", "format", "-t", "rowtide-tests-cluster0", "-c")
