@@ -13,7 +13,7 @@ rowtime, so both are one change of the table for every reader.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -182,7 +182,3 @@ def _not_in(digests: Sequence[str], read: NDArray[np.bytes_]) -> list[str]:
     wanted = np.array(digests, dtype=read.dtype)
     places = np.minimum(np.searchsorted(read, wanted), len(read) - 1)
     return [digests[at] for at in np.flatnonzero(read[places] != wanted).tolist()]
-
-
-Polling = Callable[[], Poller | None]
-"""Returns the poller of a topic; None: its reader only reads the log."""
