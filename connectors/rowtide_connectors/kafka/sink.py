@@ -240,3 +240,6 @@ class KafkaSink:
                     raise not_written(error.args[0], self._what) from error
         except TimeoutError as error:
             raise UnavailableError(f"{self._what} did not answer in time") from error
+        except SystemError as error:
+            # The client runs callbacks while an exception of its own is set, such as that another sender took over.
+            raise UnavailableError(f"{self._what} cannot be written: {error.__cause__ or error}") from error
