@@ -60,7 +60,11 @@ class Broker:
     def producer(self, **config: object) -> ck.Producer:
         """Return a producer; ``config`` spells Kafka's names with underscores."""
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        return ck.Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 5} | QUIET | settings)
+        return ck.Producer(
+            {"bootstrap.servers": self.bootstrap_servers, "linger.ms": 5, "enable.idempotence": True}
+            | QUIET
+            | settings
+        )
 
     def produce(
         self,
