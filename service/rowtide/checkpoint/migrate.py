@@ -87,6 +87,9 @@ def _alone(connection: sa.Connection) -> Iterator[None]:
     if connection.dialect.name == "mysql":
         with MySql().creating(connection):
             yield
+            # Every CREATE TABLE has committed, the last version has not: without this, the next process
+            # could take the lock and still read the version before it.
+            connection.exec_driver_sql("commit")
         return
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
