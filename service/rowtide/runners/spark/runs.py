@@ -431,8 +431,10 @@ def _woven(
     seq = np.concatenate([rows.seq for _, rows in taken])
     is_numbered = bool(seq.any())
     order = np.arange(len(rowtime))
-    if len(taken) > 1:
-        rank = ranks.of(origin)
+    rank = ranks.of(origin)
+    # The run of one task has the order of its own origins, which two ports of a merge may bring otherwise.
+    is_in_order = len(taken) == 1 and (len(ranks.order) < 2 or _is_sorted(rowtime, rank, counter))
+    if not is_in_order:
         if is_numbered:
             order = np.lexsort((seq, counter, rank, rowtime))
         else:
@@ -445,7 +447,7 @@ def _woven(
         cut = {}
         for port, tray in ports.items():
             at = starts[port]
-            if len(taken) == 1:
+            if is_in_order:
                 cut[port] = tray.slice(start, stop)
                 continue
             own = mine if len(ports) == 1 else mine[(mine >= at) & (mine < at + len(tray))]
