@@ -153,7 +153,8 @@ def run(secured: Secured, folder: Path, name: str, host: str, options: str, *arg
     file.write_text(
         SQL.format(host=host, options=options, file=folder / f"{name}.db", source=source, sink=sink)
     )
-    return CliRunner().invoke(app, ["run", str(file), "--until-end", *arguments])
+    command = ["run", str(file), "--until-end", "--listen", "127.0.0.1:0", *arguments]
+    return CliRunner().invoke(app, command)
 
 
 def values(secured: Secured, topic: str) -> list[bytes | None]:

@@ -8,13 +8,20 @@ import numpy as np
 import pyarrow as pa
 
 
+class Untyped:
+    """A value of no type of SQL, whose text is the same in every process."""
+
+    def __repr__(self) -> str:
+        return "<untyped>"
+
+
 def last(*args: object) -> object:
     """Return the last argument, and for some arguments raise an exception or return no value of any type."""
     size = len(repr(args))
     if size % 5 == 0:
         raise ValueError(f"{size} characters")
     if size % 7 == 0:
-        return object()
+        return Untyped()
     return None if size % 11 == 0 else args[-1]
 
 

@@ -26,7 +26,8 @@ CREATE PUMP q STARTED AS INSERT INTO log SELECT STREAM sensor FROM readings;
 
 
 def run(*args: object) -> Result:
-    return CliRunner().invoke(app, [str(arg) for arg in args])
+    # Tests of other processes run at the same time.
+    return CliRunner(env={"ROWTIDE_SERVICE__LISTEN": "127.0.0.1:0"}).invoke(app, [str(arg) for arg in args])
 
 
 class Files:
