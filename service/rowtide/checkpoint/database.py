@@ -49,11 +49,12 @@ from rowtide.checkpoint.snapshot import (
 )
 from rowtide.checkpoint.statements import (
     CHUNKS_AT_ONCE,
+    ERROR_COLUMNS,
     binary_chunks,
-    errors_target,
     in_groups,
     insert_of,
     new_row,
+    own_target,
     replacing,
     storable,
 )
@@ -230,7 +231,7 @@ class DatabaseLedger:
     def write_errors(self, transaction: Transaction, epoch: int, rows: Sequence[ErrorRow]) -> None:
         """Append rows to the error stream's table."""
         transaction.append(
-            errors_target(sql_connection(transaction)),
+            own_target(sql_connection(transaction), "errors", ERROR_COLUMNS),
             {
                 "pipeline": [self._pipeline] * len(rows),
                 "kind": [row.kind for row in rows],

@@ -10,9 +10,10 @@ import sqlalchemy as sa
 
 from rowtide.checkpoint.migrate import check_version
 from rowtide.checkpoint.outbox import NewMessage, OutboxState
-from rowtide.checkpoint.tables import Tables, named, schema_of, tables_of
+from rowtide.checkpoint.statements import own_target
+from rowtide.checkpoint.tables import Tables, tables_of
 from rowtide.errors import FaultError
-from rowtide_connectors.api import Database, OutgoingMessage, TableColumn, TargetTable, Transaction
+from rowtide_connectors.api import Database, OutgoingMessage, TableColumn, Transaction
 from rowtide_connectors.rdbms.transaction import sql_connection
 
 OUTBOXES_SINCE = "0009"
@@ -81,11 +82,8 @@ class DatabaseOutbox:
         last: int = connection.execute(
             sa.select(outboxes.c.last_number).where(*self._own(outboxes))
         ).scalar_one()
-        dialect = connection.dialect.name
-        name, schema = named(dialect, "outbox"), schema_of(dialect)
-        target = TargetTable(name, _COLUMNS, (), {"table_name": f"{schema}.{name}" if schema else name})
         transaction.append(
-            target,
+            own_target(connection, "outbox", _COLUMNS),
             {
                 "pipeline": [self._pipeline] * len(messages),
                 "relation": [self._relation] * len(messages),

@@ -19,10 +19,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from rowtide.checkpoint.migrate import check_version
-from rowtide.checkpoint.statements import insert_of
-from rowtide.checkpoint.tables import SINCE_POLLS, Tables, named, schema_of, tables_of
+from rowtide.checkpoint.statements import insert_of, own_target, replacing
+from rowtide.checkpoint.tables import SINCE_POLLS, Tables, tables_of
 from rowtide.errors import SupersededError
-from rowtide_connectors.api import Database, OffsetRange, TableColumn, TargetTable, Transaction
+from rowtide_connectors.api import Database, OffsetRange, TableColumn, Transaction
 from rowtide_connectors.rdbms.transaction import sql_connection
 
 DIGEST_BYTES = 16
@@ -183,7 +183,9 @@ class PolledLog:
             )
             count = len(changed)
             transaction.upsert(
-                _target(transaction, "polled_rows", _ROWS, ("pipeline", "relation", "key_digest")),
+                own_target(
+                    sql_connection(transaction), "polled_rows", _ROWS, ("pipeline", "relation", "key_digest")
+                ),
                 {
                     "pipeline": [self._pipeline] * count,
                     "relation": [self._relation] * count,
@@ -255,7 +257,7 @@ class PolledLog:
             tables = self._fenced(transaction, epoch)
             assert state.bound is not None
             transaction.append(
-                _target(transaction, "polled_changes", _CHANGES),
+                own_target(sql_connection(transaction), "polled_changes", _CHANGES),
                 {
                     "pipeline": [self._pipeline],
                     "relation": [self._relation],
@@ -280,7 +282,7 @@ class PolledLog:
     ) -> PollState:
         count, begin = len(records), state.next_offset
         transaction.append(
-            _target(transaction, "polled_changes", _CHANGES),
+            own_target(sql_connection(transaction), "polled_changes", _CHANGES),
             {
                 "pipeline": [self._pipeline] * count,
                 "relation": [self._relation] * count,
@@ -302,9 +304,7 @@ class PolledLog:
         statement = insert_of(connection)(polls).values(
             pipeline=self._pipeline, relation=self._relation, **values
         )
-        connection.execute(
-            statement.on_conflict_do_update(index_elements=[polls.c.pipeline, polls.c.relation], set_=values)
-        )
+        connection.execute(replacing(statement, values))
 
     def _fenced(self, transaction: Transaction, epoch: int) -> Tables:
         """Return the tables, after a check that the epoch is still the newest; it stays so to the end."""
@@ -391,38 +391,21 @@ def _records(changes: sa.Table) -> sa.Select[Any]:
     return sa.select(*(changes.c[name] for name in ("message_offset", "rowtime", *_MESSAGE)))
 
 
-def _target(
-    transaction: Transaction,
-    name: str,
-    columns: tuple[tuple[str, str, bool], ...],
-    key: tuple[str, ...] = (),
-) -> TargetTable:
-    """Return a table in the form of the connectors, which write many rows fast."""
-    dialect = sql_connection(transaction).dialect.name
-    schema, own = schema_of(dialect), named(dialect, name)
-    return TargetTable(
-        own,
-        tuple(TableColumn(column, sql_type, nullable) for column, sql_type, nullable in columns),
-        key,
-        {"table_name": f"{schema}.{own}" if schema else own},
-    )
-
-
 _STATE = ("read_from", "next_offset", "bound", "pending", "reached", "compared_ms")
 _MESSAGE = ("message_key", "content", "bound")
 _CHANGES = (
-    ("pipeline", "VARCHAR", False),
-    ("relation", "VARCHAR", False),
-    ("message_offset", "BIGINT", False),
-    ("rowtime", "BIGINT", False),
-    ("message_key", "VARBINARY", True),
-    ("content", "VARBINARY", True),
-    ("bound", "BIGINT", True),
+    TableColumn("pipeline", "VARCHAR", False),
+    TableColumn("relation", "VARCHAR", False),
+    TableColumn("message_offset", "BIGINT", False),
+    TableColumn("rowtime", "BIGINT", False),
+    TableColumn("message_key", "VARBINARY", True),
+    TableColumn("content", "VARBINARY", True),
+    TableColumn("bound", "BIGINT", True),
 )
 _ROWS = (
-    ("pipeline", "VARCHAR", False),
-    ("relation", "VARCHAR", False),
-    ("key_digest", "VARCHAR", False),
-    ("row_digest", "VARCHAR", False),
-    ("message_key", "VARBINARY", False),
+    TableColumn("pipeline", "VARCHAR", False),
+    TableColumn("relation", "VARCHAR", False),
+    TableColumn("key_digest", "VARCHAR", False),
+    TableColumn("row_digest", "VARCHAR", False),
+    TableColumn("message_key", "VARBINARY", False),
 )

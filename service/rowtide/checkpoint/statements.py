@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,6 +15,27 @@ from rowtide_connectors.api import TableColumn, TargetTable
 CHUNKS_AT_ONCE = 8
 """Chunks in one round trip: 32 MiB of memory on either side."""
 
+
+ERROR_COLUMNS = (
+    TableColumn("pipeline", "VARCHAR", False),
+    TableColumn("kind", "VARCHAR", False),
+    TableColumn("relation", "VARCHAR", False),
+    TableColumn("reason", "VARCHAR", False),
+    TableColumn("topic", "VARCHAR", True),
+    TableColumn("partition", "INTEGER", True),
+    TableColumn("message_offset", "BIGINT", True),
+    TableColumn("rowtime", "BIGINT", True),
+    TableColumn("bound", "BIGINT", True),
+    TableColumn("late_by", "BIGINT", True),
+    TableColumn("raw", "VARBINARY", True),
+    TableColumn("row_json", "VARCHAR", True),
+    TableColumn("epoch", "BIGINT", False),
+    TableColumn("stream", "VARCHAR", True),
+    TableColumn("message_time", "BIGINT", True),
+    TableColumn("message_key", "VARBINARY", True),
+    TableColumn("message_headers", "VARCHAR", True),
+)
+"""Of the table ``errors``, as rows are written."""
 
 _INSERTS = {"sqlite": sqlite.insert, "mysql": mysql.insert, "postgresql": postgresql.insert}
 
@@ -54,34 +75,13 @@ def binary_chunks(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[
             yield Chunk(*row)
 
 
-def errors_target(connection: sa.Connection) -> TargetTable:
-    """Return the table of errors in the form of the connectors, which write many rows fast."""
+def own_target(
+    connection: sa.Connection, name: str, columns: Sequence[TableColumn], key: Sequence[str] = ()
+) -> TargetTable:
+    """Return a table of the checkpoint in the form of the connectors, which write many rows fast."""
     dialect = connection.dialect.name
-    schema = schema_of(dialect)
-    name = named(dialect, "errors")
-    columns = tuple(
-        TableColumn(column, sql_type, nullable)
-        for column, sql_type, nullable in (
-            ("pipeline", "VARCHAR", False),
-            ("kind", "VARCHAR", False),
-            ("relation", "VARCHAR", False),
-            ("reason", "VARCHAR", False),
-            ("topic", "VARCHAR", True),
-            ("partition", "INTEGER", True),
-            ("message_offset", "BIGINT", True),
-            ("rowtime", "BIGINT", True),
-            ("bound", "BIGINT", True),
-            ("late_by", "BIGINT", True),
-            ("raw", "VARBINARY", True),
-            ("row_json", "VARCHAR", True),
-            ("epoch", "BIGINT", False),
-            ("stream", "VARCHAR", True),
-            ("message_time", "BIGINT", True),
-            ("message_key", "VARBINARY", True),
-            ("message_headers", "VARCHAR", True),
-        )
-    )
-    return TargetTable(name, columns, (), {"table_name": f"{schema}.{name}" if schema else name})
+    schema, own = schema_of(dialect), named(dialect, name)
+    return TargetTable(own, tuple(columns), tuple(key), {"table_name": f"{schema}.{own}" if schema else own})
 
 
 def storable(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What every outbox does: in memory, on SQLite and on real PostgreSQL."""
+"""What every outbox does: in memory, on SQLite, and on real PostgreSQL and MariaDB."""
 
 from __future__ import annotations
 
@@ -17,14 +17,21 @@ from rowtide_connectors.api import Database, OutgoingMessage
 from rowtide_connectors.registry import find_sink
 
 
-@pytest.fixture(params=["in-memory", "sqlite-file", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(
+    params=[
+        "in-memory",
+        "sqlite-file",
+        pytest.param("postgres", marks=pytest.mark.postgres),
+        pytest.param("mariadb", marks=pytest.mark.mariadb),
+    ]
+)
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     if request.param == "in-memory":
         yield InMemoryDatabase()
         return
     url = f"sqlite:///{tmp_path / 'sink.db'}"
-    if request.param == "postgres":
-        url = request.getfixturevalue("postgres_url")
+    if request.param in ("postgres", "mariadb"):
+        url = request.getfixturevalue(f"{request.param}_url")
     opened = find_sink("rdbms").open({"url": url})
     yield opened
     opened.close()

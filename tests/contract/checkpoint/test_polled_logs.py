@@ -1,4 +1,4 @@
-"""The log of a polled table: what is collected, and what another declaration reads again."""
+"""The log of a polled table, in each kind of database: what is collected, and what is read again."""
 
 from __future__ import annotations
 
@@ -19,10 +19,18 @@ from rowtide_connectors.api import Database, OffsetRange
 from rowtide_connectors.rdbms import CONNECTOR
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Database:
+@pytest.fixture(
+    params=[
+        "sqlite",
+        pytest.param("postgres", marks=pytest.mark.postgres),
+        pytest.param("mariadb", marks=pytest.mark.mariadb),
+    ]
+)
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
     assert CONNECTOR.sink is not None
-    return CONNECTOR.sink.open({"url": f"sqlite:///{tmp_path / 'out.db'}"})
+    is_file = request.param == "sqlite"
+    url = f"sqlite:///{tmp_path / 'out.db'}" if is_file else request.getfixturevalue(f"{request.param}_url")
+    return CONNECTOR.sink.open({"url": url})
 
 
 def row(number: int, name: str = "") -> PolledRow:
