@@ -17,6 +17,7 @@ pytest_plugins = [
     # Its module imports that of the line before.
     "real.pgbouncer",
     "real.spark",
+    "registry_kit",
 ]
 
 # A loaded machine must not fail a property: no deadlines, and the same examples in every run.

@@ -67,6 +67,17 @@ def alerts_plan(**options: str) -> Plan:
     )
 
 
+def latest_plan(**options: str) -> Plan:
+    """The plan of the kit, whose table of latest readings is also written to a topic of upserts."""
+    plan = readings_plan()
+    given = {"topic": TOPIC, "format": "JSON", "key": "sensor", "changes": "upsert"} | options
+    latest = ForeignStream("UPSERTS", READINGS, "K", tuple(given.items()))
+    pump = next(each for each in plan.pumps if each.target == "LATEST")
+    return replace(
+        plan, written_streams=(latest,), pumps=(*plan.pumps, Pump("P_UPSERTS", "UPSERTS", pump.node))
+    )
+
+
 def sink_of(
     plan: Plan,
     broker: MemoryBroker,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -48,6 +49,25 @@ class PipelineFiles:
             return connection.execute(f"select * from {table}").fetchall()
         finally:
             connection.close()
+
+
+class FilesWithModule(PipelineFiles):
+    """A pipeline in a new folder with modules of its own; it reads ``readings`` of a sensor and an amount."""
+
+    def __init__(self, folder: Path, sql: str, config: str, modules: Mapping[str, str]) -> None:
+        folder.mkdir()
+        for name, text in modules.items():
+            (folder / name).write_text(text)
+        super().__init__(folder, sql, config)
+        self.broker.ensure_topic("readings", 1)
+        self.sent = 0
+
+    def produce(self, count: int) -> None:
+        """Produce the next messages, a second apart."""
+        for number in range(self.sent, self.sent + count):
+            value = b'{"sensor":"s","amount":%d}' % number
+            self.broker.produce("readings", [value], timestamps=[1_000 * number], partition=0)
+        self.sent += count
 
 
 def work_off(plan: Plan, name: str, pace: Pace, crash_points: CrashPoints | None = None) -> None:

@@ -1,20 +1,24 @@
 """A stand-in for a Spark session: the runner's tasks, one after the other, in this process and without a JVM.
 
 It shows what becomes of rows that are split into parts: which task reads which
-files, how runs are woven together, what tasks report. It shows nothing of Spark
+blocks, how they are woven together, what tasks report. It shows nothing of Spark
 itself: scheduling, repetition of tasks, workers of their own, Kafka, Parquet.
 ``tests/integration/spark`` does. Tasks are pickled and loaded as for a worker.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import cloudpickle
+
+from rowtide.runners.spark.exchange import murmur3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +28,9 @@ IN_ORDER = {"models/replaced.yaml"}
 replaced model leave in the order of its state, and that is put together from the states of parts."""
 
 Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+KINDS = {"int": pa.int32(), "long": pa.int64(), "binary": pa.binary(), "string": pa.string()}
+BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+COMPARED = {"=": pc.equal, ">=": pc.greater_equal, "<=": pc.less_equal, "<": pc.less}
 
 
 class _Frame:
@@ -33,40 +40,114 @@ class _Frame:
         self._session = session
         self._tasks = tasks
 
-    def repartition(self, column: str) -> _Frame:
-        """Put equal values into one task; as with a hash some tasks get several values and some none."""
+    def repartition(self, *given: str | int) -> _Frame:
+        """Put equal values into one task; as with Spark's hash some tasks get several values and some none."""
+        parts = given[0] if isinstance(given[0], int) else self._session.parts
         whole = pa.concat_tables(self._tasks)
-        task = np.asarray(whole.column(column)) % self._session.parts
-        tasks = [whole.filter(pa.array(task == each)) for each in range(self._session.parts)]
-        return _Frame(self._session, tasks)
+        numbers = np.asarray(whole.column(given[-1])).astype(np.uint32)
+        task = murmur3(numbers).astype(np.int64) % parts
+        return _Frame(self._session, [whole.filter(pa.array(task == each)) for each in range(parts)])
+
+    def coalesce(self, tasks: int) -> _Frame:
+        """Put all rows into one task."""
+        assert tasks == 1
+        return _Frame(self._session, [pa.concat_tables(self._tasks)])
 
     def sortWithinPartitions(self, *columns: str) -> _Frame:
         """Sort the rows of each task."""
         order = [(column, "ascending") for column in columns]
         return _Frame(self._session, [each.sort_by(order) for each in self._tasks])
 
-    def mapInArrow(self, work: Work, _: str) -> _Frame:
+    def where(self, condition: str) -> _Frame:
+        """Filter rows by comparisons with numbers, joined by AND."""
+        tasks = []
+        for each in self._tasks:
+            passing = np.ones(len(each), dtype=np.bool_)
+            for part in condition.split(" AND "):
+                name, comparison, value = part.split(" ", 2)
+                if comparison == "IN":
+                    found = pc.is_in(each.column(name), pa.array(map(int, value.strip("()").split(", "))))
+                else:
+                    found = COMPARED[comparison](each.column(name), int(value))
+                passing &= np.asarray(found)
+            tasks.append(each.filter(pa.array(passing)))
+        return _Frame(self._session, tasks)
+
+    def select(self, *names: str) -> _Frame:
+        """Take columns."""
+        return _Frame(self._session, [each.select(names) for each in self._tasks])
+
+    def selectExpr(self, *expressions: str) -> _Frame:
+        """Take columns; make the number of the task, a number, or one of a list by an expression of columns."""
+        return _Frame(
+            self._session,
+            [_selected(each, number, expressions) for number, each in enumerate(self._tasks)],
+        )
+
+    def unionAll(self, other: _Frame) -> _Frame:
+        """Put the tasks of another frame behind these."""
+        return _Frame(self._session, [*self._tasks, *other._tasks])
+
+    def persist(self, _: object) -> _Frame:
+        """Keep the rows; they are kept anyway."""
+        self._session.persisted.append(self)
+        return self
+
+    def unpersist(self) -> None:
+        """Let them go."""
+        self._session.persisted.remove(self)
+
+    def mapInArrow(self, work: Work, schema: str) -> _Frame:
         """Run every task."""
         content: bytes = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
         self._session.closures.append(len(content))
-        given = []
-        for each in self._tasks:
-            batches = list(cloudpickle.loads(content)(iter(each.to_batches())))
-            if batches:
-                given.append(pa.Table.from_batches(batches))
+        columns = pa.schema([(name, KINDS[kind]) for name, kind in map(str.split, schema.split(", "))])
+        size = int(self._session.settings[BATCH_ROWS])
+        given = [
+            pa.Table.from_batches(cloudpickle.loads(content)(iter(each.to_batches(size))), columns)
+            for each in self._tasks
+        ]
         self._session.jobs.append(len(self._tasks))
+        self._session.read.append(self._tasks)
+        self._session.given.append(pa.concat_tables(given))
         return _Frame(self._session, given)
+
+    def each_alone(self) -> _Frame:
+        """Put each row into a task of its own."""
+        whole = pa.concat_tables(self._tasks)
+        return _Frame(self._session, [whole.slice(at, 1) for at in range(len(whole))])
 
     def collect(self) -> list[tuple[object, ...]]:
         """Return all rows."""
+        self._session.collected.append(sum(map(len, self._tasks)))
         return [tuple(row.values()) for each in self._tasks for row in each.to_pylist()]
+
+
+def _selected(table: pa.Table, task: int, expressions: Sequence[str]) -> pa.Table:
+    columns: dict[str, object] = {}
+    for expression in expressions:
+        value, _, name = expression.partition(" AS ")
+        if value == "*":
+            columns |= {each: table.column(each) for each in table.column_names}
+        elif not name:
+            columns[value] = table.column(value)
+        elif value == "spark_partition_id()":
+            columns[name] = pa.array([task] * len(table), pa.int32())
+        elif value.isdigit():
+            columns[name] = pa.array([int(value)] * len(table), pa.int32())
+        else:
+            numbers, index, parts = re.fullmatch(r"array\((.*)\)\[\((.*)\) % (\d+)\]", value).groups()  # type: ignore[union-attr]
+            which = sum(np.asarray(table.column(each)) for each in index.split(" + ")) % int(parts)
+            columns[name] = pa.array(np.array(numbers.split(", "), dtype=np.int32)[which])
+    return pa.table(columns)
 
 
 class StandIn:
     """What the Spark runner asks of a session; rows are split into ``parts``.
 
     ``jobs`` has the number of tasks of each job that was run, ``closures`` the bytes that each of its tasks
-    loads, ``descriptions`` what was said of jobs.
+    loads, ``read`` what each of them got, ``given`` what all gave, ``collected`` the number of rows that the driver
+    got at once, ``descriptions`` what was said of jobs, ``persisted`` what is kept.
     """
 
     def __init__(self, parts: int) -> None:
@@ -74,15 +155,15 @@ class StandIn:
         self.jobs: list[int] = []
         self.closures: list[int] = []
         self.descriptions: list[str] = []
+        self.persisted: list[_Frame] = []
+        self.collected: list[int] = []
+        self.read: list[Sequence[pa.Table]] = []
+        self.given: list[pa.Table] = []
+        self.settings = {"spark.sql.shuffle.partitions": str(parts), BATCH_ROWS: "16"}
         self.sparkContext = SimpleNamespace(
             defaultParallelism=parts, setJobDescription=self.descriptions.append, uiWebUrl=None
         )
-        self.conf = SimpleNamespace(get={"spark.sql.shuffle.partitions": str(parts)}.get)
-
-    def range(self, start: int, end: int, step: int, tasks: int) -> _Frame:
-        """Return numbers, in tasks of equal size."""
-        shares = np.array_split(np.arange(start, end, step), tasks)
-        return _Frame(self, [pa.table({"id": pa.array(each, pa.int64())}) for each in shares])
+        self.conf = SimpleNamespace(get=self.settings.get, set=self.settings.__setitem__)
 
     def createDataFrame(self, rows: pa.Table) -> _Frame:
         """Return rows, in one task."""

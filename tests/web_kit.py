@@ -1,12 +1,20 @@
-"""A pipeline's status and a clock that stands still, for tests of the pages."""
+"""The pages of a service that does nothing, and a clock that stands still, for tests of the API."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import httpx
+from starlette.applications import Starlette
+
+from rowtide.errors import StatementError
+from rowtide.metrics import Metrics
 from rowtide.runtime.inspect.status import Phase
-from rowtide.web import PositionStatus
+from rowtide.web import Handlers, PositionStatus, build_app
+from rowtide.web.access import Access
 from rowtide.web.status import Summary
 
 
@@ -54,3 +62,46 @@ class StoppedClock:
 
     def sleep(self, seconds: float) -> None:
         self.at += seconds
+
+
+class Answer:
+    """Any answer of a page."""
+
+    def to_json(self) -> Mapping[str, object]:
+        return {}
+
+
+def whole_app(access: Access) -> Starlette:
+    """Return the application with every page that there is."""
+
+    def query(_sql: str, _once: bool) -> Any:
+        raise StatementError("planned")
+
+    return build_app(
+        Pipeline(),
+        Metrics(),
+        StoppedClock(),
+        version="1",
+        handlers=Handlers(
+            why_not=lambda _: Answer(),
+            why=lambda _relation, _row: Answer(),
+            snapshot=Answer,
+            contents=lambda _relation, _limit: Answer(),
+            query=query,
+        ),
+        access=access,
+    )
+
+
+def asked(app: Starlette, method: str, path: str, token: str | None = None, **more: str) -> httpx.Response:
+    """Ask a page as a client of this machine does; ``more`` are headers."""
+    headers = {name.replace("_", "-"): value for name, value in more.items()}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+            return await client.request(method, path, headers=headers)
+
+    return asyncio.run(ask())

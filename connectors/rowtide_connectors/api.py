@@ -73,8 +73,8 @@ class Messages:
     values: Sequence[bytes | None]
     next_offset: int
     headers: Sequence[Sequence[tuple[str, bytes]] | None] | None = None
-    came_from: Sequence[tuple[int, int]] | None = None
-    """Partition and offset at which each message first arrived, if they are not these."""
+    came_from: Sequence[tuple[str, int, int]] | None = None
+    """Topic, partition and offset at which each message first arrived, if they are not these."""
 
 
 class Fetched(NamedTuple):
@@ -469,10 +469,13 @@ class SinkConnector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
-    """A message for a topic. ``number`` is its place in the outbox; ``partition`` None: by the key."""
+    """A message for a topic. ``number`` is its place in the outbox; ``partition`` None: by the key.
+
+    ``value`` None: the message has no value, which deletes the row of its key.
+    """
 
     number: int
-    value: bytes
+    value: bytes | None
     timestamp_ms: int
     key: bytes | None = None
     headers: Sequence[tuple[str, bytes]] = ()
@@ -551,19 +554,19 @@ class MessageSinkConnector(Protocol):
 class Connector(Protocol):
     """One technology. Entry point group ``rowtide.connectors``, named as the wrapper in lower case.
 
-    It offers a source, tables to poll, sinks, or some of them.
+    It offers a source, tables to poll, sinks, or some of them; the others are None, as a subclass has them.
     """
 
     name: str
     description: str
     options: Sequence[Option]
     """Those of a "server"."""
-    client_options: str | None
+    client_options: str | None = None
     """The further options of a server that the underlying client takes."""
-    source: SourceConnector | None
-    sink: SinkConnector | None
-    polled: PolledConnector | None
-    message_sink: MessageSinkConnector | None
+    source: SourceConnector | None = None
+    sink: SinkConnector | None = None
+    polled: PolledConnector | None = None
+    message_sink: MessageSinkConnector | None = None
 
     def check_options(self, server: Mapping[str, str]) -> None:
         """Read the options of a server against their declarations; opens nothing.

@@ -1,13 +1,9 @@
-"""The installed connectors: entry points of the group ``rowtide.connectors``.
-
-A checkout that is run without being installed has no entry points; the
-connectors of this package are then found nevertheless.
-"""
+"""The installed connectors: those of this package, and entry points of the group ``rowtide.connectors``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import cast
 
 from rowtide_connectors.api import (
@@ -19,6 +15,7 @@ from rowtide_connectors.api import (
     SourceConnector,
 )
 from rowtide_connectors.errors import OptionError
+from rowtide_connectors.installed import Addition, additions, shadowed
 from rowtide_connectors.options import suggestion
 
 GROUP = "rowtide.connectors"
@@ -26,10 +23,24 @@ GROUP = "rowtide.connectors"
 BUILT_IN = ("kafka", "memory", "rdbms")
 """The connectors of this package; pyproject.toml declares the same as entry points."""
 
+_OWN = {name: f"rowtide_connectors.{name}:CONNECTOR" for name in BUILT_IN}
+_NEEDED = tuple(name for name in (*Connector.__annotations__, "check_options", "check"))
+"""The attributes of a connector."""
+
 
 def connector_names() -> tuple[str, ...]:
-    """Return the names of all connectors that are installed, sorted."""
-    return tuple(sorted(_entry_points()))
+    """Return the names of all connectors that are installed, sorted; some may not load."""
+    return tuple(sorted({*BUILT_IN, *connectors_of_packages()}))
+
+
+def connectors_of_packages() -> Mapping[str, Addition]:
+    """Return the connectors of other packages by name."""
+    return additions(GROUP, "connector", _OWN)
+
+
+def shadowed_connectors() -> Sequence[str]:
+    """Return a sentence about each connector of another package that has the name of one of Rowtide."""
+    return shadowed(GROUP, _OWN)
 
 
 def find_connector(name: str) -> Connector:
@@ -38,14 +49,24 @@ def find_connector(name: str) -> Connector:
     Raises:
       OptionError: it does not exist, or it cannot be loaded.
     """
-    installed = _entry_points()
     folded = name.lower()
-    if folded not in installed:
-        raise OptionError(f'connector "{folded}" does not exist', hint=suggestion(folded, installed.keys()))
-    try:
-        return cast(Connector, installed[folded].load())
-    except (ImportError, AttributeError) as error:
-        raise OptionError(f'connector "{folded}" cannot be loaded: {error}') from error
+    if folded in BUILT_IN:
+        module, _, attribute = _OWN[folded].partition(":")
+        return cast(Connector, getattr(import_module(module), attribute))
+    added = connectors_of_packages().get(folded)
+    if added is None:
+        raise OptionError(f'connector "{folded}" does not exist', hint=suggestion(folded, connector_names()))
+    return cast(Connector, added.load(_NEEDED))
+
+
+def loadable_connectors() -> Iterator[Connector]:
+    """Yield the installed connectors that can be loaded, by name."""
+    for name in connector_names():
+        try:
+            found = find_connector(name)
+        except OptionError:
+            continue
+        yield found
 
 
 def find_source(name: str) -> SourceConnector:
@@ -113,21 +134,4 @@ def _commits(connector: Connector) -> bool:
 
 def _those(offers: Callable[[Connector], bool]) -> str:
     """Return the names of the connectors that offer this; one that cannot be loaded offers nothing."""
-    names = []
-    for name in connector_names():
-        try:
-            connector = find_connector(name)
-        except OptionError:
-            continue
-        if offers(connector):
-            names.append(connector.name)
-    return ", ".join(names)
-
-
-def _entry_points() -> Mapping[str, EntryPoint]:
-    found = {
-        name: EntryPoint(name=name, group=GROUP, value=f"rowtide_connectors.{name}:CONNECTOR")
-        for name in BUILT_IN
-    }
-    found.update({point.name.lower(): point for point in entry_points(group=GROUP)})
-    return found
+    return ", ".join(connector.name for connector in loadable_connectors() if offers(connector))

@@ -1,4 +1,4 @@
-"""Functions of a pipeline: a template to copy. One is called for each row, the other with arrays of many rows."""
+"""Functions of a pipeline: a template to copy. One is called for each row, one with arrays; one is an aggregate."""
 
 from __future__ import annotations
 
@@ -26,3 +26,22 @@ def dew_point(celsius: NDArray[np.float64], humidity: NDArray[np.float64]) -> ND
     gamma = np.log(humidity / 100) + 17.62 * celsius / (243.12 + celsius)
     point: NDArray[np.float64] = 243.12 * gamma / (17.62 - gamma)
     return point
+
+
+class Swing:
+    """The greatest change from one value to the next."""
+
+    def create(self) -> tuple[float, ...]:
+        """Return the state without any value."""
+        return ()
+
+    def add(self, state: tuple[float, ...], x: float) -> tuple[float, ...]:
+        """Return the last value, and the greatest change up to it."""
+        if not state:
+            return x, 0.0
+        last, greatest = state
+        return x, max(greatest, abs(x - last))
+
+    def result(self, state: tuple[float, ...]) -> float:
+        """Return the greatest change."""
+        return state[1]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from rowtide.clock import Clock, SystemClock
-from rowtide.config import Settings
+from rowtide.config.settings import Settings
+from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
 from rowtide.plan.nodes import Model, nodes_below
 from rowtide.plan.plan import Plan
@@ -15,7 +17,6 @@ from rowtide.runtime.commit.crashpoints import crash_points_from_environment
 from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.intake import POLL_MESSAGES
 from rowtide.runtime.inspect.requests import Requests
-from rowtide.runtime.inspect.why_answer import RowExplanation
 from rowtide.runtime.live.observing import MetricsObserver
 from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.pipeline import Pipeline
@@ -26,6 +27,10 @@ from rowtide.web import Handlers, WebServer, build_app, build_monitoring_app
 from rowtide.web.access import access_of
 from rowtide.web.query import QueryRunner
 from rowtide.web.tls import tls_of
+
+if TYPE_CHECKING:
+    from rowtide.runtime.inspect.why_answer import RowExplanation
+    from rowtide.web.oidc import OidcProvider
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +107,17 @@ def build_process(
         or its key is invalid.
     """
     listen = settings.service.listen if options.listen is None else options.listen
+    clock, metrics = SystemClock(), Metrics()
     access = access_of(
         listen,
         settings.service.tokens_file,
         allow_anonymous=settings.service.allow_anonymous,
         allowed_hosts=settings.service.allowed_hosts,
+        oidc=_provider(settings, clock),
     )
     tls = tls_of(settings.service.tls_cert_file, settings.service.tls_key_file)
     if not _has_models(pipeline.plan):
         leave_pandas_out()
-    clock, metrics = SystemClock(), Metrics()
     service = Service(
         _running(context_of(pipeline, settings), settings, options, clock, metrics, version, stopping)
     )
@@ -132,6 +138,26 @@ def build_process(
     return PipelineProcess(
         service, WebServer(pages, listen, tls=tls), _monitoring(service, metrics, clock, settings, options)
     )
+
+
+def _provider(settings: Settings, clock: Clock) -> OidcProvider | None:
+    """Return the OpenID Connect provider, if the settings name one.
+
+    Raises:
+      StatementError: its settings are incomplete or invalid, or PyJWT is not installed.
+    """
+    oidc = settings.oidc
+    if oidc.issuer is None and oidc.audience is None:
+        return None
+    try:
+        from rowtide.web.oidc import OidcProvider
+    except ModuleNotFoundError as error:
+        if error.name != "jwt":
+            raise
+        raise StatementError(
+            "OpenID Connect requires the package PyJWT", hint="Run pip install 'rowtide[oidc]'."
+        ) from error
+    return OidcProvider(oidc, clock)
 
 
 def _monitoring(

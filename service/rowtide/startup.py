@@ -17,17 +17,21 @@ _USUAL = gc.get_threshold()
 
 
 def search_garbage_after_start() -> None:
-    """Let Python look for garbage once what a start makes is there, and from then on as usual."""
+    """Let Python leave what a start makes out of all searches for garbage, and search the rest as usual."""
     gc.set_threshold(START_OBJECTS, *_USUAL[1:])
-    gc.callbacks.append(_after_first_search)
+    gc.callbacks.append(_around_first_search)
 
 
-def _after_first_search(phase: str, _: Mapping[str, int]) -> None:
-    """Leave what there is by now out of all later searches for garbage, which come as often as usual."""
-    if phase == "stop":
-        gc.callbacks.remove(_after_first_search)
+def _around_first_search(phase: str, _: Mapping[str, int]) -> None:
+    """Freeze what there is when the first search begins, so that it finds nothing to look at.
+
+    That search would free about 1,000 objects, and take 70 to 90 ms before the first commit.
+    """
+    if phase == "start":
         gc.freeze()
         gc.set_threshold(*_USUAL)
+    else:
+        gc.callbacks.remove(_around_first_search)
 
 
 def leave_pandas_out() -> None:

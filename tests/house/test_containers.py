@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import http.server
+import os
 import re
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from deploy.kit import expected_rows
 from house.machine import ROOT, program, run
-from rowtide.config import load_settings
+from rowtide.config.reading import load_settings
 from rowtide.runtime.configured import configured
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.web.tokens import Role, TokenFile
@@ -62,12 +65,78 @@ def test_the_spark_image_holds_the_jars_that_the_spark_runner_asks_for() -> None
     assert "rm -rf /opt/rowtide/cache/ivy" in DOCKERFILE
 
 
+def stages() -> dict[str, str]:
+    parts = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)
+    return {part.split()[2]: part for part in parts[1:] if " AS " in part.splitlines()[0]}
+
+
 def test_the_final_images_do_not_run_as_root() -> None:
-    stages = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)
-    by_name = {stage.split()[2]: stage for stage in stages[1:] if " AS " in stage.splitlines()[0]}
     for name in ("service", "spark"):
-        users = re.findall(r"^USER (\S+)$", by_name[name], flags=re.MULTILINE)
+        users = re.findall(r"^USER (\S+)$", stages()[name], flags=re.MULTILINE)
         assert users == ["10001:10001"]
+
+
+def test_the_images_hold_a_list_of_the_packages_that_are_left_in_them() -> None:
+    for name, source in (("service", "build"), ("spark", "build-spark")):
+        assert f"COPY --from={source} /opt/rowtide /opt/rowtide" in stages()[name]
+        made = stages()[source].replace("\\\n", " ")
+        # After what runs no pipeline has been removed, by a program that does not stay.
+        assert re.search(
+            r"RUN rowtide-slim && \S+/cyclonedx-py environment .*/opt/rowtide/sbom.cdx.json", made
+        )
+    assert "/opt/inventory" not in stages()["service"] + stages()["spark"]
+
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+
+def released(tmp_path: Path, *arguments: str, **variables: str) -> tuple[int, str, list[str]]:
+    """Run .ci/release-images with a docker that only notes its arguments."""
+    docker = tmp_path / "docker"
+    notes = tmp_path / "notes"
+    docker.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >>{notes}\n')
+    docker.chmod(0o755)
+    done = subprocess.run(
+        ["bash", str(ROOT / ".ci/release-images"), *arguments],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stderr, notes.read_text().splitlines() if notes.exists() else []
+
+
+def test_a_release_is_built_on_a_base_image_with_a_digest_for_every_platform(tmp_path: Path) -> None:
+    base = f"python:3.11-slim-bookworm@{DIGEST}"
+    code, text, calls = released(tmp_path, "registry.example.com/streams", PYTHON_IMAGE=base)
+    assert code == 0, text
+    for call, target, name in zip(calls, ("service", "spark"), ("rowtide", "rowtide-spark"), strict=True):
+        assert f"--target {target} " in call
+        assert f"--build-arg PYTHON_IMAGE={base} " in call
+        assert "--build-arg KERNEL_CPU=generic " in call
+        assert "--platform linux/amd64,linux/arm64 " in call
+        assert "--sbom=true" in call
+        assert f"--tag registry.example.com/streams/{name}:0.1.0 --push" in call
+        for argument in re.findall(r"--build-arg (\w+)=", call):
+            assert f"ARG {argument}=" in DOCKERFILE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "reason"),
+    [
+        ((), {}, "usage"),
+        (("r",), {}, "must name the base image by its digest"),
+        (("r",), {"PYTHON_IMAGE": "python:3.11-slim-bookworm"}, "must name the base image by its digest"),
+        (("r",), {"PYTHON_IMAGE": f"p@{DIGEST}", "KERNEL_CPU": "x86-64-v3"}, "of one architecture"),
+    ],
+)
+def test_a_release_that_could_not_be_built_again_is_refused(
+    tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str], reason: str
+) -> None:
+    code, text, calls = released(tmp_path, *arguments, **variables)
+    assert code == 2
+    assert reason in text
+    assert calls == []
 
 
 def test_every_service_of_ours_is_built_from_a_target_that_exists(compose: dict[str, Any]) -> None:
@@ -98,13 +167,14 @@ def test_an_image_is_built_by_one_service(compose: dict[str, Any]) -> None:
 
 def test_every_package_that_an_image_gets_is_pinned_by_hash_also_what_builds_it() -> None:
     installs = re.findall(r"pip install [^&\n]*", DOCKERFILE.replace("\\\n", " "))
-    assert len(installs) == 4
+    assert len(installs) == 5
     for each in installs:
         assert "--require-hashes" in each or each.split() == [
             *("pip", "install", "--no-deps", "--no-build-isolation", ".")
         ]
         # The backend itself is a wheel.
-        assert "--no-build-isolation" in each or "requirements/build.txt" in each
+        has_wheels = "requirements/build.txt" in each or "requirements/sbom.txt" in each
+        assert "--no-build-isolation" in each or has_wheels
 
 
 def test_postgres_is_healthy_only_when_it_takes_connections_from_others(compose: dict[str, Any]) -> None:
@@ -235,6 +305,73 @@ def test_the_published_ports_are_reachable_from_this_machine_only(compose: dict[
     for service in compose["services"].values():
         for port in service.get("ports", []):
             assert port.startswith("127.0.0.1:")
+
+
+def mounted(service: dict[str, Any]) -> dict[str, Path]:
+    """Return the files of this repository that a service has, by their place in the container."""
+    pairs = (volume.split(":") for volume in service["volumes"] if volume.startswith("."))
+    return {pair[1]: DOCKER / pair[0] for pair in pairs}
+
+
+def test_prometheus_and_grafana_find_the_service_and_each_other(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    prometheus, grafana = services["prometheus"], services["grafana"]
+    assert prometheus["profiles"] == grafana["profiles"] == ["monitoring"]
+    (config,) = (word.split("=")[1] for word in prometheus["command"] if word.startswith("--config.file"))
+    read = yaml.safe_load(mounted(prometheus)[config].read_text())
+    for rules in read["rule_files"]:
+        assert yaml.safe_load(mounted(prometheus)[rules].read_text())["groups"]
+    (job,) = read["scrape_configs"]
+    assert job["static_configs"] == [{"targets": ["service:8081"]}]
+
+    found = mounted(grafana)
+    provisioned = {
+        Path(to).parent.name: yaml.safe_load(path.read_text())
+        for to, path in found.items()
+        if path.suffix == ".yaml"
+    }
+    (source,) = provisioned["datasources"]["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    assert source["isDefault"]
+    # Queries of a rate span at least four scrapes.
+    assert source["jsonData"]["timeInterval"] == read["global"]["scrape_interval"]
+    (provider,) = provisioned["dashboards"]["providers"]
+    home = grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert str(Path(home).parent) == provider["options"]["path"]
+    assert found[home].samefile(ROOT / "helm/rowtide/files/dashboard.json")
+    for path in (*found.values(), *mounted(prometheus).values()):
+        assert path.is_file()
+
+
+def test_a_schema_registry_keeps_its_schemas_in_the_broker(compose: dict[str, Any]) -> None:
+    registry = compose["services"]["registry"]
+    assert registry["profiles"] == ["registry"]
+    listener = registry["environment"]["SCHEMA_REGISTRY_LISTENERS"].rpartition(":")[2]
+    assert registry["ports"] == [f"127.0.0.1:${{ROWTIDE_REGISTRY_PORT:-8082}}:{listener}"]
+    assert f"http://localhost:{listener}/subjects" in registry["healthcheck"]["test"]
+    kafka = registry["environment"]["SCHEMA_REGISTRY_KAFKASTORE_BOOTSTRAP_SERVERS"]
+    assert kafka.removeprefix("PLAINTEXT://") == "kafka:9092"
+    # The how-to names this address.
+    assert f"http://registry:{listener}" in (ROOT / "docs/howto/deploy-compose.md").read_text()
+
+
+def test_every_profile_of_the_compose_file_is_in_the_how_to(compose: dict[str, Any]) -> None:
+    guide = (ROOT / "docs/howto/deploy-compose.md").read_text()
+    profiles = {name for each in compose["services"].values() for name in each.get("profiles", ())}
+    assert profiles == {"backfill", "monitoring", "registry"}
+    for name in profiles - {"backfill"}:
+        assert f"--profile {name} up" in guide
+
+
+def test_the_rows_of_the_how_to_are_those_of_the_sample_orders() -> None:
+    """Here by plain counting; .ci/deploy compares what psql writes."""
+    guide = (DOCKER.parent / "docs/howto/deploy-compose.md").read_text()
+    shown = [line.split("|") for line in guide.splitlines() if line.startswith(" 2024-01-02")]
+    rows = sorted(expected_rows(2_000).items())
+    assert [[cell.strip() for cell in line] for line in shown] == [
+        [f"{datetime.fromtimestamp((minute + 1) * 60, UTC):%Y-%m-%d %H:%M:%S}", product, *map(str, row)]
+        for (minute, product), row in rows[:5]
+    ]
 
 
 @pytest.fixture

@@ -83,16 +83,16 @@ def test_the_reference_of_types_is_current() -> None:
 
 @pytest.mark.parametrize("typed", [path for path, _ in commands(app)])
 def test_every_command_has_help_with_an_example_of_itself(typed: str) -> None:
-    told = CliRunner().invoke(app, [*typed.split()[1:], "--help"], env={"COLUMNS": "200"})
-    assert told.exit_code == 0
-    assert f"Example: {typed}" in told.output
+    answer = CliRunner().invoke(app, [*typed.split()[1:], "--help"], env={"COLUMNS": "200"})
+    assert answer.exit_code == 0
+    assert f"Example: {typed}" in answer.output
 
 
 @pytest.mark.parametrize("typed", ["rowtide", "rowtide positions", *(path for path, _ in commands(app))])
 def test_help_shows_a_flag_without_a_value_and_wraps_each_paragraph_once(typed: str) -> None:
-    told = CliRunner().invoke(app, [*typed.split()[1:], "--help"], env={"COLUMNS": "5000"})
-    assert "<bool>" not in told.output
-    about = re.split(r"╭|Options:", told.output)[0].strip().split("Usage:")[1].splitlines()[1:]
+    answer = CliRunner().invoke(app, [*typed.split()[1:], "--help"], env={"COLUMNS": "5000"})
+    assert "<bool>" not in answer.output
+    about = re.split(r"╭|Options:", answer.output)[0].strip().split("Usage:")[1].splitlines()[1:]
     paragraphs = [line for line in about if line.strip()]
     assert all(not before.strip() or not line.strip() for before, line in pairwise(about))
     assert paragraphs
@@ -135,7 +135,7 @@ def test_help_loads_nothing_heavy_and_no_command(option: str) -> None:
 def test_the_list_of_commands_shows_the_first_paragraph_of_their_help() -> None:
     groups = [typer.main.get_group(app), typer.main.get_group(connectors.app)]
     lazy = [each for group in groups for each in group.commands.values() if isinstance(each, LazyCommand)]
-    assert len(lazy) == len(Root.summaries) + 1
+    assert len(lazy) == len(Root.summaries) + len(connectors.Connectors.summaries)
     for each in lazy:
         command = each.load()
         assert (command.name, (command.help or "").split("\n\n")[0]) == (each.name, each.help)

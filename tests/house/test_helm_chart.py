@@ -6,46 +6,33 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import kubernetes_validate
 import pytest
 import yaml
+from typer.testing import CliRunner
 
-from house.machine import ROOT, program, run
-from rowtide.config import load_settings
+from house.chart import (
+    BAD,
+    CHART,
+    GOOD,
+    KUBERNETES,
+    VALUES,
+    Manifest,
+    helm_program,
+    of_kind,
+    pod_specs,
+    rendered,
+)
+from house.machine import ROOT, run
+from rowtide.cli.main import app
+from rowtide.config.reading import load_settings
 from rowtide_connectors.kafka.connector import BUFFER_KBYTES, FETCH_KBYTES
-
-CHART = ROOT / "helm/rowtide"
-VALUES = Path(__file__).parent / "helm"
-GOOD = sorted((VALUES / "good").glob("*.yaml"))
-BAD = sorted((VALUES / "bad").glob("*.yaml"))
-KUBERNETES = ("1.29", "1.33", "1.37")
-"""The oldest that the chart accepts, one in between, the newest whose schemas are to be had."""
-
-Manifest = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
 def helm() -> str:
-    return program("helm", "bash .ci/tools builds it where Go is installed")
-
-
-def rendered(helm: str, values: Path, *arguments: str, release: str = "orders") -> list[Manifest]:
-    """Return the objects that the chart makes of ``values``."""
-    command = (helm, "template", release, str(CHART), "--kube-version", "1.30.0", "-f", str(values))
-    done = run(*command, *arguments)
-    assert done.returncode == 0, done.stderr
-    return [manifest for manifest in yaml.safe_load_all(done.stdout) if manifest]
-
-
-def of_kind(manifests: list[Manifest], kind: str) -> list[Manifest]:
-    return [manifest for manifest in manifests if manifest["kind"] == kind]
-
-
-def pod_specs(manifests: list[Manifest]) -> list[Manifest]:
-    pods = of_kind(manifests, "Deployment") + of_kind(manifests, "Job")
-    return [manifest["spec"]["template"]["spec"] for manifest in pods]
+    return helm_program()
 
 
 @pytest.mark.parametrize("values", GOOD, ids=lambda path: path.stem)
@@ -151,17 +138,26 @@ def test_every_pod_runs_without_privileges_on_a_read_only_file_system(helm: str,
 @pytest.mark.parametrize("values", GOOD, ids=lambda path: path.stem)
 def test_two_pods_of_one_pipeline_never_run_side_by_side(helm: str, values: Path) -> None:
     manifests = rendered(helm, values)
-    (deployment,) = of_kind(manifests, "Deployment")
+    deployments = of_kind(manifests, "Deployment")
     # A hook only reads.
     jobs = [job for job in of_kind(manifests, "Job") if "annotations" not in job["metadata"]]
-    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
-    assert deployment["spec"]["replicas"] + len(jobs) == 1
+    running = [each for each in deployments if each["spec"]["replicas"]] + jobs
+    names = [
+        variable["value"]
+        for pod in pod_specs(running)
+        for variable in pod["containers"][0]["env"]
+        if variable["name"] == "ROWTIDE_PIPELINE__NAME"
+    ]
+    assert len(names) == len(set(names)) == len(deployments)
+    for each in deployments:
+        assert each["spec"]["strategy"] == {"type": "Recreate"}
+        assert each["spec"]["replicas"] in (0, 1)
 
 
 def test_the_pipeline_and_its_settings_reach_the_pod_unchanged(helm: str) -> None:
     values = VALUES / "good/everything.yaml"
     written = yaml.safe_load(values.read_text())
-    (config_map,) = of_kind(rendered(helm, values), "ConfigMap")
+    config_map, _ = of_kind(rendered(helm, values), "ConfigMap")
     assert config_map["data"]["pipeline.sql"] == written["pipeline"]["sql"]
     assert config_map["data"]["config.toml"] == written["config"]
     assert tomllib.loads(config_map["data"]["config.toml"]) == {"commit": {"max_rows": 10000}}
@@ -170,7 +166,7 @@ def test_the_pipeline_and_its_settings_reach_the_pod_unchanged(helm: str) -> Non
 def test_files_of_the_pipeline_are_beside_it(helm: str) -> None:
     values = VALUES / "good/everything.yaml"
     given = yaml.safe_load(values.read_text())["pipeline"]["files"]
-    (config_map,) = of_kind(rendered(helm, values), "ConfigMap")
+    config_map, _ = of_kind(rendered(helm, values), "ConfigMap")
     assert given
     assert config_map["data"].items() > given.items()
 
@@ -230,16 +226,17 @@ def test_secrets_are_taken_by_reference(helm: str) -> None:
 )
 def test_rowtide_understands_the_settings_that_a_pod_gets(helm: str, values: Path, tmp_path: Path) -> None:
     manifests = rendered(helm, values)
-    config_map = of_kind(manifests, "ConfigMap")[-1]
+    config_maps = {each["metadata"]["name"]: each["data"] for each in of_kind(manifests, "ConfigMap")}
     config = tmp_path / "config.toml"
-    config.write_text(config_map["data"]["config.toml"])
     for pod in pod_specs(manifests):
+        (name,) = (each["configMap"]["name"] for each in pod["volumes"] if each["name"] == "pipeline")
+        config.write_text(config_maps.get(name, {"config.toml": ""})["config.toml"])
         given = {
             variable["name"]: variable.get("value", "hidden") for variable in pod["containers"][0]["env"]
         }
         settings = load_settings(config, given)
         assert settings.service.listen == "0.0.0.0:8080"
-        assert settings.pipeline.name == "orders"
+        assert settings.pipeline.name in ("orders", "sent-back", "stock")
         for password in (name for name in given if name.endswith("PASSWORD")):
             assert password == "ROWTIDE_SERVERS__WAREHOUSE__PASSWORD"
             assert settings.options("servers", "WAREHOUSE", {}) == {"password": "hidden"}
@@ -270,7 +267,7 @@ def test_the_plan_is_checked_with_the_new_pipeline_before_anything_changes(helm:
     weights = [int(each["metadata"]["annotations"].get("helm.sh/hook-weight", "0")) for each in (new, job)]
     assert weights == sorted(weights)
     for each in (new, job):
-        assert each["metadata"]["annotations"]["helm.sh/hook"] == "pre-upgrade"
+        assert each["metadata"]["annotations"]["helm.sh/hook"] == "pre-upgrade,pre-rollback"
     running, checking = (pod["containers"][0] for pod in pod_specs([deployment, job]))
     assert checking["args"] == ["plan", *running["args"][1:]]
     assert checking["env"] == running["env"]
@@ -280,6 +277,54 @@ def test_the_plan_is_checked_with_the_new_pipeline_before_anything_changes(helm:
     labels = job["spec"]["template"]["metadata"]["labels"]
     assert not service["spec"]["selector"].items() <= labels.items()
     assert job["spec"]["backoffLimit"] == 0
+
+
+def test_a_change_is_applied_by_a_job_while_the_service_waits(helm: str) -> None:
+    values = VALUES / "good/apply.yaml"
+    given = yaml.safe_load(values.read_text())
+    manifests = rendered(helm, values)
+    (deployment,) = of_kind(manifests, "Deployment")
+    jobs = {
+        each["metadata"]["labels"]["app.kubernetes.io/component"]: each for each in of_kind(manifests, "Job")
+    }
+    service, applying, checking = (
+        pod["containers"][0] for pod in pod_specs([deployment, jobs["apply"], jobs["plan"]])
+    )
+    assert deployment["spec"]["replicas"] == 0
+    both = ["apply", "/etc/rowtide/pipeline.sql", "--was", "/etc/rowtide/was.sql", *service["args"][2:]]
+    assert applying["args"] == [*both, "--yes"]
+    # It holds the state of the service.
+    assert {**applying, "name": "rowtide", "args": []}.items() <= {**service, "args": []}.items()
+    # The hook refuses what the job would refuse, while the service still runs.
+    assert checking["args"] == [*both, "--dry-run"]
+    for config_map in of_kind(manifests, "ConfigMap"):
+        assert config_map["data"]["was.sql"] == given["apply"]["was"]
+        assert config_map["data"]["pipeline.sql"] == given["pipeline"]["sql"]
+    # Without another plan, or disabled again, the file stays out of the way.
+    (after,) = of_kind(rendered(helm, values, "--set", "apply.enabled=false"), "Deployment")
+    assert after["spec"]["replicas"] == 1
+
+
+def test_state_is_lost_only_if_the_values_say_so(helm: str) -> None:
+    (job,) = of_kind(rendered(helm, VALUES / "good/apply-existing-configmap.yaml"), "Job")
+    (pod,) = pod_specs([job])
+    assert pod["containers"][0]["args"][-2:] == ["--lose", "--yes"]
+    # A refusal is final, whatever else may be tried again.
+    (rule,) = job["spec"]["podFailurePolicy"]["rules"]
+    assert rule["action"] == "FailJob"
+    assert rule["onExitCodes"] == {"containerName": "apply", "operator": "In", "values": [2]}
+
+
+def test_the_jobs_of_the_chart_call_commands_that_exist(helm: str) -> None:
+    called = set()
+    for values in GOOD:
+        for pod in pod_specs(rendered(helm, values)):
+            command, *arguments = pod["containers"][0]["args"]
+            known = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output
+            for argument in arguments:
+                assert not argument.startswith("--") or argument in known, argument
+            called.add(command)
+    assert called == {"run", "backfill", "plan", "apply"}
 
 
 def test_the_pod_has_tokens_of_the_charts_secret_or_of_one_that_exists(helm: str) -> None:
@@ -336,20 +381,6 @@ def test_what_is_added_to_a_pod_is_beside_what_the_chart_has(helm: str) -> None:
         ):
             assert held[-1:] == added
             assert len(held) > 1
-
-
-def test_alerts_are_of_metrics_that_the_service_has(helm: str) -> None:
-    """They are the same for the chart and for compose, and each can say what to do."""
-    manifests = rendered(helm, VALUES / "good/everything.yaml")
-    (rule,) = of_kind(manifests, "PrometheusRule")
-    assert rule["spec"] == yaml.safe_load((CHART / "files/alerts.yaml").read_text())
-    known = set(re.findall(r"`(rowtide_\w+)`", (ROOT / "docs/reference/metrics.md").read_text()))
-    (group,) = rule["spec"]["groups"]
-    for alert in group["rules"]:
-        named = set(re.findall(r"rowtide_\w+", alert["expr"]))
-        assert named
-        assert named <= known
-        assert alert["annotations"].keys() == {"summary", "description"}
 
 
 def test_a_disruption_budget_is_that_of_the_pod(helm: str) -> None:

@@ -1,8 +1,10 @@
-"""Modules import at their top. An import within a function defers a heavy package."""
+"""Modules import at their top. An import within a function defers a heavy package, or a feature of few pipelines."""
 
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -20,10 +22,26 @@ HEAVY = {
     "uvicorn": "only to serve pages",
     "structlog": "only where a pipeline runs",
     "fastavro": "only to read Avro",
+    "google": "an extra that may not be installed: only for Protobuf",
+    "jwt": "a tenth of a second, and an extra: only with an OpenID Connect provider",
     "pyarrow": "half of the time of a start, and loads numpy",
     "numpy": "a tenth of a second; settings do without",
 }
 """Packages that are imported where they are needed, and why."""
+
+FEATURES = {
+    "rowtide.codec.changes": "messages that change a table",
+    "rowtide.codec.debezium": "messages of Debezium",
+    "rowtide.codec.encode.key_value": "rows written as pairs of names and values to a topic",
+    "rowtide.codec.key_value": "messages of format KEY_VALUE",
+    "rowtide.codec.raw": "messages of format RAW",
+    "rowtide.runtime.inspect.why": "the question why a row is there",
+    "rowtide.runtime.inspect.why_answer": "the question why a row is there",
+    "rowtide.runtime.inspect.why_not": "the question why a relation is silent",
+    "rowtide.sql.catalog.model_classes": "CREATE MODEL, which loads the procedural engine",
+    "rowtide.sql.functions.defining": "CREATE FUNCTION and DROP FUNCTION",
+}
+"""Modules that only some pipelines or requests need, and what needs them. A start of others does not load them."""
 
 EXCEPTIONS: Mapping[tuple[str, str], str] = {
     ("rowtide.app", "rowtide.cli.main"): "signals are handled before commands are imported",
@@ -33,11 +51,21 @@ EXCEPTIONS: Mapping[tuple[str, str], str] = {
         "rowtide.testing.on_spark",
     ): "loads datasets and Parquet files; only with --runner spark",
     ("rowtide.cli.version", "importlib.metadata"): "loads email, csv and zipfile; only for --version",
-    ("rowtide.sql.catalog.definitions", "rowtide.sql.catalog.model_classes"): (
-        "loads the procedural engine; only for CREATE MODEL"
-    ),
 }
 """Other imports within functions, by module and what is imported, and why."""
+
+
+PLAIN = """
+CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers '127.0.0.1:9', timeout_s '1');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{folder}/plain.db');
+CREATE FOREIGN STREAM orders (ts TIMESTAMP NOT NULL, item VARCHAR(8), qty INTEGER)
+  SERVER k OPTIONS (topic 'orders', format 'JSON');
+CREATE FOREIGN TABLE totals (minute TIMESTAMP, item VARCHAR(8), qty BIGINT, PRIMARY KEY (minute, item)) SERVER d;
+CREATE PUMP p STARTED AS INSERT INTO totals
+  SELECT STREAM FLOOR(o.ROWTIME TO MINUTE) AS minute, item, SUM(qty) AS qty
+  FROM (SELECT STREAM ts AS ROWTIME, item, qty FROM orders ORDER BY ts WITHIN INTERVAL '5' SECOND) AS o
+  GROUP BY FLOOR(o.ROWTIME TO MINUTE), item;
+"""
 
 
 def _modules() -> dict[str, Path]:
@@ -95,18 +123,47 @@ def _loads(module: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def _loaders(wanted: str) -> set[str]:
+    """Return all modules that load ``wanted``."""
+    return {each for each in MODULES if wanted in _loads(each)}
+
+
 def _deferred() -> list[tuple[str, str]]:
     """Return each import within a function: the module, and what it imports."""
     return sorted({(each, name) for each in MODULES for within, name in _imported(each) if within})
 
 
-def test_an_import_within_a_function_defers_a_heavy_package() -> None:
+def test_an_import_within_a_function_defers_a_heavy_package_or_a_feature() -> None:
     wrong = []
     for module, name in _deferred():
         saved = _loads(name) - _loads(module)
-        if not saved & HEAVY.keys() and (module, name) not in EXCEPTIONS:
+        if not saved & (HEAVY.keys() | FEATURES.keys()) and (module, name) not in EXCEPTIONS:
             wrong.append(f"{module} imports {name}")
     assert wrong == []
+
+
+def test_every_feature_is_imported_within_functions_only() -> None:
+    deferred = {name for _, name in _deferred()}
+    assert {feature for feature in FEATURES if not deferred & (_loaders(feature) | {feature})} == set()
+    for command in ("rowtide.cli.check", "rowtide.cli.run"):
+        assert _loads(command) & FEATURES.keys() == set()
+
+
+def test_a_start_of_a_plain_pipeline_loads_no_feature(tmp_path: Path) -> None:
+    """Run a pipeline from Kafka to SQLite for a second time; nothing listens where its broker should be."""
+    (tmp_path / "plain.sql").write_text(PLAIN.format(folder=tmp_path))
+    program = "import atexit, sys; atexit.register(lambda: print(*sys.modules)); from rowtide.app import main; main()"
+    for arguments, code in (("check",), 0), (("run", "--no-wait"), 3), (("run", "--no-wait"), 3):
+        command = [arguments[0], str(tmp_path / "plain.sql"), *arguments[1:]]
+        run = subprocess.run(
+            [sys.executable, "-c", program, *command], capture_output=True, text=True, check=False
+        )
+        assert run.returncode == code, run.stderr
+        loaded = set(run.stdout.split())
+        assert "rowtide.sql.pipeline" in loaded
+        assert loaded & FEATURES.keys() == set()
+    assert "rowtide.runtime.service" in loaded
+    assert {each for each in loaded if each.startswith("sqlalchemy.dialects.mysql")} == set()
 
 
 def test_every_exception_is_used() -> None:

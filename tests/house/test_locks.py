@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-LOCKS = ("run", "service", "spark", "dev", "uv", "build")
+LOCKS = ("run", "service", "spark", "dev", "uv", "build", "sbom")
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+?)(?:\s*;\s*(?P<marker>.+?))?\s*\\$")
 
 
@@ -36,10 +36,10 @@ def declared(*extras: str) -> list[Requirement]:
 @pytest.mark.parametrize(
     ("lock", "extras"),
     [
-        ("run", ("demo", "mysql")),
-        ("service", ("mysql",)),
-        ("spark", ("demo", "mysql", "spark")),
-        ("dev", ("demo", "mysql", "spark", "dev")),
+        ("run", ("demo", "mysql", "protobuf")),
+        ("service", ("mysql", "protobuf")),
+        ("spark", ("demo", "mysql", "protobuf", "spark")),
+        ("dev", ("demo", "mysql", "protobuf", "spark", "dev")),
     ],
 )
 def test_a_lock_satisfies_everything_that_pyproject_declares(lock: str, extras: tuple[str, ...]) -> None:

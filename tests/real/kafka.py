@@ -11,7 +11,7 @@ from typing import Any
 
 import confluent_kafka as ck
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from real.parts import missing, uses_containers
 from rowtide.errors import RowtideError
@@ -26,6 +26,8 @@ ANSWER_S = 60
 
 QUIET: dict[str, Any] = {"log_level": 0}
 """What fails is raised; a broker that is not up yet need not be reported twenty times a second."""
+
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
 class Broker:
@@ -103,6 +105,54 @@ class Broker:
             producer.abort_transaction(ANSWER_S)
         else:
             producer.commit_transaction(ANSWER_S)
+
+    def committed(self, topic: str, *, settled: bool = True) -> dict[int, list[ck.Message]]:
+        """Return what a reader of committed messages sees, by partition.
+
+        A commit returns when its decision is logged, before each partition has its marker: a reader that
+        comes at once ends before the messages of the partitions whose marker is still to be written
+        (seen after 190 of 300 commits to three partitions). So this waits until no partition has an open
+        transaction, and then reads to the ends. With ``settled`` False, for a sender that was killed
+        within a transaction, it reads what is there now.
+        """
+        if settled:
+            self._wait_for_markers(topic)
+        settings = {"group.id": uuid.uuid4().hex, "isolation.level": "read_committed"}
+        consumer = ck.Consumer(
+            {"bootstrap.servers": self.bootstrap_servers, "enable.partition.eof": True, **settings, **QUIET}
+        )
+        found: dict[int, list[ck.Message]] = {number: [] for number in self._partitions(topic)}
+        left, deadline = set(found), time.monotonic() + READY_S
+        try:
+            consumer.assign([ck.TopicPartition(topic, number, 0) for number in found])
+            while left:
+                assert time.monotonic() < deadline, f"the ends of {topic!r} were not reached"
+                for message in consumer.consume(5_000, 0.2):
+                    error, number = message.error(), message.partition() or 0
+                    if error is None:
+                        found[number].append(message)
+                    else:
+                        assert error.code() == ck.KafkaError._PARTITION_EOF, error
+                        left.discard(number)
+        finally:
+            consumer.close()
+        return found
+
+    def _partitions(self, topic: str) -> list[int]:
+        return sorted(self.admin.list_topics(topic, ANSWER_S).topics[topic].partitions)
+
+    def _wait_for_markers(self, topic: str) -> None:
+        deadline = time.monotonic() + READY_S
+        while self._ends(topic, ck.IsolationLevel.READ_COMMITTED) != self._ends(
+            topic, ck.IsolationLevel.READ_UNCOMMITTED
+        ):
+            assert time.monotonic() < deadline, f"a transaction of {topic!r} is still open"
+            time.sleep(0.05)
+
+    def _ends(self, topic: str, level: ck.IsolationLevel) -> dict[int, int]:
+        asked = {ck.TopicPartition(topic, number): _LATEST for number in self._partitions(topic)}
+        answers = self.admin.list_offsets(asked, isolation_level=level, request_timeout=ANSWER_S)
+        return {place.partition: answer.result(ANSWER_S).offset for place, answer in answers.items()}
 
     def wait_until_ready(self) -> None:
         """Wait until topics can be made and transactions begun: its coordinator loads for about a second."""

@@ -141,7 +141,7 @@ def append_message(
     Raises:
       UnavailableError: the broker did not take it.
     """
-    told: list[tuple[ck.KafkaError | None, ck.Message]] = []
+    delivered: list[tuple[ck.KafkaError | None, ck.Message]] = []
     producer = open_producer(
         config, {"acks": "all", "linger.ms": 0, "delivery.timeout.ms": int(timeout_s * 1000)}
     )
@@ -152,12 +152,12 @@ def append_message(
             partition=partition,
             headers=named,
             timestamp=timestamp_ms,
-            on_delivery=lambda error, message: told.append((error, message)),
+            on_delivery=lambda error, message: delivered.append((error, message)),
         )
         producer.flush(timeout_s + 1)
-    if not told:
+    if not delivered:
         raise UnavailableError(f'topic "{topic}" did not take a message within {timeout_s:g} s')
-    refused, message = told[0]
+    refused, message = delivered[0]
     if refused is not None:
         raise UnavailableError(f'topic "{topic}" did not take a message: {refused.str()}')
     return place(message)[1]

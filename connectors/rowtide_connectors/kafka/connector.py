@@ -19,6 +19,7 @@ from rowtide_connectors.api import (
 )
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.options import ConnectorOptions, read_options
+from rowtide_connectors.several import TOPIC, one_topic, several, topics_of
 
 OWNER = 'connector "kafka"'
 
@@ -77,7 +78,7 @@ SERVER_OPTIONS = (
         default=FETCH_KBYTES,
     ),
 )
-STREAM_OPTIONS = (Option("topic", str, "the topic to read or to write", "stream", required=True),)
+STREAM_OPTIONS = (TOPIC,)
 OPTIONS = SERVER_OPTIONS + STREAM_OPTIONS
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 SINK_OPTIONS = (
@@ -100,15 +101,17 @@ class KafkaTopics:
 
     def check_options(self, stream: Mapping[str, str]) -> None:
         """Read options against their declarations."""
-        read_options(OWNER, OPTIONS, "stream", stream)
+        topics_of(read_options(OWNER, OPTIONS, "stream", stream).get("topic", str), OWNER)
 
     def open(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
-        """Return the source of a topic; it connects at its first use."""
+        """Return the source of a topic, or of several; it connects at its first use."""
         from rowtide_connectors.kafka.source import KafkaSource
 
         options = read_server(server)
-        topic = read_options(OWNER, OPTIONS, "stream", stream).get("topic", str)
-        return KafkaSource(topic, client_config(options), timeout_s=options.get("timeout_s", float))
+        topics = topics_of(read_options(OWNER, OPTIONS, "stream", stream).get("topic", str), OWNER)
+        config = shared_by(client_config(options), len(topics))
+        timeout_s = options.get("timeout_s", float)
+        return several([KafkaSource(topic, config, timeout_s=timeout_s) for topic in topics])
 
 
 class KafkaMessages:
@@ -120,6 +123,7 @@ class KafkaMessages:
     def check_options(self, stream: Mapping[str, str]) -> None:
         """Read options against their declarations."""
         options = read_options(OWNER, SINK_OPTIONS, "stream", stream)
+        one_topic(options.get("topic", str), OWNER)
         given = options.get("delivery", str).lower()
         if given not in (EXACTLY_ONCE, AT_LEAST_ONCE):
             raise OptionError(
@@ -143,7 +147,7 @@ class KafkaMessages:
         options = read_server(server)
         own = read_options(OWNER, SINK_OPTIONS, "stream", stream)
         return KafkaSink(
-            own.get("topic", str),
+            one_topic(own.get("topic", str), OWNER),
             client_config(options),
             sender,
             guarantee=self.guarantee_of(stream),
@@ -224,3 +228,10 @@ def client_config(options: ConnectorOptions) -> dict[str, object]:
         # Report a position that no longer exists; never replace it by another one.
         "auto.offset.reset": "error",
     }
+
+
+def shared_by(config: Mapping[str, object], topics: int) -> dict[str, object]:
+    """Return the configuration of the reader of one of several topics: together they have one stream's buffers."""
+    shared = ("queued.max.messages.kbytes", "queued.min.messages", "fetch.max.bytes")
+    divided = {name: max(int(str(config[name])) // topics, 1_024) for name in shared if name in config}
+    return {**config, **divided} if topics > 1 else dict(config)

@@ -128,7 +128,7 @@ class KafkaSink:
         refused: list[tuple[OutgoingMessage, ck.KafkaError]] = []
         acknowledged = 0
 
-        def told(error: ck.KafkaError | None, message: OutgoingMessage) -> None:
+        def delivered(error: ck.KafkaError | None, message: OutgoingMessage) -> None:
             nonlocal acknowledged
             if error is None:
                 acknowledged += 1
@@ -137,7 +137,7 @@ class KafkaSink:
 
         deadline = time.monotonic() + SEND_TIMEOUT_S
         for each in messages:
-            self._produce(producer, each, told, deadline)
+            self._produce(producer, each, delivered, deadline)
         producer.flush(max(0.0, deadline - time.monotonic()))
         if refused:
             raise self._refusal(refused)
@@ -152,9 +152,9 @@ class KafkaSink:
             producer.commit_transaction(SEND_TIMEOUT_S)
 
     def _produce(
-        self, producer: ck.Producer, message: OutgoingMessage, told: object, deadline: float
+        self, producer: ck.Producer, message: OutgoingMessage, delivered: object, deadline: float
     ) -> None:
-        """Hand a message to librdkafka, which reports its fate to ``told``."""
+        """Hand a message to librdkafka, which reports its fate to ``delivered``."""
         while True:
             try:
                 producer.produce(
@@ -164,7 +164,7 @@ class KafkaSink:
                     partition=-1 if message.partition is None else message.partition,
                     headers=list(message.headers) or None,
                     timestamp=message.timestamp_ms,
-                    on_delivery=lambda error, _: told(error, message),  # type: ignore[operator]
+                    on_delivery=lambda error, _: delivered(error, message),  # type: ignore[operator]
                 )
                 return
             except BufferError:
@@ -182,7 +182,7 @@ class KafkaSink:
         """Return the error for messages that were not taken: the first one that is itself the cause."""
         for message, error in refused:
             if error.code() in _REFUSALS:
-                size = len(message.value) + len(message.key or b"")
+                size = len(message.value or b"") + len(message.key or b"")
                 return RefusedMessageError(
                     f"{self._what} does not take message {message.number} ({size} bytes, timestamp "
                     f"{message.timestamp_ms}, key {message.key!r:.60}): {error.str()}",

@@ -230,11 +230,11 @@ class KafkaSource:
     def _offsets(self, partitions: Sequence[int], timestamp: int) -> Mapping[int, int]:
         asked = [ck.TopicPartition(self.topic, partition, timestamp) for partition in partitions]
         with kafka_errors(f'topic "{self.topic}"'):
-            told = self._consumer().offsets_for_times(asked, self._timeout_s)
-            for answer in told:
+            answers = self._consumer().offsets_for_times(asked, self._timeout_s)
+            for answer in answers:
                 if answer.error is not None:
                     raise ck.KafkaException(answer.error)
-        return {answer.partition: answer.offset for answer in told}
+        return {answer.partition: answer.offset for answer in answers}
 
 
 def _headers(message: ck.Message) -> list[tuple[str, bytes | None]] | None:

@@ -19,6 +19,7 @@ from rowtide_connectors.memory.broker import memory_broker
 from rowtide_connectors.memory.sink import MemorySink
 from rowtide_connectors.memory.source import MemorySource
 from rowtide_connectors.options import read_options
+from rowtide_connectors.several import TOPIC, one_topic, several, topics_of
 
 OWNER = 'connector "memory"'
 
@@ -28,7 +29,7 @@ SERVER_OPTIONS = (
     ),
 )
 STREAM_OPTIONS = (
-    Option("topic", str, "the topic to read or to write", "stream", required=True),
+    TOPIC,
     Option(
         "partitions", int, "number of partitions of the topic, if it does not exist yet", "stream", default=1
     ),
@@ -44,14 +45,16 @@ class MemoryTopics:
 
     def check_options(self, stream: Mapping[str, str]) -> None:
         """Read options against their declarations."""
-        _read_stream(stream)
+        topics_of(_read_stream(stream)[0], OWNER)
 
     def open(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
         """Return the source of a topic, which is made if it does not exist."""
         broker = memory_broker(read_options(OWNER, OPTIONS, "server", server).get("broker", str))
-        topic, partitions = _read_stream(stream)
-        broker.ensure_topic(topic, partitions)
-        return MemorySource(broker, topic)
+        names, partitions = _read_stream(stream)
+        topics = topics_of(names, OWNER)
+        for topic in topics:
+            broker.ensure_topic(topic, partitions)
+        return several([MemorySource(broker, topic) for topic in topics])
 
 
 class MemoryMessages:
@@ -62,7 +65,7 @@ class MemoryMessages:
 
     def check_options(self, stream: Mapping[str, str]) -> None:
         """Read options against their declarations."""
-        _read_stream(stream)
+        one_topic(_read_stream(stream)[0], OWNER)
 
     def guarantee_of(self, stream: Mapping[str, str]) -> Guarantee:
         """Return the guarantee, which no option changes."""
@@ -73,7 +76,8 @@ class MemoryMessages:
     ) -> MessageSink:
         """Return the sink of a topic, which is made if it does not exist."""
         broker = memory_broker(read_options(OWNER, OPTIONS, "server", server).get("broker", str))
-        topic, partitions = _read_stream(stream)
+        names, partitions = _read_stream(stream)
+        topic = one_topic(names, OWNER)
         broker.ensure_topic(topic, partitions)
         return MemorySink(broker, topic, sender)
 

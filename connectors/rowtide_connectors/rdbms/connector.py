@@ -112,12 +112,13 @@ class RdbmsPolled:
 
     def open(self, server: Mapping[str, str], table: TargetTable) -> PolledTable:
         """Return a table; it connects at its first use."""
-        from rowtide_connectors.rdbms.reading.table import ReadOptions, SqlPolledTable, addressed
+        from rowtide_connectors.rdbms.address import address_of
+        from rowtide_connectors.rdbms.reading.table import ReadOptions, SqlPolledTable
 
         own, options = _read_polled(table.options), read_options(OWNER, OPTIONS, "server", server)
         url = options.get("url", str)
         refuse_unknown_kind(url)
-        address = addressed(url, options.optional("username", str), options.optional("password", str))
+        address = address_of(url, options.optional("username", str), options.optional("password", str))
         return SqlPolledTable(
             address,
             table,

@@ -18,6 +18,7 @@ from rowtide_connectors.errors import (
     RefusedRowsError,
     UnavailableError,
 )
+from rowtide_connectors.rdbms.address import address_of
 from rowtide_connectors.rdbms.dialect import CHUNK_ROWS, Dialect, PhysicalColumns, quoted, table_sql
 from rowtide_connectors.rdbms.failures import RowDataError, database_errors, label_of, refusal
 from rowtide_connectors.rdbms.fit import fitted
@@ -52,16 +53,7 @@ def open_database(
     Raises:
       OptionError: the URL cannot be read.
     """
-    try:
-        address = sa.make_url(url)
-    except exc.ArgumentError as error:
-        raise OptionError(
-            'option "url" is not a database address', hint="Such as postgresql://user@host/name."
-        ) from error
-    if username is not None:
-        address = address.set(username=username)
-    if password is not None:
-        address = address.set(password=password)
+    address = address_of(url, username, password)
     dialect = _DIALECTS[address.get_backend_name()]()
     try:
         engine = dialect.create_engine(address, connect_timeout_s, lock_timeout_s)
@@ -124,28 +116,23 @@ class SqlDatabase:
         names = []
         with self.begin() as transaction:
             for table in tables:
-                wanted = self._own(transaction.connection, table)
-                existing = self.dialect.existing(transaction.connection, wanted)
-                if existing is None:
+                if self._found(transaction.connection, table) is None:
                     names.append(table.name)
-                else:
-                    fitted(self.dialect, wanted, existing)
         return names
 
     def prepare(self, tables: Sequence[TargetTable]) -> None:
         """Create the tables that are missing, all or none; see ``api.Database``."""
         with self.begin() as transaction:
             connection = transaction.connection
-            for table in tables:
-                if not self._is_missing(connection, table):
-                    self._fitted(connection, table)
-            if any(self._is_missing(connection, table) for table in tables):
+            found = {table.name: self._found(connection, table) for table in tables}
+            if None in found.values():
                 # If two processes start at once, one creates the tables and the other one finds them.
                 with self.dialect.creating(connection):
                     self._create_missing(connection, tables)
-            for table in tables:
-                self.dialect.check_rights(connection, self._own(connection, table))
-            self._tables.update({table.name: self._fitted(connection, table) for table in tables})
+            ready = {table.name: found[table.name] or self._fitted(connection, table) for table in tables}
+            for own in ready.values():
+                self.dialect.check_rights(connection, own)
+            self._tables.update(ready)
 
     def stage(self, table: TargetTable, name: str) -> SqlStage | None:
         """Return a staging table; see ``api.StagingDatabase``."""
@@ -253,8 +240,8 @@ class SqlDatabase:
         created: list[PhysicalTable] = []
         try:
             for table in tables:
-                if self._is_missing(connection, table):
-                    own = self._own(connection, table)
+                own = self._own(connection, table)
+                if self.dialect.existing(connection, own) is None:
                     self.dialect.check_creation(connection, own)
                     self._create(connection, own)
                     created.append(own)
@@ -292,8 +279,15 @@ class SqlDatabase:
             )
         return located
 
-    def _is_missing(self, connection: sa.Connection, table: TargetTable) -> bool:
-        return self.dialect.existing(connection, self._own(connection, table)) is None
+    def _found(self, connection: sa.Connection, table: TargetTable) -> PhysicalTable | None:
+        """Return a foreign table as it exists, or None if it is missing.
+
+        Raises:
+          MismatchError: it does not fit; and as ``_own``.
+        """
+        own = self._own(connection, table)
+        existing = self.dialect.existing(connection, own)
+        return None if existing is None else fitted(self.dialect, own, existing)
 
     def _fitted(self, connection: sa.Connection, table: TargetTable) -> PhysicalTable:
         located = self.dialect.located(connection, physical(table))

@@ -168,8 +168,8 @@ def _sqlite_code(cause: object) -> int | None:
 def _text(error: exc.SQLAlchemyError) -> str:
     """Return the first line of the database's message, without the statement or its values."""
     cause = error.orig if isinstance(error, exc.DBAPIError) else error
-    told = cause.args[-1] if _mysql_number(cause) and cause is not None else cause
-    lines = str(told).strip().splitlines()
+    reported = cause.args[-1] if _mysql_number(cause) and cause is not None else cause
+    lines = str(reported).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 

@@ -72,7 +72,7 @@ def column_literals(sql_type: SqlType, values: Sequence[Any]) -> list[str]:
             return _each(values, _double)
         case "DECIMAL":
             return _each(values, lambda value: format(value, "f"))
-        case "CHAR" | "VARCHAR":
+        case "CHAR" | "VARCHAR" | "UUID" | "JSON":
             return _each(values, _text)
         case "BINARY" | "VARBINARY":
             return _each(values, lambda value: f"x'{value.hex()}'")

@@ -56,11 +56,14 @@ SQL_MODE = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO,ANSI_
 CREATION_LOCK = "rowtide creates tables"
 """Lock of the server under which tables are created."""
 
+_UUID_LENGTH = 36
+
 LEAST_VERSIONS = {"MariaDB": (10, 6), "MySQL": (8, 0, 19)}
 
 _DDL = {
     "REAL": "float",
     "INTEGER": "int",
+    "UUID": "char(36)",
     "TIME": "time(3)",
     "TIMESTAMP": "datetime(3)",
     "INTERVAL DAY TO SECOND": "bigint",
@@ -196,7 +199,11 @@ class MySql:
         if column.sql_name in table.key:
             parts = [table.column(name).type for name in table.key]
             texts = [part for part in parts if part.name in ("CHAR", "VARCHAR", "BINARY", "VARBINARY")]
-            fixed = 16 * (len(parts) - len(texts))
+            fixed = sum(
+                _UUID_LENGTH * _CHARACTER_BYTES if part.name == "UUID" else 16
+                for part in parts
+                if part not in texts
+            )
             length = max(1, (KEY_BYTES - fixed) // max(1, len(texts)) // _CHARACTER_BYTES)
             return self._type_ddl(column.type, length, is_key=True) + self._collation(connection, column.type)
         return self._type_ddl(column.type, length) + self._collation(connection, column.type)
@@ -218,7 +225,7 @@ class MySql:
         return _DDL.get(name, name.lower())
 
     def _collation(self, connection: sa.Connection, sql_type: SqlType) -> str:
-        if sql_type.name not in ("CHAR", "VARCHAR"):
+        if sql_type.name not in ("CHAR", "VARCHAR", "UUID"):
             return ""
         return f" character set utf8mb4 collate {exact_collation(connection)}"
 
@@ -324,7 +331,9 @@ class MySql:
             limit = Limit(size=_SIZES[name])
         elif name == "uuid":
             limit = Limit(is_uuid=True)
-        if name == "char" and digits < (sql_type.precision or 1):
+        if name == "char" and digits < (
+            sql_type.precision or (_UUID_LENGTH if sql_type.name == "UUID" else 1)
+        ):
             return None
         if name in ("time", "datetime", "timestamp") and digits < _MILLISECOND_DIGITS:
             return None

@@ -51,6 +51,7 @@ _DDL = {
     "DECIMAL": "numeric",
     "BINARY": "bytea",
     "VARBINARY": "bytea",
+    "JSON": "jsonb",
     "TIME": "time without time zone",
     "TIMESTAMP": "timestamp without time zone",
     "INTERVAL DAY TO SECOND": "interval",
@@ -69,6 +70,8 @@ _ARRAY = {
     "VARCHAR": "text",
     "BINARY": "bytea",
     "VARBINARY": "bytea",
+    "UUID": "text",
+    "JSON": "text",
     "DATE": "int4",
     "TIME": "int8",
     "TIMESTAMP": "int8",
@@ -410,17 +413,22 @@ def _inserted(connection: sa.Connection, statement: str, parameters: dict[str, o
 
 def _selected(column: PhysicalColumn, name: str) -> str:
     """Return the expression that reads a column."""
-    if column.target and column.target.type in _UNCAST:
+    if _column_type(column) in _UNCAST:
         return f"{name}::text"
     if column.type.name == "DECIMAL":
         return f"{name}::numeric"
     return _READ.get(column.type.name, "{0}").format(name)
 
 
+def _column_type(column: PhysicalColumn) -> str:
+    """Return the type of a column in the database; of one that is not looked up, the type of a new column."""
+    return TYPES["postgresql"][column.type.name].created if column.target is None else column.target.type
+
+
 def _written(columns: PhysicalColumns) -> list[str]:
     written = []
     for index, (column, _) in enumerate(columns):
-        cast = f"::{column.target.type}" if column.target and column.target.type in _UNCAST else ""
+        cast = f"::{_column_type(column)}" if _column_type(column) in _UNCAST else ""
         written.append("(" + _WRITE.get(column.type.name, "{0}").format(f"u.c{index}") + ")" + cast)
     return written
 

@@ -31,6 +31,8 @@ NAMES = frozenset(
         "VARCHAR",
         "BINARY",
         "VARBINARY",
+        "UUID",
+        "JSON",
         "DATE",
         "TIME",
         "TIMESTAMP",
@@ -103,6 +105,8 @@ TYPES: Mapping[str, Mapping[str, TargetTypes]] = {
         "VARCHAR": TargetTypes("character varying", ("character varying", "text", "uuid", "json", "jsonb")),
         "BINARY": _same("bytea"),
         "VARBINARY": _same("bytea"),
+        "UUID": TargetTypes("uuid", ("uuid", "character varying", "text")),
+        "JSON": TargetTypes("jsonb", ("jsonb", "json", "character varying", "text")),
         "DATE": _same("date"),
         "TIME": _same(_TIME),
         "TIMESTAMP": TargetTypes(_TIMESTAMP, (_TIMESTAMP, "timestamp with time zone")),
@@ -122,6 +126,8 @@ TYPES: Mapping[str, Mapping[str, TargetTypes]] = {
         "VARCHAR": TargetTypes("varchar", (*_MYSQL_TEXTS, "uuid", "json")),
         "BINARY": TargetTypes("varbinary", _MYSQL_BLOBS),
         "VARBINARY": TargetTypes("varbinary", _MYSQL_BLOBS),
+        "UUID": TargetTypes("char", ("char", *_MYSQL_TEXTS, "uuid")),
+        "JSON": TargetTypes("json", ("json", *_MYSQL_TEXTS)),
         "DATE": _same("date"),
         "TIME": _same("time"),
         "TIMESTAMP": TargetTypes("datetime", ("datetime", "timestamp")),
@@ -133,6 +139,8 @@ TYPES: Mapping[str, Mapping[str, TargetTypes]] = {
 
 _WIDE = Context(prec=400)
 _BYTES = {"TINYINT": 1, "SMALLINT": 2, "INTEGER": 4}
+_LENGTHS = {"CHAR": 1, "BINARY": 1, "UUID": 36}
+"""Lengths of types that are declared without one."""
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -167,12 +175,12 @@ class Limit:
                 return False
             ends = (0, 1) if sql_type.name == "BOOLEAN" else whole_numbers(_BYTES.get(sql_type.name, 8))
             return bool(low <= ends[0] * 10**self.scale and ends[1] * 10**self.scale <= high)
-        length = sql_type.precision or (1 if sql_type.name in ("CHAR", "BINARY") else None)
+        length = sql_type.precision or _LENGTHS.get(sql_type.name)
         if self.characters is not None:
             return length is not None and length <= self.characters
         if self.size is not None:
             return length is not None and length * (4 if sql_type.name.endswith("CHAR") else 1) <= self.size
-        return not self.is_uuid
+        return not self.is_uuid or sql_type.name == "UUID"
 
     def misfit(self, value: object) -> str | None:
         """Return why the column does not take a value; None: it does."""

@@ -36,6 +36,9 @@ _DDL = {
     "DOUBLE": "double precision",
     "BINARY": "blob",
     "VARBINARY": "blob",
+    # Other names would be those of numbers.
+    "UUID": "char(36)",
+    "JSON": "json_text",
     # These have integer affinity, because their names contain INT: milliseconds, and months.
     "INTERVAL DAY TO SECOND": "interval_ms",
     "INTERVAL YEAR TO MONTH": "interval_months",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,8 +93,8 @@ def backfill(count: int, cache: Path, clock: Clock) -> Outcome:
     intake = ParquetIntake(relations["EVENTS"].row_type)
     session = open_session(MASTER)
 
-    def work(path: Path, folder: str) -> DataFrame:
-        run = SparkRun(session, definition, folder, intake)
+    def work(path: Path, folder: str, done: ExitStack) -> DataFrame:
+        run = done.enter_context(closing(SparkRun(session, definition, folder, intake)))
         run.read({"EVENTS": _lake(session, path)}, in_order=True)
         return run.output("W2").select(*(name.upper() for name in _COLUMNS))
 
@@ -103,14 +104,16 @@ def backfill(count: int, cache: Path, clock: Clock) -> Outcome:
 def by_hand(count: int, cache: Path, clock: Clock) -> Outcome:
     """Run W2 as Spark SQL."""
     session = open_session(MASTER)
-    return _timed(count, cache, clock, lambda path, _: session.sql(_BY_HAND.format(path=path)))
+    return _timed(count, cache, clock, lambda path, *_: session.sql(_BY_HAND.format(path=path)))
 
 
-def _timed(count: int, cache: Path, clock: Clock, work: Callable[[Path, str], DataFrame]) -> Outcome:
+def _timed(
+    count: int, cache: Path, clock: Clock, work: Callable[[Path, str, ExitStack], DataFrame]
+) -> Outcome:
     path = _files(count, cache)
-    with tempfile.TemporaryDirectory(prefix="rowtide-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="rowtide-bench-") as folder, ExitStack() as done:
         began = clock.monotonic()
-        found = work(path, f"{folder}/stages")
+        found = work(path, f"{folder}/waiting", done)
         found.write.parquet(f"{folder}/out")
         seconds = clock.monotonic() - began
         table = pyarrow.dataset.dataset(f"{folder}/out", format="parquet").to_table()

@@ -158,8 +158,8 @@ def _w3(given: Events, count: int) -> Prepared:
             np.empty(room),
             np.empty(room, dtype=np.int64),
         )
-        told = w3(coder(*texts), given.price[part], given.qty[part], volume, held, *out)
-        return tuple(column[:told] for column in out)
+        rows_out = w3(coder(*texts), given.price[part], given.qty[part], volume, held, *out)
+        return tuple(column[:rows_out] for column in out)
 
     def adds(columns: Columns) -> float:
         op, _, vwap, _ = columns

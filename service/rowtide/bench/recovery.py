@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rowtide.bench.processes import started, wait_until
+from rowtide.bench.processes import compile_modules, started, wait_until
 from rowtide.bench.servers import BROKER, DATABASE, create_topic, flushed, given, send
 from rowtide.bench.suite import Benchmark, Outcome
 from rowtide.clock import Clock
@@ -61,6 +61,7 @@ def recovery(count: int, cache: Path, clock: Clock) -> Outcome:
     import sqlalchemy as sa
 
     broker, database = given(BROKER), given(DATABASE)
+    compile_modules()
     run = uuid.uuid4().hex[:12]
     topic, table = f"recovery-{run}", f'"recovery_{run}"'
     create_topic(broker, topic, 1, {})

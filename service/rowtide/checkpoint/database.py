@@ -34,6 +34,7 @@ from rowtide.checkpoint.ledger import (
     Resubmission,
     SnapshotEntry,
     StoredError,
+    takes_any,
 )
 from rowtide.checkpoint.migrate import check_version, migrate
 from rowtide.checkpoint.polled_log import collect_logs, drop_logs
@@ -91,11 +92,12 @@ class DatabaseLedger:
             return None
         return self._record(connection)
 
-    def claim(self, digest: str, holder: str) -> Record:
+    def claim(self, digest: str, holder: str, refuse: Callable[[Record], None] = takes_any) -> Record:
         """Take the next epoch; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
             connection = sql_connection(transaction)
             record = self._claimed(connection, digest, holder)
+            refuse(record)
             if not record.standings and record.digest != digest:
                 pipelines = self._of(connection).pipelines
                 connection.execute(

@@ -23,7 +23,7 @@ _COLUMNS = (
     TableColumn("relation", "VARCHAR", False),
     TableColumn("number", "BIGINT", False),
     TableColumn("message_key", "VARBINARY"),
-    TableColumn("message_value", "VARBINARY", False),
+    TableColumn("message_value", "VARBINARY"),
     TableColumn("message_headers", "VARBINARY"),
     TableColumn("partition", "INTEGER"),
     TableColumn("message_time", "BIGINT", False),
@@ -116,14 +116,14 @@ class DatabaseOutbox:
                 found.append(
                     OutgoingMessage(
                         row.number,
-                        bytes(row.message_value),
+                        None if row.message_value is None else bytes(row.message_value),
                         row.message_time,
                         None if row.message_key is None else bytes(row.message_key),
                         () if row.message_headers is None else _decode_headers(bytes(row.message_headers)),
                         row.partition,
                     )
                 )
-                taken += len(row.message_value)
+                taken += len(row.message_value or b"")
                 if taken >= size:
                     break
             rows.close()

@@ -209,6 +209,10 @@ class KeptAccount:
     rows_out: int
 
 
+def takes_any(_: Record) -> None:
+    """Refuse no record: any is taken over."""
+
+
 class Ledger(Protocol):
     """The checkpoint of one pipeline in one database.
 
@@ -225,14 +229,19 @@ class Ledger(Protocol):
     def read_within(self, transaction: Transaction) -> Record | None:
         """Return the record as an open transaction sees it; otherwise like ``read``."""
 
-    def claim(self, digest: str, holder: str) -> Record:
-        """Take the next epoch; creates the tables and the record if they do not exist.
+    def claim(self, digest: str, holder: str, refuse: Callable[[Record], None] = takes_any) -> Record:
+        """Take the next epoch, or leave it; creates the tables and the record if they do not exist.
+
+        ``refuse`` is called with the record that is taken over, within the transaction: what it raises
+        leaves everything as it is. A check before the call would miss what another process has just
+        committed.
 
         ``holder`` names this process (host and process) for the one that it supersedes. ``digest`` is
         stored only if the record has no positions yet; otherwise the digest of the positions stays.
 
         Raises:
           StatementError: the tables were written by a newer program.
+          What ``refuse`` raises; nothing has changed.
         """
 
     def decide(self, holder: str, decide: Callable[[Record], Sequence[Decision]]) -> Record:

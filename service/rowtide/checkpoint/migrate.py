@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
-HEAD = "0009"
+HEAD = "0010"
 """The newest version. Tables of it need no migration, and starts after the first one no alembic: importing
 it takes most of a second, in which a restarted service could have read on."""
+
+_SEEN = "rowtide_checkpoint_version"
+"""Where a database connection remembers the version of the tables."""
 
 _LOCK = 7_305_811_206
 """Number of the advisory lock for creating PostgreSQL's tables. It has no other meaning."""
@@ -47,10 +50,17 @@ def stored_version(connection: sa.Connection) -> str | None:
 def check_version(connection: sa.Connection) -> str | None:
     """Return the version of the existing tables, or None; refuse those of a newer program.
 
+    A database connection that has seen this program's version does not ask again. A newer program that
+    upgrades the tables later takes the epoch, too, which stops this one.
+
     Raises:
       StatementError: this program does not know their version.
     """
+    if connection.info.get(_SEEN) == HEAD:
+        return HEAD
     version = stored_version(connection)
+    if version == HEAD:
+        connection.info[_SEEN] = HEAD
     if version is None or version == HEAD:
         return version
     from alembic.util import CommandError

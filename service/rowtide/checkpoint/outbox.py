@@ -15,9 +15,9 @@ from rowtide_connectors.api import OutgoingMessage, Transaction
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message of a commit, before it has a number."""
+    """A message of a commit, before it has a number. ``value`` None: it has none."""
 
-    value: bytes
+    value: bytes | None
     timestamp_ms: int
     key: bytes | None = None
     headers: tuple[tuple[str, bytes], ...] = ()

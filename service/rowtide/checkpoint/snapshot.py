@@ -162,8 +162,8 @@ def why_unreadable(manifest: str) -> str | None:
       DamagedSnapshotError: it is not a manifest.
     """
     try:
-        told = json.loads(manifest)
-        version, names = told["version"], {name for _, name in told["parts"]}
+        parsed = json.loads(manifest)
+        version, names = parsed["version"], {name for _, name in parsed["parts"]}
         if not _WITHOUT_CHECKSUM <= version <= VERSION:
             return f"its format is {version}, and this program reads 1 to {VERSION}"
     except (ValueError, KeyError, TypeError) as error:
@@ -188,28 +188,28 @@ def snapshot_from(manifest: str, chunks: Iterable[Chunk], checksum: str | None) 
         held.append(chunk.content)
         counted.add(chunk)
     try:
-        told = json.loads(manifest)
-        if checksum is None and told["version"] != _WITHOUT_CHECKSUM:
+        parsed = json.loads(manifest)
+        if checksum is None and parsed["version"] != _WITHOUT_CHECKSUM:
             raise DamagedSnapshotError("its checksum is missing")
         if checksum is not None and not compare_digest(checksum.encode(), counted.text().encode()):
             raise DamagedSnapshotError("its checksum differs")
-        return _read(told, contents)
+        return _read(parsed, contents)
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         # Only of a snapshot without a checksum.
         raise DamagedSnapshotError(f"it cannot be read: {error}") from error
 
 
-def _read(told: Any, contents: dict[int, list[bytes]]) -> KeptSnapshot:
-    parts: Sequence[tuple[str, str]] = told["parts"]
+def _read(parsed: Any, contents: dict[int, list[bytes]]) -> KeptSnapshot:
+    parts: Sequence[tuple[str, str]] = parsed["parts"]
     if len(contents) != len(parts):
         raise DamagedSnapshotError(f"{len(contents)} parts of {len(parts)} are there")
-    state: dict[str, dict[str, pa.Table]] = {step: {} for step in told["steps"]}
+    state: dict[str, dict[str, pa.Table]] = {step: {} for step in parsed["steps"]}
     for part, (step, name) in enumerate(parts):
         whole = contents.pop(part)
         content = whole[0] if len(whole) == 1 else b"".join(whole)
         with pa.ipc.open_stream(content) as reader:
             state[step][name] = reader.read_all()
-    positions = {(relation, number): at for relation, number, at in told["positions"]}
+    positions = {(relation, number): at for relation, number, at in parsed["positions"]}
     return KeptSnapshot(positions, state)
 
 

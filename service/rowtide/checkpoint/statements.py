@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from rowtide.checkpoint.snapshot import Chunk
 from rowtide.checkpoint.tables import named, schema_of
@@ -37,17 +37,18 @@ ERROR_COLUMNS = (
 )
 """Of the table ``errors``, as rows are written."""
 
-_INSERTS = {"sqlite": sqlite.insert, "mysql": mysql.insert, "postgresql": postgresql.insert}
-
 
 def insert_of(connection: sa.Connection) -> Any:
-    """Return the INSERT of this database that can replace rows."""
-    return _INSERTS[connection.dialect.name]
+    """Return the INSERT of this database that can replace rows.
+
+    Its engine has loaded SQLAlchemy's module for it. Those of other databases stay unloaded.
+    """
+    return import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert
 
 
 def new_row(statement: Any) -> Any:
     """Return the columns of the row that was not inserted because its key exists."""
-    return statement.inserted if isinstance(statement, mysql.Insert) else statement.excluded
+    return statement.inserted if _is_mysql(statement) else statement.excluded
 
 
 def replacing(
@@ -57,11 +58,15 @@ def replacing(
 
     MySQL cannot do it under a condition.
     """
-    if isinstance(statement, mysql.Insert):
+    if _is_mysql(statement):
         return statement.on_duplicate_key_update(dict(changes))
     return statement.on_conflict_do_update(
         index_elements=list(statement.table.primary_key), set_=changes, where=condition
     )
+
+
+def _is_mysql(statement: Any) -> bool:
+    return hasattr(statement, "on_duplicate_key_update")
 
 
 def binary_chunks(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[Chunk]:

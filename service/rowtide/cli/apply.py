@@ -53,6 +53,9 @@ def apply(
     end: Annotated[
         str | None, typer.Option("--to", help="With --shadow: rows before this time, UTC.", metavar="TIME")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say whether the change can be applied; change nothing.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON.")] = False,
 ) -> None:
@@ -71,16 +74,20 @@ def apply(
     up to the committed positions, and the command shows the rows that would differ. Tables that do not
     exist yet count as empty.
 
+    With --dry-run, nothing is written and a running service continues. The command compares the two files
+    and refuses what it would refuse because of them, such as state that is lost.
+
     Exit code 0: applied, or the plan is unchanged; with --shadow: no row differs. 1: not confirmed; with
     --shadow: rows differ. 2: the change cannot be applied; nothing has changed. 3: a dependency is down,
     or another process took the pipeline.
     """
     with shown_to_user(), opened(pipeline, config) as (found, settings):
-        older = configured(plan_pipeline(read_text(was), file=str(was)), settings)
-        change = change_from(found, older, str(was))
-        if not change.changes:
+        # A change that was applied before is not applied again, although --was differs from what is committed.
+        if not change_from(found, None, "").changes:
             typer.echo("Nothing has changed.")
             return
+        older = configured(plan_pipeline(read_text(was), file=str(was)), settings)
+        change = change_from(found, older, str(was))
         if not as_json:
             show_change(found.name, change)
         if shadow:
@@ -100,6 +107,10 @@ def apply(
         # A state without rows in the snapshot may have rows by now: ``apply`` checks again before it commits.
         if any(each.rows != 0 for each in lost) or (lost and at_ms is not None):
             raise applying.state_would_be_lost(each.relation for each in lost)
+        if dry_run:
+            applying.refuse_changed_streams(older, found.plan)
+            typer.echo("The change can be applied. Nothing has been changed.")
+            return
         if not yes:
             if not sys.stdin.isatty():
                 raise StatementError(

@@ -1,55 +1,26 @@
-"""Explanations of a row: how ROW is written, and the function that answers inside a service."""
+"""How ROW is written in the question why a row is there."""
 
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rowtide.cli.pipeline_file import opened
 from rowtide.codec.written_times import ScenarioDay
 from rowtide.codec.written_values import value_of
-from rowtide.composition import context_of
-from rowtide.errors import StatementError, TransientError
+from rowtide.errors import StatementError
 from rowtide.rows.types import Kind
-from rowtide.runtime.inspect.why import why
 from rowtide.runtime.inspect.why_answer import RowQuestion
 from rowtide.runtime.recovery.begin import parse_time
 
 if TYPE_CHECKING:
     from rowtide.plan.plan import Plan
     from rowtide.rows.types import RowType
-    from rowtide.runtime.inspect.why_answer import RowExplanation
 
 HOW = (
     'It is a JSON object of columns, such as {"sensor": "a", "period": "2026-01-31 10:00:00"}, '
     "or name=value, name=value; ROWTIME may be among them."
 )
 ROWTIME = "ROWTIME"
-
-
-def why_of(file: Path, config: Path | None) -> Callable[[str, str], RowExplanation]:
-    """Return the function that explains a row; it opens the pipeline's log and database itself.
-
-    The function takes a relation's catalog name and ROW. It raises StatementError if the relation or row
-    does not exist, and TransientError while another row is being explained.
-    """
-    busy = threading.Lock()
-
-    def answer(relation: str, row: str) -> RowExplanation:
-
-        if not busy.acquire(blocking=False):
-            raise TransientError("another row is being explained", hint="Try again when it is done.")
-        try:
-            with opened(file, config) as (pipeline, settings):
-                wanted = asked_row(pipeline.plan, relation, row)
-                return why(context_of(pipeline, settings), relation, wanted)
-        finally:
-            busy.release()
-
-    return answer
 
 
 def asked_row(plan: Plan, relation: str, text: str) -> RowQuestion:

@@ -16,7 +16,7 @@ from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
 from rowtide.composition import context_of
 from rowtide.errors import StatementError
 from rowtide.runners.spark.kafka import read_range
-from rowtide.runners.spark.session import KafkaJars, check_conf, is_local, open_session
+from rowtide.runners.spark.session import KafkaJars, check_conf, open_session
 from rowtide.runtime.backfill.backfill import backfill as fill
 from rowtide.runtime.backfill.backfill import kafka_frames, refuse_if_begun
 from rowtide.runtime.recovery.begin import parse_time
@@ -45,8 +45,8 @@ def backfill(
     staging: Annotated[
         Path | None,
         typer.Option(
-            help="A folder that driver and workers share; a temporary folder in it is removed at the end. "
-            "Needed unless the master is local.",
+            help="A folder of this machine for rows that wait at the end, until they are committed as state; "
+            "by default the system's folder of temporary files. Workers do not need it.",
             metavar="DIR",
         ),
     ] = None,
@@ -99,7 +99,10 @@ def backfill(
     """
     with shown_to_user(), opened(pipeline, config) as (found, settings):
         until_ms = parse_time(until)
-        _refuse_without_staging(master, staging)
+        if staging is not None and not staging.is_dir():
+            raise StatementError(
+                f'folder "{staging}" (--staging) does not exist', hint=f"Type: mkdir -p {staging}"
+            )
         spark_conf = _conf(conf or ())
         files = _existing(py_files or ())
         context = replace(context_of(found, settings), wait=not no_wait)
@@ -117,18 +120,6 @@ def backfill(
             report = fill(context, session, frames, folder, until_ms, in_order=True, take_over=take_over)
         session.stop()
     typer.echo(json.dumps(_as_json(report)) if as_json else _shown(report))
-
-
-def _refuse_without_staging(master: str, staging: Path | None) -> None:
-
-    if staging is None and not is_local(master):
-        raise StatementError(
-            f'master "{master}" needs --staging',
-            hint="Tasks keep their rows in files that later tasks and this process read: name a folder of a "
-            "file system that is mounted at the same path here and on every worker, such as NFS.",
-        )
-    if staging is not None and not staging.is_dir():
-        raise StatementError(f'staging folder "{staging}" does not exist', hint=f"Type: mkdir -p {staging}")
 
 
 def _conf(given: Sequence[str]) -> dict[str, str]:

@@ -10,13 +10,14 @@ import typer
 from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
 from rowtide.clock import SystemClock
-from rowtide.config import load_settings
+from rowtide.config.reading import load_settings
 from rowtide.rowtime.text import time_text
 from rowtide.runtime.configured import configured
 from rowtide.runtime.ingest.bound_records import stream_of, write_bounds
 from rowtide.runtime.pipeline import open_source
 from rowtide.runtime.recovery.begin import parse_time
 from rowtide.sql.pipeline import plan_pipeline
+from rowtide_connectors.several import names_in
 
 EXAMPLE = "Example: rowtide bound pipeline.sql users '2026-05-05 10:00:00' --partition 0"
 
@@ -54,20 +55,26 @@ def bound(
     with shown_to_user():
         bound_ms = parse_time(time)
         plan = configured(plan_pipeline(read_text(pipeline), file=str(pipeline)), load_settings(config))
-        source = open_source(plan, stream_of(plan, topic))
+        stream = stream_of(plan, topic)
+        source = open_source(plan, stream)
+        topics = names_in(source.topic)
+        named = topic if topic in topics else None
         try:
             now_ms = SystemClock().now_ms()
-            written = write_bounds(source, bound_ms, partition, strict=strict, now_ms=now_ms)
+            written = write_bounds(source, bound_ms, named, partition, strict=strict, now_ms=now_ms)
         finally:
             source.close()
     if as_json:
-        told = [{"partition": number, "offset": offset} for number, offset in written.items()]
+        positions = [
+            {**({"topic": name} if len(topics) > 1 else {}), "partition": number, "offset": offset}
+            for (name, number), offset in written.items()
+        ]
         typer.echo(
-            json.dumps({"topic": source.topic, "bound_ms": bound_ms + strict, "written": told}, indent=2)
+            json.dumps({"topic": source.topic, "bound_ms": bound_ms + strict, "written": positions}, indent=2)
         )
         return
-    for number, offset in written.items():
-        typer.echo(f'bound {_shown(bound_ms + strict)} written to topic "{source.topic}" {number}/{offset}')
+    for (name, number), offset in written.items():
+        typer.echo(f'bound {_shown(bound_ms + strict)} written to topic "{name}" {number}/{offset}')
 
 
 def _shown(bound_ms: int) -> str:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rowtide.cli.errors import read_text, shown_to_user
-from rowtide.config import load_settings
+from rowtide.config.reading import load_settings
 from rowtide.plan.explain import columns_of
+from rowtide.rows.types import RowType
 from rowtide.runtime.configured import configured
 from rowtide.runtime.option_check import check_options
 from rowtide.sql.catalog.notices import notices
@@ -87,7 +88,15 @@ def described(session: SqlSession, plan: Plan, missing: Sequence[Notice] = ()) -
             for name, table in tables.items()
         ],
         "functions": [
-            {"name": each.name, "call": str(each), "returns": str(each.returns)} for each in session.functions
+            {
+                "name": each.name,
+                "call": str(each),
+                "returns": f"TABLE ({columns_of(each.returns)})"
+                if isinstance(each.returns, RowType)
+                else str(each.returns),
+                "aggregate": each.aggregate is not None,
+            }
+            for each in session.functions
         ],
         "pumps": [{"name": name, "target": target} for name, target in session.pumps],
         "warnings": [
@@ -102,7 +111,9 @@ def _lines(found: dict[str, Any]) -> list[str]:
         options = ", ".join(f"{name} '{value}'" for name, value in server["options"].items())
         lines.append(f"server {server['name']} ({server['wrapper']}): {options}")
     lines += [f"{each['kind']} {each['name']} ({each['columns']})" for each in found["relations"]]
-    lines += [f"function {each['call']} returns {each['returns']}" for each in found["functions"]]
+    for each in found["functions"]:
+        kind = "aggregate function" if each["aggregate"] else "function"
+        lines.append(f"{kind} {each['call']} returns {each['returns']}")
     lines += [f"pump {each['name']} into {each['target']}" for each in found["pumps"]]
     lines += [f"warning: {each['relation']}: {each['message']}" for each in found["warnings"]]
     return lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -12,32 +12,39 @@ import typer
 
 from rowtide.cli.errors import FAILED, exit_code, read_text, shown_to_user
 from rowtide.cli.help_format import App
+from rowtide.cli.installed_parts import installed, offers_of_format, package_of
 from rowtide.cli.lazy_commands import LazyGroup
 from rowtide.clock import SystemClock
-from rowtide.config import load_settings
+from rowtide.codec.encode.message import MessageEncoder
+from rowtide.codec.registry import find_format, format_names, formats_of_packages
+from rowtide.config.reading import load_settings
+from rowtide.errors import StatementError
 from rowtide.runtime.commit.output import target_table
-from rowtide.runtime.configured import FORMAT_OPTIONS, STREAM_OPTIONS, configured
+from rowtide.runtime.configured import FORMAT_OPTIONS, STREAM_OPTIONS, configured, options_of_format
 from rowtide.runtime.inspect.sampling import findings, take_sample
 from rowtide.runtime.outbox.options import MESSAGE_OPTIONS, OUTBOX_OPTIONS
 from rowtide.runtime.outbox.sinks import sink_of
 from rowtide.runtime.pipeline import open_database, open_polled, open_source
 from rowtide.runtime.polling.options import OWN_POLLED_OPTIONS, poller_of
 from rowtide.sql.pipeline import plan_pipeline
-from rowtide_connectors.errors import ConnectorError
-from rowtide_connectors.options import KIND_NAMES
-from rowtide_connectors.registry import connector_names, find_connector
+from rowtide_connectors.errors import ConnectorError, OptionError
+from rowtide_connectors.options import KIND_NAMES, suggestion
+from rowtide_connectors.registry import connector_names, connectors_of_packages, find_connector
 
 if TYPE_CHECKING:
+    from rowtide.codec.api import Format
     from rowtide.plan.plan import ForeignStream, Plan
     from rowtide_connectors.api import Connector, Option, TopicSource
 
 
 class Connectors(LazyGroup):
-    """The commands on connectors; the command that reads messages is imported when it is called."""
+    """The commands on connectors; those of modules of their own are imported when they are called."""
 
     summaries: ClassVar = {
         "infer": "Propose CREATE FOREIGN STREAM for a topic of JSON messages, from a sample of them.",
+        "new": "Write a package with a connector, or a format, of your own into the new folder rowtide-NAME.",
     }
+    modules: ClassVar = {"new": "new_package"}
 
 
 WRITTEN = "written stream"
@@ -55,32 +62,47 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write the result as JSON."
 
 @app.command("list", epilog="Example: rowtide connectors list")
 def list_connectors(as_json: AsJson = False) -> None:
-    """List the installed connectors: the names that FOREIGN DATA WRAPPER takes, and what each offers."""
-    with shown_to_user():
-        found = [find_connector(name) for name in connector_names()]
+    """List the installed connectors and formats, and what each offers.
+
+    FOREIGN DATA WRAPPER takes the names of connectors, and OPTIONS (format '..') those of formats. What cannot be
+    used is listed with the reason.
+    """
+    listed = installed()
     if as_json:
-        listed = [
-            {"name": each.name, "offers": offers(each), "description": each.description} for each in found
-        ]
-        typer.echo(json.dumps({"connectors": listed}, indent=2))
+        typer.echo(json.dumps(listed.as_json(), indent=2))
         return
-    for each in found:
-        typer.echo(f"{each.name:<10} {', '.join(offers(each)):<22} {each.description}")
+    for each in listed.connectors:
+        typer.echo(f"{each.name:<10} {', '.join(each.offers):<22} {each.described}")
+    typer.echo("\nformats:")
+    for each in listed.formats:
+        typer.echo(f"{each.name:<14} {', '.join(each.offers):<21} {each.described}")
+    if listed.problems:
+        typer.echo("\nnot usable:")
+        for problem in listed.problems:
+            typer.echo(problem)
 
 
 @app.command(epilog="Example: rowtide connectors describe kafka")
 def describe(
-    name: Annotated[str, typer.Argument(help="The connector's name.", metavar="NAME")],
+    name: Annotated[str, typer.Argument(help="The name of a connector or a format.", metavar="NAME")],
     as_json: AsJson = False,
 ) -> None:
-    """Describe a connector: what it offers, with which guarantee, and each option with type and default."""
+    """Describe a connector: what it offers, with which guarantee, and each option with type and default.
+
+    Or a format: whether it is read and written, and its options.
+    """
     with shown_to_user():
-        connector = find_connector(name)
+        found = None if name.lower() in connector_names() else find_format(name)
+        if found is not None:
+            _describe_format(name.upper(), found, as_json)
+            return
+        connector = _connector_or_refused(name)
     options = [_described(option) for option in options_of(connector)]
     if as_json:
-        told = {
+        document = {
             "name": connector.name,
             "description": connector.description,
+            "package": package_of(connectors_of_packages(), connector.name),
             "source": None if connector.source is None else {"guarantee": connector.source.guarantee.value},
             "polled": None if connector.polled is None else {"guarantee": connector.polled.guarantee.value},
             "sink": None if connector.sink is None else {"guarantee": connector.sink.guarantee.value},
@@ -90,15 +112,55 @@ def describe(
             "options": options,
             "client_options": connector.client_options,
         }
-        typer.echo(json.dumps(told, indent=2))
+        typer.echo(json.dumps(document, indent=2))
         return
     typer.echo(f"{connector.name}: {connector.description}")
+    _echo_package(package_of(connectors_of_packages(), connector.name))
     for offered, guarantee in guarantees(connector).items():
         typer.echo(f"{offered}: {guarantee}")
-    for line in _option_lines(connector):
+    for line in _option_lines(options_of(connector)):
         typer.echo(line)
     if connector.client_options is not None:
         typer.echo(f"\nfurther options of a server:\n  {connector.client_options}")
+
+
+def _connector_or_refused(name: str) -> Connector:
+    """Return the connector of this name.
+
+    Raises:
+      OptionError: it does not exist, with the nearest name of a connector or format; or it cannot be loaded.
+    """
+    if name.lower() not in connector_names():
+        names = [*connector_names(), *(each.lower() for each in format_names())]
+        raise OptionError(
+            f'connector or format "{name}" does not exist', hint=suggestion(name.lower(), names)
+        )
+    return find_connector(name)
+
+
+def _describe_format(name: str, found: Format, as_json: bool) -> None:
+    options = options_of_format(found)
+    package = package_of(formats_of_packages(), name)
+    if as_json:
+        document = {
+            "name": name,
+            "description": found.description,
+            "package": package,
+            "offers": offers_of_format(found),
+            "options": [_described(option) for option in options],
+        }
+        typer.echo(json.dumps(document, indent=2))
+        return
+    typer.echo(f"{name}: {found.description}")
+    _echo_package(package)
+    typer.echo(f"messages: {', '.join(offers_of_format(found))}")
+    for line in _option_lines(options):
+        typer.echo(line)
+
+
+def _echo_package(package: str | None) -> None:
+    if package is not None:
+        typer.echo(f"package: {package}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +271,12 @@ def _tried_sink(plan: Plan, stream: ForeignStream) -> Tried:
             sink.check()
         finally:
             sink.close()
-    except ConnectorError as error:
+        MessageEncoder(stream).check()
+    except (ConnectorError, StatementError) as error:
         return _failed("stream", stream.name, error)
     topic = dict(stream.options).get("topic")
-    return Tried("stream", stream.name, True, f'topic "{topic}" is written to, {found.guarantee.value}')
+    where = "the receiver answers and" if topic is None else f'topic "{topic}"'
+    return Tried("stream", stream.name, True, f"{where} is written to, {found.guarantee.value}")
 
 
 def _looked_at(stream: ForeignStream, source: TopicSource, count: int) -> Iterator[Tried]:
@@ -236,23 +300,9 @@ def _not_tried(kind: str, name: str, server: Tried) -> Tried:
     return Tried(kind, name, False, f"not tried: server {server.name} failed", server.code)
 
 
-def _failed(kind: str, name: str, error: ConnectorError) -> Tried:
+def _failed(kind: str, name: str, error: ConnectorError | StatementError) -> Tried:
 
     return Tried(kind, name, False, error.message, exit_code(error), error.hint)
-
-
-def offers(connector: Connector) -> list[str]:
-    """Return the capabilities of a connector, in the words of ``describe``."""
-    return [
-        name
-        for name, offered in (
-            ("source", connector.source),
-            ("tables", connector.polled),
-            ("sink", connector.sink),
-            ("message sink", connector.message_sink),
-        )
-        if offered is not None
-    ]
 
 
 def guarantees(connector: Connector) -> dict[str, str]:
@@ -301,10 +351,10 @@ def _described(option: Option) -> dict[str, object]:
     }
 
 
-def _option_lines(connector: Connector) -> Iterator[str]:
+def _option_lines(every: Sequence[Option]) -> Iterator[str]:
 
     for applies_to in ("server", "stream", "column", WRITTEN, "table", "polled table"):
-        options = [option for option in options_of(connector) if option.applies_to == applies_to]
+        options = [option for option in every if option.applies_to == applies_to]
         if not options:
             continue
         yield f"\noptions of a {applies_to}:"

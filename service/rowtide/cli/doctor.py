@@ -20,7 +20,7 @@ from typing import Annotated
 import typer
 
 from rowtide.cli.errors import read_text, shown_to_user
-from rowtide.config import load_settings
+from rowtide.config.reading import load_settings
 from rowtide.errors import StatementError
 from rowtide.runners.spark.ivy import directory_of, java
 from rowtide.runners.spark.session import KAFKA_CONNECTOR

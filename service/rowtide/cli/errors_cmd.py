@@ -134,12 +134,12 @@ def resubmit(
             found.ledger.resubmit(chosen)
         left = {number: why for number, why in refusals.items() if why is not None}
         if as_json:
-            told = {
+            document = {
                 "resubmitted": [] if dry_run else [row.error_id for row in chosen],
                 "would_resubmit": [row.error_id for row in chosen] if dry_run else [],
                 "refused": [{"number": number, "why": why} for number, why in left.items()],
             }
-            typer.echo(json.dumps(told, indent=2))
+            typer.echo(json.dumps(document, indent=2))
             return
         for row in chosen:
             typer.echo(_line(row))

@@ -75,11 +75,11 @@ def explain(
         session.feed(read_text(pipeline), file=str(pipeline))
         if why_not is not None:
             found = _asked(session, why_not, running_service(service, config, token_file, ca_file))
-            typer.echo(json.dumps(found, indent=2) if as_json else "\n".join(_told(found)))
+            typer.echo(json.dumps(found, indent=2) if as_json else "\n".join(_as_lines(found)))
             return
         if why is not None:
             found = _asked_why(session, *why, running_service(service, config, token_file, ca_file))
-            typer.echo(json.dumps(found, indent=2) if as_json else "\n".join(_told_why(found)))
+            typer.echo(json.dumps(found, indent=2) if as_json else "\n".join(_why_as_lines(found)))
             return
         stages = [(stage.name, _wanted(session, stage, relation)) for stage in session.stages]
         if relation is None:
@@ -116,7 +116,7 @@ def _asked_why(session: SqlSession, relation: str, row: str, service: RunningSer
     return ask(service, "/why", patience_s=WHY_PATIENCE_S, relation=name, row=row)
 
 
-def _told_why(found: Any) -> list[str]:
+def _why_as_lines(found: Any) -> list[str]:
     """Return the answer about a row as text."""
     more = "" if found["matching"] == 1 else f", the last of {found['matching']} such rows"
     lines = [
@@ -169,7 +169,7 @@ def _message(each: Any) -> str:
     return f"{_place(each)}, offset {each['offset']}"
 
 
-def _told(found: Any) -> list[str]:
+def _as_lines(found: Any) -> list[str]:
     """Return an answer as text."""
     lines = [f"{found['relation']} of pipeline {found['pipeline']} ({found['phase']})"]
     for cause in found["causes"]:
@@ -190,8 +190,8 @@ def _told(found: Any) -> list[str]:
         lines += ["", "rows so far:"]
     for each in found["accounts"]:
         counted = ("rows_in", "filtered", "late", "rejected", "held", "rows_out")
-        told = ", ".join(f"{each[name]} {name.removeprefix('rows_')}" for name in counted)
-        lines.append(f"  {_at(each)} {each['operator']}: {told}")
+        counts = ", ".join(f"{each[name]} {name.removeprefix('rows_')}" for name in counted)
+        lines.append(f"  {_at(each)} {each['operator']}: {counts}")
     return lines
 
 

@@ -10,8 +10,11 @@ import typer
 from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile
 from rowtide.clock import SystemClock
-from rowtide.config import load_settings
+from rowtide.codec.options import Declared
+from rowtide.codec.registry import refuse_without_protobuf
+from rowtide.config.reading import load_settings
 from rowtide.errors import StatementError
+from rowtide.rows.types import RowType
 from rowtide.runtime.configured import configured
 from rowtide.runtime.inspect.inferring import proposal, proposal_of_schema, quoted
 from rowtide.runtime.inspect.sampling import take_sample
@@ -51,14 +54,31 @@ def infer(
     registry: Annotated[
         str | None,
         typer.Option(
-            "--registry", help="Propose format AVRO from the topic's newest schema there.", metavar="URL"
+            "--registry",
+            help="Propose format AVRO or PROTOBUF from the topic's newest schema there.",
+            metavar="URL",
+        ),
+    ] = None,
+    descriptor: Annotated[
+        str | None,
+        typer.Option(
+            "--descriptor",
+            help="Propose format PROTOBUF from a file that protoc --descriptor_set_out wrote.",
+            metavar="FILE",
+        ),
+    ] = None,
+    message: Annotated[
+        str | None,
+        typer.Option(
+            "--message", help="The Protobuf message; without it the first one of the registry's schema."
         ),
     ] = None,
     config: ConfigFile = None,
 ) -> None:
     """Propose CREATE FOREIGN STREAM for a topic of JSON messages, from a sample of them.
 
-    With --registry, propose it from the newest schema of the subject TOPIC-value in a Schema Registry.
+    With --registry, propose it from the newest schema of the subject TOPIC-value in a Schema Registry, and with
+    --descriptor from descriptors of Protobuf messages. Messages are not read then.
 
     Types hold every value seen. A field that is in all messages is NOT NULL; numbers and texts that look
     like times are TIMESTAMP, and a view promotes the likeliest one. Check the result: a sample proves
@@ -78,24 +98,43 @@ def infer(
             found = _server_of(pipeline, server, config)
             connector, given = find_connector(found.wrapper), dict(found.options)
             name = quoted(found.name) if found.name != found.name.upper() else found.name.lower()
+        if registry is not None and descriptor is not None:
+            raise StatementError("--descriptor cannot be combined with --registry")
+        if message is not None and registry is None and descriptor is None:
+            raise StatementError("--message needs --descriptor or --registry")
         if registry is not None:
-            told = _from_registry(registry, topic, name)
+            proposed = _from_registry(SchemaRegistry([registry]), message, topic, name)
+        elif descriptor is not None:
+            proposed = _from_descriptors(descriptor, message, topic, name)
         else:
             source = find_source(connector.name).open(given, {"topic": topic})
             try:
-                told = proposal(take_sample(source, sample, SystemClock()), name, {"topic": topic})
+                proposed = proposal(take_sample(source, sample, SystemClock()), name, {"topic": topic})
             finally:
                 source.close()
     if pipeline is None:
         typer.echo(_create_server(connector, given))
-    typer.echo(told, nl=False)
+    typer.echo(proposed, nl=False)
 
 
-def _from_registry(registry: str, topic: str, server: str) -> str:
+def _from_registry(registry: SchemaRegistry, message: str | None, topic: str, server: str) -> str:
+    number, found = registry.newest_of(f"{topic}-value")
+    if found.kind == "PROTOBUF":
+        refuse_without_protobuf(Declared(topic, RowType(())))
+        from rowtide.runtime.inspect.inferring_protobuf import proposal_of_registered
+
+        return proposal_of_registered(registry, number, message, topic, server)
     from rowtide.codec.avro import parsed
 
-    schema = parsed(SchemaRegistry([registry]).newest(f"{topic}-value"))
-    return proposal_of_schema(schema, topic, server, {"topic": topic, "registry_url": registry})
+    options = {"topic": topic, "registry_url": ",".join(registry.urls)}
+    return proposal_of_schema(parsed(found), topic, server, options)
+
+
+def _from_descriptors(file: str, message: str | None, topic: str, server: str) -> str:
+    refuse_without_protobuf(Declared(topic, RowType(())))
+    from rowtide.runtime.inspect.inferring_protobuf import proposal_of_descriptors
+
+    return proposal_of_descriptors(file, message, topic, server)
 
 
 def _named(text: str) -> tuple[str, str]:

@@ -11,12 +11,12 @@ import typer
 
 from rowtide.cli.errors import read_text
 from rowtide.cli.help_format import Group
-from rowtide.config import load_settings
+from rowtide.config.reading import load_settings
 from rowtide.runtime.configured import configured
 from rowtide.sql.pipeline import plan_pipeline
 
 if TYPE_CHECKING:
-    from rowtide.config import Settings
+    from rowtide.config.settings import Settings
     from rowtide.runtime.pipeline import Pipeline
 
 PipelineFile = Annotated[Path, typer.Argument(help="The pipeline's statements.", metavar="PIPELINE.sql")]

@@ -45,8 +45,8 @@ def plan(
         record = found.ledger.read()
         if record is None or not record.standings:
             nothing = json.dumps({"committed": False, "changes": []}, indent=2)
-            told = f'Pipeline "{found.name}" has committed nothing: everything restarts.'
-            typer.echo(nothing if as_json else told)
+            text = f'Pipeline "{found.name}" has committed nothing: everything restarts.'
+            typer.echo(nothing if as_json else text)
             return
         older = None
         if was is not None:

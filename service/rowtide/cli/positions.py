@@ -22,6 +22,7 @@ from rowtide.errors import StatementError
 from rowtide.runtime.inspect.positions import standing_of
 from rowtide.runtime.recovery import skipping
 from rowtide.sql.catalog.written_names import relation_name
+from rowtide_connectors.several import names_in, number_of
 
 if TYPE_CHECKING:
     from rowtide.runtime.inspect.positions import PartitionProgress
@@ -60,16 +61,16 @@ def show(
     """
     with shown_to_user(), opened(pipeline, config) as (found, _):
         record = found.ledger.read()
-        told = [] if record is None else standing_of(record, found.sources)
+        progress = [] if record is None else standing_of(record, found.sources)
         if as_json:
-            typer.echo(json.dumps(_as_json(found.name, record, told), indent=2))
-        elif record is None or not told:
+            typer.echo(json.dumps(_as_json(found.name, record, progress), indent=2))
+        elif record is None or not progress:
             typer.echo(f'Pipeline "{found.name}" has committed nothing yet.')
         else:
             committed = "never" if record.committed_at_ms is None else _time(record.committed_at_ms)
             typer.echo(f"{found.name}: epoch {record.epoch}, last commit {committed}, by {record.holder}")
-            _show(told)
-    if not told:
+            _show(progress)
+    if not progress:
         raise typer.Exit(FAILED)
 
 
@@ -82,6 +83,9 @@ def skip(
         int, typer.Argument(help="The offset of the message.", metavar="OFFSET", min=0, max=2**63 - 1)
     ],
     config: ConfigFile = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="The topic, if the stream reads several.", metavar="TOPIC")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Skip one message that stops the pipeline at every start: the last resort.
@@ -104,11 +108,31 @@ def skip(
             if not typer.confirm(f'Skip {where} of pipeline "{found.name}" permanently?'):
                 raise typer.Exit(FAILED)
         holder = f"{socket.gethostname()} process {os.getpid()}, to skip a message"
+        source = found.sources.get(name)
+        if source is not None:
+            partition = numbered(source.topic, topic, partition)
         epoch = skipping.skip(found.name, found.ledger, found.sources, name, partition, offset, holder)
         typer.echo(f"The next start skips {where}. The pipeline is at epoch {epoch}.")
 
 
-def _as_json(name: str, record: object, told: list[PartitionProgress]) -> dict[str, object]:
+def numbered(topics: str, topic: str | None, partition: int) -> int:
+    """Return the number of a partition among those of a stream.
+
+    Raises:
+      StatementError: the stream does not read the topic, or reads several and none is named.
+    """
+    names = names_in(topics)
+    if topic is None and len(names) == 1:
+        return partition
+    if topic not in names:
+        problem = (
+            "the stream reads several topics" if topic is None else f'the stream does not read "{topic}"'
+        )
+        raise StatementError(problem, hint=f"Add --topic NAME: {', '.join(names)}.")
+    return partition if len(names) == 1 else number_of(names.index(topic), partition)
+
+
+def _as_json(name: str, record: object, progress: list[PartitionProgress]) -> dict[str, object]:
 
     held = record if isinstance(record, Record) else None
     return {
@@ -117,16 +141,16 @@ def _as_json(name: str, record: object, told: list[PartitionProgress]) -> dict[s
         "holder": None if held is None else held.holder,
         "commits": 0 if held is None else held.commits,
         "committed_at_ms": None if held is None else held.committed_at_ms,
-        "positions": [asdict(each) | {"lag": each.lag} for each in told],
+        "positions": [asdict(each) | {"lag": each.lag} for each in progress],
     }
 
 
-def _show(told: list[PartitionProgress]) -> None:
+def _show(progress: list[PartitionProgress]) -> None:
 
     table = Table(box=None, header_style="")
     for column in ("stream", "topic", "partition", "position", "end", "lag", "bound (UTC)"):
         table.add_column(column, justify="left" if column in ("stream", "topic", "bound (UTC)") else "right")
-    for each in told:
+    for each in progress:
         table.add_row(
             each.relation,
             each.topic,

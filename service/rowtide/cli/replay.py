@@ -50,10 +50,10 @@ def replay(
         with opened(pipeline, config) as (found, settings):
             tables = {table.name: table for table in found.plan.foreign_tables}
 
-            def told(table: str, row: Row) -> None:
+            def on_row(table: str, row: Row) -> None:
                 typer.echo(json.dumps({"table": table, "row": _named(row, tables[table])}))
 
-            result = compared(context_of(found, settings), wanted, None if compare else told)
+            result = compared(context_of(found, settings), wanted, None if compare else on_row)
             if not compare:
                 typer.echo(f"{result.messages} messages recomputed, not compared", err=True)
             elif as_json:

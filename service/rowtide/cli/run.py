@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import structlog
 import typer
 
-from rowtide.cli.asked_row import why_of
 from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
 from rowtide.cli.version import program_version
-from rowtide.composition import RunOptions, build_process, query_limits
+from rowtide.composition import RunOptions, build_process, context_of, query_limits
+from rowtide.errors import TransientError
 from rowtide.runtime.commit.retry import StoppedError
 from rowtide.runtime.live.stopping import StopSignals
 from rowtide.runtime.query.following import Follower, QueryProcess
@@ -22,6 +24,7 @@ from rowtide.runtime.recovery.begin import parse_begin
 
 if TYPE_CHECKING:
     from rowtide.runtime.inspect.requests import Requests
+    from rowtide.runtime.inspect.why_answer import RowExplanation
     from rowtide.web.query import QueryRunner
 
 EXAMPLE = "Example: rowtide run pipeline.sql --config config.toml --from '2026-01-31 12:00:00'"
@@ -103,6 +106,31 @@ def run(
                 service.run(where, until_end=until_end)
         if (summary := service.board.status().summary) is not None:
             typer.echo("\n".join(summary.lines(str(pipeline))))
+
+
+def why_of(file: Path, config: Path | None) -> Callable[[str, str], RowExplanation]:
+    """Return the function that explains a row; it opens the pipeline's log and database itself.
+
+    The function takes a relation's catalog name and ROW. It raises StatementError if the relation or row
+    does not exist or ``limits.why_s`` is over, and TransientError while another row is being explained.
+    """
+    busy = threading.Lock()
+
+    def answer(relation: str, row: str) -> RowExplanation:
+        from rowtide.cli.asked_row import asked_row
+        from rowtide.runtime.inspect.why import why
+
+        if not busy.acquire(blocking=False):
+            raise TransientError("another row is being explained", hint="Try again when it is done.")
+        try:
+            with opened(file, config) as (pipeline, settings):
+                wanted = asked_row(pipeline.plan, relation, row)
+                limit_s = settings.limits.why_s
+                return why(context_of(pipeline, settings), relation, wanted, limit_s=limit_s)
+        finally:
+            busy.release()
+
+    return answer
 
 
 def query_of(file: Path, requests: Requests, limits: QueryLimits | None = None) -> QueryRunner:

@@ -18,7 +18,7 @@ from urllib.request import Request, urlopen
 import typer
 
 from rowtide.cli.errors import read_text
-from rowtide.config import load_settings
+from rowtide.config.reading import load_settings
 from rowtide.errors import StatementError, TransientError
 
 ServiceUrl = Annotated[

@@ -38,11 +38,11 @@ def snapshot(
                 f'the service at {asked.url} runs pipeline "{running}", not "{name}"',
                 hint="Pass the URL of the right service with --service.",
             )
-        told = ask(asked, "/snapshot", post=True)
+        answer = ask(asked, "/snapshot", post=True)
         if as_json:
-            typer.echo(json.dumps(told, indent=2))
+            typer.echo(json.dumps(answer, indent=2))
         else:
             typer.echo(
-                f"Snapshot of {name} stored with commit {told['commits']}: {told['bytes']:,} bytes, "
-                f"{told['seconds']:.2f} s."
+                f"Snapshot of {name} stored with commit {answer['commits']}: {answer['bytes']:,} bytes, "
+                f"{answer['seconds']:.2f} s."
             )

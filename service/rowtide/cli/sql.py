@@ -24,7 +24,7 @@ from rowtide.cli.sql_engine import (
     history_file,
 )
 from rowtide.clock import SystemClock
-from rowtide.config import load_settings
+from rowtide.config.reading import load_settings
 from rowtide.errors import RowtideError, StatementError
 from rowtide.rowtime.text import time_text
 from rowtide.runtime.recovery.begin import parse_begin
@@ -180,10 +180,12 @@ def _line(row: object, columns: ResultColumns) -> str:
 def _json(row: object, columns: ResultColumns) -> str:
 
     assert isinstance(row, ResultRow)
-    told: dict[str, object] = {"OP": row.op} if columns.changes else {}
+    document: dict[str, object] = {"OP": row.op} if columns.changes else {}
     if row.rowtime is not None:
-        told["ROWTIME"] = row.rowtime
-    return json.dumps(told | dict(zip(columns.names, map(json_cell, row.row, columns.types), strict=True)))
+        document["ROWTIME"] = row.rowtime
+    return json.dumps(
+        document | dict(zip(columns.names, map(json_cell, row.row, columns.types), strict=True))
+    )
 
 
 def _prompt(engine: Engine, show: Callable[[Iterator[QueryEvent]], None]) -> None:

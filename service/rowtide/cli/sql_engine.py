@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from rowtide.cli.service_url import RunningService
 from rowtide.clock import Clock
-from rowtide.config import Settings
+from rowtide.config.settings import Settings
 from rowtide.errors import BoundRegressionError, StatementError, TransientError
 from rowtide.flow.flow import Emitted, Flow
 from rowtide.plan.explain import explain
@@ -309,8 +309,8 @@ class ServiceEngine:
         asked = {"sql": text} if self._follow else {"sql": text, "once": "true"}
         try:
             with self._service.open("/query", asked, patience_s=QUERY_PATIENCE_S) as response:
-                told = (_told(json.loads(line)) for line in response if line.strip())
-                yield from told if self._follow else _contents(told)
+                events = (_event_of(json.loads(line)) for line in response if line.strip())
+                yield from events if self._follow else _contents(events)
         except StatementError as error:
             error.message = re.sub(r"^(\d+:\d+: )?error: ", "", error.message)
             raise
@@ -322,11 +322,11 @@ class ServiceEngine:
         return []
 
 
-def _contents(told: Iterator[QueryEvent]) -> Iterator[QueryEvent]:
+def _contents(events: Iterator[QueryEvent]) -> Iterator[QueryEvent]:
     """Yield the contents of a table instead of its changes; rows of streams are unchanged."""
     contents: ResultColumns | None = None
     held: Counter[Row] = Counter()
-    for answer in told:
+    for answer in events:
         if isinstance(answer, ResultColumns) and answer.changes:
             contents = replace(answer, changes=False, timed=False)
             yield contents
@@ -338,7 +338,7 @@ def _contents(told: Iterator[QueryEvent]) -> Iterator[QueryEvent]:
         yield ResultRow("+", None, row)
 
 
-def _told(line: Mapping[str, Any]) -> QueryEvent:
+def _event_of(line: Mapping[str, Any]) -> QueryEvent:
     if "columns" in line:
         return ResultColumns(tuple(line["columns"]), tuple(line["types"]), bool(line["changes"]))
     if "row" in line:

@@ -49,12 +49,12 @@ def list_state(pipeline: PipelineFile, config: ConfigFile = None, as_json: AsJso
         newest = found.ledger.newest_snapshot() if snapshots else None
         entries = [] if newest is None else state_entries(newest)
         if as_json:
-            told = {
+            document = {
                 "pipeline": found.name,
                 "snapshots": [asdict(each) for each in snapshots],
                 "operators": [asdict(each) for each in entries],
             }
-            typer.echo(json.dumps(told, indent=2))
+            typer.echo(json.dumps(document, indent=2))
         elif not snapshots:
             typer.echo(f'Pipeline "{found.name}" has stored no snapshot.')
         else:
@@ -93,13 +93,13 @@ def show(
         name = relation_name(relation)
         if service is not None:
             asked = running_service(service, config, token_file, ca_file)
-            told = ask(asked, "/table", relation=name, limit=str(limit))
+            document = ask(asked, "/table", relation=name, limit=str(limit))
         else:
-            told = _in_snapshot(found, name, limit)
+            document = _in_snapshot(found, name, limit)
         if as_json:
-            typer.echo(json.dumps(told, indent=2))
+            typer.echo(json.dumps(document, indent=2))
             return
-        _show(told)
+        _show(document)
 
 
 @app.command(epilog="Example: rowtide state drop pipeline.sql --snapshots")
@@ -165,12 +165,12 @@ def _in_snapshot(found: Pipeline, relation: str, limit: int) -> Any:
     return table_contents(flow, relation, limit).to_json()
 
 
-def _show(told: Any) -> None:
+def _show(document: Any) -> None:
 
     table = Table(box=None, header_style="")
-    for column in told["columns"]:
+    for column in document["columns"]:
         table.add_column(column)
-    for row in told["rows"]:
-        table.add_row(*map(cell, row, told["types"]))
+    for row in document["rows"]:
+        table.add_row(*map(cell, row, document["types"]))
     Console(width=None if typer.get_text_stream("stdout").isatty() else 200).print(table)
-    typer.echo(f"{len(told['rows'])} of {told['total']} rows")
+    typer.echo(f"{len(document['rows'])} of {document['total']} rows")

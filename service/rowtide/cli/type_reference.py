@@ -29,6 +29,7 @@ NAMES = {"postgresql": "PostgreSQL", "mysql": "MariaDB and MySQL"}
 
 TAIL = """
 * `VARCHAR` into `uuid`: the text is a UUID in small letters (`LOWER(x)`), so that equal keys are equal texts.
+* `UUID` and `JSON` are text in MariaDB, MySQL and SQLite.
 * `VARCHAR` into `json` or `jsonb`: the text is JSON. `rowtide replay --compare` ignores white space and the order
   of keys. These columns cannot be keys.
 * Arrays cannot be written. Use a column of `jsonb` or `text`.

@@ -18,17 +18,18 @@ import fastavro
 from fastavro.schema import SchemaParseException
 from msgspec import UNSET
 
-from rowtide.codec.avro_values import from_avro
 from rowtide.codec.contract import Decoded
 from rowtide.codec.format_options import KEY_FORMAT, REGISTRY_URL, SCHEMA, SCHEMA_FILE
-from rowtide.codec.json_readings import reading_of, value_at
+from rowtide.codec.json_readings import folded, reading_of, value_at
 from rowtide.codec.options import Declared
+from rowtide.codec.registries import registry_of
 from rowtide.codec.rowwise import decode_each
+from rowtide.codec.typed_values import from_typed
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.json_path import JsonSteps
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
-from rowtide_connectors.errors import ConnectorError, GoneError
+from rowtide_connectors.errors import GoneError
 from rowtide_connectors.schema_registry import RegisteredSchema, SchemaRegistry
 
 _HEADER = 5
@@ -49,7 +50,7 @@ class AvroRecords:
     """
 
     def __init__(self, declared: Declared, *, of_keys: bool = False) -> None:
-        self._schema = None if of_keys else _schema_of(declared)
+        self._schema = None if of_keys else schema_of(declared)
         self._registry = registry_of(declared)
         if self._registry is None and of_keys:
             raise declared.error(
@@ -130,7 +131,7 @@ class RecordRows:
         self._row_type = row_type
         self._readings = [reading_of(declared, field) for field in row_type]
         self._converters = [
-            from_avro(field.type, reading) for field, reading in zip(row_type, self._readings, strict=True)
+            from_typed(field.type, reading) for field, reading in zip(row_type, self._readings, strict=True)
         ]
 
     def row(self, record: object, kept: Container[int] = ()) -> Row:
@@ -141,7 +142,7 @@ class RecordRows:
         """
         if not isinstance(record, dict):
             raise RejectedRowError(Reason.DECODE, "the message is not a record")
-        names = {_fold(name): name for name in record}
+        names = {folded(name): name for name in record}
         return tuple(
             None if index in kept else self._field(index, record, names)
             for index in range(len(self._row_type))
@@ -149,14 +150,14 @@ class RecordRows:
 
     def path_of(self, index: int, record: Mapping[str, object]) -> JsonSteps:
         """Return where a record has the value of a column."""
-        return self._path(index, record, {_fold(name): name for name in record})
+        return self._path(index, record, {folded(name): name for name in record})
 
     def _path(self, index: int, record: Mapping[str, object], names: Mapping[str, str]) -> JsonSteps:
         field, path = self._row_type[index], self._readings[index].path
         if path is not None:
             return path
         main = field.name.lower() if field.name == field.name.upper() else field.name
-        return (main if main in record else names.get(_fold(field.name), main),)
+        return (main if main in record else names.get(folded(field.name), main),)
 
     def _field(self, index: int, record: Mapping[str, object], names: Mapping[str, str]) -> object:
         field, reading = self._row_type[index], self._readings[index]
@@ -192,29 +193,6 @@ class AvroDecoder:
         """
         self._records.prepare(values)
         return decode_each(values, self._row_type, lambda value: self._rows.row(self._records.read(value)))
-
-
-def registry_of(declared: Declared) -> SchemaRegistry | None:
-    """Return the registry that a stream names, or None.
-
-    Raises:
-      FormatOptionError: its address is not one.
-    """
-    options = declared.options
-    urls = [each.strip() for each in options.get(REGISTRY_URL, "").split(",") if each.strip()]
-    if not urls:
-        return None
-    try:
-        return SchemaRegistry(
-            urls,
-            options.get("registry_user"),
-            options.get("registry_password"),
-            options.get("registry_ca"),
-            options.get("registry_certificate"),
-            options.get("registry_key"),
-        )
-    except ConnectorError as error:
-        raise declared.error(REGISTRY_URL, error.message, hint=error.hint) from error
 
 
 def parsed(schema: RegisteredSchema) -> Any:
@@ -293,18 +271,13 @@ def _read(reader: Reader, value: bytes) -> object:
     return record
 
 
-def _schema_of(declared: Declared) -> Any:
-    """Return the schema that a stream declares, as text or as a file, or None."""
-    text, option = declared.options.get(SCHEMA), SCHEMA
-    file = declared.options.get(SCHEMA_FILE)
-    if file is not None:
-        if text is not None:
-            raise declared.error(SCHEMA_FILE, "schema is given too", hint="Give one of them.")
-        option = SCHEMA_FILE
-        try:
-            text = Path(file).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise declared.error(SCHEMA_FILE, f'"{file}" cannot be read: {error}') from error
+def schema_of(declared: Declared) -> Any:
+    """Return the schema that a stream declares, as text or as a file, or None.
+
+    Raises:
+      FormatOptionError: it is not a schema, or the file cannot be read.
+    """
+    text, option = schema_text(declared)
     if text is None:
         return None
     try:
@@ -315,6 +288,23 @@ def _schema_of(declared: Declared) -> Any:
         ) from error
 
 
+def schema_text(declared: Declared) -> tuple[str | None, str]:
+    """Return the text of the schema that a stream declares, or None, and the option that has it.
+
+    Raises:
+      FormatOptionError: two options have it, or the file cannot be read.
+    """
+    text, file = declared.options.get(SCHEMA), declared.options.get(SCHEMA_FILE)
+    if file is None:
+        return text, SCHEMA
+    if text is not None:
+        raise declared.error(SCHEMA_FILE, "schema is given too", hint="Give one of them.")
+    try:
+        return Path(file).read_text("utf-8"), SCHEMA_FILE
+    except (OSError, UnicodeDecodeError) as error:
+        raise declared.error(SCHEMA_FILE, f'"{file}" cannot be read: {error}') from error
+
+
 @lru_cache(maxsize=64)
 def _parsed_text(text: str) -> Any:
     return fastavro.parse_schema(json.loads(text), named_schemas={})
@@ -322,7 +312,3 @@ def _parsed_text(text: str) -> Any:
 
 def _number(value: bytes) -> int:
     return int.from_bytes(value[1:_HEADER], "big")
-
-
-def _fold(name: str) -> str:
-    return name.encode().lower().decode()

@@ -5,7 +5,7 @@ See docs/sql/tables.md#tables-that-a-topic-fills.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -13,9 +13,9 @@ import numpy as np
 
 from rowtide.codec.contract import Decoded, DecodeFault, Decoder
 from rowtide.codec.csv import converter as text_converter
-from rowtide.codec.format_options import KEY_FORMAT
+from rowtide.codec.format_options import KEY_FORMAT, PATH
 from rowtide.codec.json import JsonDecoder
-from rowtide.codec.options import Declared
+from rowtide.codec.options import Declared, Options
 from rowtide.codec.rowwise import decode_each, text_of
 from rowtide.errors import Reason
 from rowtide.plan.plan import KEPT
@@ -110,7 +110,7 @@ class KeyReader:
         self._convert: Callable[[str], object] | None = None
         if form == "TEXT":
             self._convert = text_converter(self._type[0].name, self._type[0].type)
-        self._json = JsonDecoder(declared.relation, self._type)
+        self._json = JsonDecoder(declared.relation, self._type, _of_keys(declared))
         self._avro: Callable[[Sequence[bytes]], Decoded] | None = None
         if form == "AVRO":
             self._avro = _avro_keys(declared, self._type)
@@ -153,12 +153,20 @@ class KeyReader:
         return given
 
 
+def _of_keys(declared: Declared) -> Mapping[str, Options]:
+    """Return the options of columns as they are in keys: with units and patterns, and without paths in the value."""
+    return {
+        column: {name: value for name, value in options.items() if name != PATH}
+        for column, options in declared.columns.items()
+    }
+
+
 def _avro_keys(declared: Declared, row_type: RowType) -> Callable[[Sequence[bytes]], Decoded]:
     """Return the decoder of keys in Avro: records with the columns of the key, or the value of the only one."""
     from rowtide.codec.avro import AvroRecords, RecordRows
 
     records = AvroRecords(declared, of_keys=True)
-    rows = RecordRows(replace(declared, columns={}), row_type)
+    rows = RecordRows(replace(declared, columns=_of_keys(declared)), row_type)
 
     def row(key: bytes) -> Row:
         found = records.read(key)

@@ -177,4 +177,4 @@ class DebeziumJsonDecoder:
         return self._keeping[kept]
 
     def _decoder(self, row_type: RowType) -> JsonDecoder:
-        return JsonDecoder(self._declared.relation, row_type, self._declared.columns)
+        return JsonDecoder(self._declared.relation, row_type, self._declared.columns, texts_are_json=True)

@@ -41,8 +41,7 @@ AVRO_KEY_OPTION = FormatOption(
     "of a table: how keys of messages are written: AVRO, with the registry's header, JSON or TEXT",
     default="AVRO",
 )
-AVRO_OPTIONS = (
-    AVRO_KEY_OPTION,
+REGISTRY_OPTIONS = (
     FormatOption(
         REGISTRY_URL,
         "the Schema Registry, such as http://host:8081, or several between commas; messages have its header",
@@ -52,6 +51,10 @@ AVRO_OPTIONS = (
     FormatOption("registry_ca", "a file with the certificates that the registry's is signed by"),
     FormatOption("registry_certificate", "a file with the certificate to show the registry"),
     FormatOption("registry_key", "a file with the key of this certificate"),
+)
+AVRO_OPTIONS = (
+    AVRO_KEY_OPTION,
+    *REGISTRY_OPTIONS,
     FormatOption(
         SCHEMA, "an Avro schema as JSON: that of the messages, or, with registry_url, that they are read by"
     ),
@@ -59,3 +62,58 @@ AVRO_OPTIONS = (
     *COLUMN_OPTIONS,
 )
 DEBEZIUM_AVRO_OPTIONS = (*AVRO_OPTIONS, UNAVAILABLE_OPTION)
+
+PAIR_SEPARATOR, KEY_SEPARATOR, QUOTE = "pair_separator", "key_separator", "quote"
+KEY_VALUE_OPTIONS = (
+    FormatOption(
+        PAIR_SEPARATOR, "what separates the pairs; \\t is a tab, \\n the end of a line", default=","
+    ),
+    FormatOption(KEY_SEPARATOR, "what separates name and value", default="="),
+    FormatOption(QUOTE, "the character around names and values; one inside is doubled", default='"'),
+)
+
+DESCRIPTOR, DESCRIPTOR_BASE64, MESSAGE = "descriptor", "descriptor_base64", "message"
+PROTOBUF_OPTIONS = (
+    KEY_OPTION,
+    FormatOption(
+        DESCRIPTOR,
+        "a file with the descriptors of the messages, which protoc --include_imports --descriptor_set_out writes",
+    ),
+    FormatOption(DESCRIPTOR_BASE64, "the content of such a file in base64"),
+    FormatOption(
+        MESSAGE,
+        "the name of the message with its package, such as shop.Order; of a written stream with registry_url also that "
+        "of the message which is made of the columns",
+    ),
+    *REGISTRY_OPTIONS,
+    *COLUMN_OPTIONS,
+)
+
+SUBJECT, SCHEMA_ID, AUTO_REGISTER = "subject", "schema_id", "auto_register"
+RECORD_NAME, KEY_SUBJECT = "record_name", "key_subject"
+LATEST = "latest"
+REGISTRY_WRITE_OPTIONS = (
+    FormatOption(
+        SUBJECT, "AVRO, PROTOBUF: the subject of the schema in the registry; without it TOPIC-value"
+    ),
+    FormatOption(
+        SCHEMA_ID,
+        f"AVRO, PROTOBUF: the number of a schema of the registry to write with, or {LATEST}, the newest of the "
+        "subject",
+    ),
+    FormatOption(
+        AUTO_REGISTER,
+        "AVRO, PROTOBUF: whether to add the schema to the registry if it does not have it",
+        default="true",
+    ),
+)
+"""The options of a written stream with a registry, besides those of a stream that is read."""
+AVRO_WRITE_OPTIONS = (
+    *REGISTRY_WRITE_OPTIONS,
+    FormatOption(
+        RECORD_NAME,
+        "AVRO: the name of the record in the schema that is made of the columns, such as shop.Alert",
+    ),
+    FormatOption(KEY_SUBJECT, "key_format AVRO: the subject of the key's schema; without it TOPIC-key"),
+)
+"""The options of a written stream in Avro, besides those of a stream that is read."""

@@ -27,18 +27,24 @@ from msgspec import UNSET, UnsetType
 
 from rowtide.codec.contract import Decoded, DecodeFault
 from rowtide.codec.json_columns import Builder, builder, wire_type
-from rowtide.codec.json_readings import reading_of, text_at, text_of_raw, value_at
+from rowtide.codec.json_readings import folded, reading_of, text_at, text_of_raw, value_at
 from rowtide.codec.json_shape import Shape, struct_decoder
 from rowtide.codec.options import Declared, Options
 from rowtide.errors import Reason, RejectedRowError, rejection_of
 from rowtide.rows.arrays import Mask
 from rowtide.rows.column import Column, Indices
 from rowtide.rows.rowop import Row
-from rowtide.rows.types import RowType
+from rowtide.rows.types import Kind, RowType
 
 _ESCAPE = rb"\u"
+_BLANKS = b" \t\r\n"
 _PLAIN_NAME = re.compile(r"\w+", re.ASCII)
 """Names that JSON can write only in capitals, in small letters and with \\u escapes."""
+
+_NOT_UTF_8 = re.compile("[\udc80-\udcff]")
+"""Bytes that are not UTF-8, after ``decode(errors="surrogateescape")``."""
+_NONCHARACTER = "\ufdd0"
+"""A character that Unicode reserves for programs."""
 
 
 class _Way(NamedTuple):
@@ -56,10 +62,16 @@ class JsonDecoder:
     """
 
     def __init__(
-        self, relation: str, row_type: RowType, columns: Mapping[str, Options] | None = None
+        self,
+        relation: str,
+        row_type: RowType,
+        columns: Mapping[str, Options] | None = None,
+        *,
+        texts_are_json: bool = False,
     ) -> None:
         declared = Declared(relation, row_type, {}, columns or {})
         self._row_type = row_type
+        self._texts_are_json = texts_are_json
         self._readings = [reading_of(declared, field) for field in row_type]
         self._converters = [reading.convert for reading in self._readings]
         self._builders: list[Builder] = [
@@ -67,7 +79,7 @@ class JsonDecoder:
             for field, reading in zip(row_type, self._readings, strict=True)
         ]
         self._folded = {
-            _fold(field.name): index
+            folded(field.name): index
             for index, field in enumerate(row_type)
             if self._readings[index].path is None
         }
@@ -166,7 +178,8 @@ class JsonDecoder:
                     fields[number] = None
                     leave[number] |= self._may_be_spelled_otherwise(index, values[indices[number]])
             if msgspec.Raw in types:
-                fields = _texts(fields, leave)
+                is_json = field.type.kind is Kind.JSON
+                fields = self._jsons(fields, leave) if is_json else _texts(fields, leave)
                 types = set(map(type, fields))
             if UnsetType in types or type(None) in types:
                 valid = np.fromiter((value is not None for value in fields), np.bool_, len(fields))
@@ -180,6 +193,19 @@ class JsonDecoder:
             keep: Indices = np.flatnonzero(~leave)
             columns = [column.take(keep) for column in columns]
         return tuple(_without_needless_mask(column) for column in columns)
+
+    def _jsons(self, fields: Sequence[Any], leave: Mask) -> list[Any]:
+        """Return the JSON of each value as text; mark those in ``leave`` that are JSON inside of a text."""
+        found: list[Any] = []
+        for at, value in enumerate(fields):
+            raw = b"null" if value is None else bytes(value).strip(_BLANKS)
+            leave[at] |= self._texts_are_json and raw[:1] == b'"'
+            try:
+                found.append(None if raw == b"null" else raw.decode())
+            except UnicodeDecodeError:
+                found.append(None)
+                leave[at] = True
+        return found
 
     def _may_be_spelled_otherwise(self, index: int, value: bytes | None) -> bool:
         """Return whether a message may name the field at ``index`` in another than its main spelling."""
@@ -213,11 +239,27 @@ class JsonDecoder:
         if value is None:
             raise RejectedRowError(Reason.TOMBSTONE, "the message has no value")
         try:
+            return self._fields(value)
+        except UnicodeDecodeError as error:
+            # Structs skip the parts that no column reads, whatever their bytes are.
+            marker = _NONCHARACTER
+            while marker.encode() in value:
+                marker += _NONCHARACTER
+            marked = _NOT_UTF_8.sub(marker, value.decode(errors="surrogateescape")).encode()
+            return self._fields(marked, (marker, f"text is not UTF-8: {error.reason}"))
+
+    def _fields(self, value: bytes, refused: tuple[str, str] | None = None) -> Row:
+        """Return the columns of a message; see ``_row``.
+
+        ``refused`` is a text that no column may have, and the message of the rejection.
+
+        Raises:
+          UnicodeDecodeError: the message is not UTF-8.
+        """
+        try:
             message = self._decode_any(value)
         except RecursionError:
             raise RejectedRowError(Reason.DECODE, "JSON is nested too deeply") from None
-        except UnicodeDecodeError as error:
-            raise RejectedRowError(Reason.DECODE, f"text is not UTF-8: {error.reason}") from error
         except msgspec.ValidationError as error:
             raise RejectedRowError(Reason.TYPE, f"a number is out of range: {error}") from error
         except ArithmeticError as error:
@@ -226,11 +268,18 @@ class JsonDecoder:
             raise RejectedRowError(Reason.DECODE, str(error)) from error
         if not isinstance(message, dict):
             raise RejectedRowError(Reason.DECODE, "the message is not a JSON object")
-        names = {self._folded.get(_fold(name)): name for name in message}
-        return tuple(self._field(index, value, message, names) for index in range(len(self._row_type)))
+        names = {self._folded.get(folded(name)): name for name in message}
+        return tuple(
+            self._field(index, value, message, names, refused) for index in range(len(self._row_type))
+        )
 
     def _field(
-        self, index: int, value: bytes, message: dict[str, object], names: Mapping[int | None, str]
+        self,
+        index: int,
+        value: bytes,
+        message: dict[str, object],
+        names: Mapping[int | None, str],
+        refused: tuple[str, str] | None,
     ) -> object:
         """Return the value of one column; ``names`` are how the message spells the columns' names."""
         field, reading = self._row_type[index], self._readings[index]
@@ -245,6 +294,10 @@ class JsonDecoder:
                 if field.nullable:
                     return None
                 raise RejectedRowError(Reason.MISSING_FIELD, "is absent" if given is UNSET else "is null")
+            if refused is not None and refused[0].encode() in msgspec.json.encode(given):
+                raise RejectedRowError(Reason.DECODE, refused[1])
+            if field.type.kind is Kind.JSON and not (self._texts_are_json and isinstance(given, str)):
+                return text_at(value, path)
             if isinstance(given, dict | list) and field.type.is_text:
                 given = text_at(value, path)
             return self._converters[index](given)
@@ -283,11 +336,6 @@ def _texts(fields: Sequence[Any], leave: Mask) -> list[Any]:
 def _main_spelling(name: str) -> str:
     """Return the main spelling: SQL has folded an unquoted name to upper case."""
     return name.lower() if name == name.upper() else name
-
-
-def _fold(name: str) -> str:
-    """Fold only ASCII letters, because the case of other letters depends on the language."""
-    return name.lower() if name.isascii() else name.encode().lower().decode()
 
 
 def _without_needless_mask(column: Column) -> Column:

@@ -38,6 +38,8 @@ def wire_type(kind: Type) -> Any:
         bits = 8 * INTEGER_BYTES[kind.kind] - 1
         return Annotated[int, msgspec.Meta(ge=-(1 << bits), le=(1 << bits) - 1)]
     match kind.kind:
+        case Kind.JSON:
+            return msgspec.Raw
         case Kind.BOOLEAN:
             return bool
         case Kind.DOUBLE | Kind.REAL:
@@ -55,7 +57,7 @@ def builder(kind: Type, convert: FromJson, *, plain: bool = True) -> Builder:
 
     If not ``plain``, the column declares a unit or a pattern, which only ``convert`` applies.
     """
-    if kind.is_text:
+    if kind.is_text or kind.kind is Kind.JSON:
         return _text(kind)
     match kind.kind:
         case Kind.DECIMAL if kind.dtype != np.dtype(object):
@@ -66,7 +68,7 @@ def builder(kind: Type, convert: FromJson, *, plain: bool = True) -> Builder:
             return _real(kind)
         case Kind.DECIMAL:
             return _one_by_one(kind)
-        case Kind.TIMESTAMP | Kind.DATE | Kind.TIME | Kind.BINARY | Kind.VARBINARY:
+        case Kind.TIMESTAMP | Kind.DATE | Kind.TIME | Kind.BINARY | Kind.VARBINARY | Kind.UUID:
             return _by_value(kind, convert)
         case _:
             return _numbers(kind)

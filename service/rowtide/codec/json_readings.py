@@ -24,6 +24,11 @@ _decode_text = msgspec.json.Decoder(str | None).decode
 _decode_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
+def folded(name: str) -> str:
+    """Return a name with ASCII letters in lower case. The case of other letters depends on the language."""
+    return name.lower() if name.isascii() else name.encode().lower().decode()
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How one column is read; ``path`` None: the member called as the column, whatever the case of its letters.

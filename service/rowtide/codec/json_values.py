@@ -17,6 +17,9 @@ sure of the result, and leaves the rest to these functions.
   cut) or an integer of milliseconds; DATE and TIME are text as ISO 8601. Options of a column
   declare other units and patterns (``json_times``).
 * BINARY is text in base64.
+* UUID is text, in one of the spellings that PostgreSQL reads.
+* JSON is any value but null, as the message has it. Where a source has JSON as text (``texts_are_json`` of the
+  decoder), it is that text.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from datetime import UTC, date, datetime, time
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 from rowtide.errors import Reason, RejectedRowError
+from rowtide.rows.strings import FORMS
 from rowtide.rows.types import (
     INTEGER_BYTES,
     MAX_DECIMAL_PRECISION,
@@ -84,6 +88,8 @@ def _converter(kind: Type) -> FromJson | None:
     if kind.is_binary:
         return _binary(kind.precision)
     match kind.kind:
+        case Kind.UUID | Kind.JSON:
+            return _form(kind)
         case Kind.BOOLEAN:
             return _boolean
         case Kind.DOUBLE:
@@ -193,6 +199,21 @@ def _text(length: int | None) -> FromJson:
                 raise NotOfTypeError(f"it has {len(value)} characters")
             return value[:length]
         return value
+
+    return convert
+
+
+def _form(kind: Type) -> FromJson:
+    """Return the function that takes the text of a UUID, or JSON text."""
+    form = FORMS[kind.kind]
+
+    def convert(value: object) -> object:
+        if not isinstance(value, str):
+            raise NotOfTypeError
+        try:
+            return form(value)
+        except ValueError:
+            raise NotOfTypeError from None
 
     return convert
 

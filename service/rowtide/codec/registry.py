@@ -1,34 +1,54 @@
-"""Decoders by the name of their format."""
+"""The installed formats by name: Rowtide's own, and entry points of the group ``rowtide.formats``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import cast
 
-from rowtide.codec.changes import UpsertDecoder
+from rowtide.codec.api import Format
 from rowtide.codec.contract import Decoder
 from rowtide.codec.csv import CsvDecoder
-from rowtide.codec.debezium import DebeziumJsonDecoder
-from rowtide.codec.format_options import AVRO_OPTIONS, DEBEZIUM_AVRO_OPTIONS, DEBEZIUM_OPTIONS, JSON_OPTIONS
+from rowtide.codec.encode.contract import Encoder
+from rowtide.codec.encode.json import JsonEncoder
+from rowtide.codec.encode.text import CsvEncoder, RawEncoder
+from rowtide.codec.format_options import (
+    AVRO_OPTIONS,
+    DEBEZIUM_AVRO_OPTIONS,
+    DEBEZIUM_OPTIONS,
+    JSON_OPTIONS,
+    KEY_VALUE_OPTIONS,
+    PROTOBUF_OPTIONS,
+)
 from rowtide.codec.json import JsonDecoder
 from rowtide.codec.options import Declared, FormatOption, check_options_taken
-from rowtide.codec.raw import RawDecoder
 from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream
 from rowtide.rows.types import RowType
+from rowtide_connectors.errors import OptionError
+from rowtide_connectors.installed import Addition, additions, shadowed
+
+GROUP = "rowtide.formats"
 
 
 def _json(declared: Declared) -> Decoder:
     decoder = JsonDecoder(declared.relation, declared.row_type, declared.columns)
-    return UpsertDecoder(declared, decoder) if declared.key else decoder
+    if not declared.key:
+        return decoder
+    from rowtide.codec.changes import UpsertDecoder
+
+    return UpsertDecoder(declared, decoder)
 
 
 def _debezium_json(declared: Declared) -> Decoder:
+    from rowtide.codec.debezium import DebeziumJsonDecoder
+
     return DebeziumJsonDecoder(declared)
 
 
 def _avro(declared: Declared) -> Decoder:
     from rowtide.codec.avro import AvroDecoder
+    from rowtide.codec.changes import UpsertDecoder
 
     decoder = AvroDecoder(declared)
     return UpsertDecoder(declared, decoder, "AVRO") if declared.key else decoder
@@ -40,45 +60,127 @@ def _debezium_avro(declared: Declared) -> Decoder:
     return DebeziumAvroDecoder(declared)
 
 
-def _csv(declared: Declared) -> Decoder:
-    _refuse_table("CSV", declared)
-    return CsvDecoder(declared.row_type)
+def _write_avro(declared: Declared, row_type: RowType) -> Encoder:
+    from rowtide.codec.encode.avro import AvroEncoder
+
+    return AvroEncoder(declared, row_type)
 
 
-def _raw(declared: Declared) -> Decoder:
-    _refuse_table("RAW", declared)
-    return RawDecoder(declared.relation, declared.row_type)
+def _protobuf(declared: Declared) -> Decoder:
+    refuse_without_protobuf(declared)
+    from rowtide.codec.changes import UpsertDecoder
+    from rowtide.codec.protobuf.decoder import ProtobufDecoder
+
+    decoder = ProtobufDecoder(declared)
+    return UpsertDecoder(declared, decoder) if declared.key else decoder
 
 
-def _refuse_table(format_name: str, declared: Declared) -> None:
-    if declared.key:
-        raise StatementError(
-            f"{declared.what}: messages of format {format_name} are not changes of a table",
-            hint="Declare a foreign stream, and a pump that writes its rows to a table.",
+def _write_protobuf(declared: Declared, row_type: RowType) -> Encoder:
+    refuse_without_protobuf(declared)
+    from rowtide.codec.encode.protobuf import ProtobufEncoder
+
+    return ProtobufEncoder(declared, row_type)
+
+
+def refuse_without_protobuf(declared: Declared) -> None:
+    """Refuse the format if its package, an extra, is not installed.
+
+    Raises:
+      FormatOptionError: it is not.
+    """
+    if find_spec("google") is None or find_spec("google.protobuf") is None:
+        raise declared.error(
+            "format",
+            "PROTOBUF needs the package protobuf, which is not installed",
+            hint="Install it: pip install 'rowtide[protobuf]'.",
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
-    """The constructor of a format's decoder, and the options that a stream and its columns may declare."""
+def _csv(declared: Declared) -> Decoder:
+    return CsvDecoder(declared.row_type)
 
-    decoder: Callable[[Declared], Decoder]
-    options: tuple[FormatOption, ...] = ()
+
+def _key_value(declared: Declared) -> Decoder:
+    from rowtide.codec.key_value import KeyValueDecoder
+
+    return KeyValueDecoder(declared)
+
+
+def _write_key_value(declared: Declared, row_type: RowType) -> Encoder:
+    from rowtide.codec.encode.key_value import KeyValueEncoder
+
+    return KeyValueEncoder(declared, row_type)
+
+
+def _raw(declared: Declared) -> Decoder:
+    from rowtide.codec.raw import RawDecoder
+
+    return RawDecoder(declared.relation, declared.row_type)
 
 
 FORMATS: dict[str, Format] = {
-    "JSON": Format(_json, JSON_OPTIONS),
-    "DEBEZIUM_JSON": Format(_debezium_json, DEBEZIUM_OPTIONS),
-    "AVRO": Format(_avro, AVRO_OPTIONS),
-    "DEBEZIUM_AVRO": Format(_debezium_avro, DEBEZIUM_AVRO_OPTIONS),
-    "CSV": Format(_csv),
-    "RAW": Format(_raw),
+    "JSON": Format(_json, JSON_OPTIONS, "JSON objects", JsonEncoder, fills_tables=True),
+    "DEBEZIUM_JSON": Format(
+        _debezium_json, DEBEZIUM_OPTIONS, "changes of Debezium in JSON", fills_tables=True
+    ),
+    "AVRO": Format(
+        _avro, AVRO_OPTIONS, "Avro, with a Schema Registry or a schema", _write_avro, fills_tables=True
+    ),
+    "DEBEZIUM_AVRO": Format(
+        _debezium_avro, DEBEZIUM_AVRO_OPTIONS, "changes of Debezium in Avro", fills_tables=True
+    ),
+    "PROTOBUF": Format(
+        _protobuf,
+        PROTOBUF_OPTIONS,
+        "Protobuf, with a Schema Registry or a descriptor set",
+        _write_protobuf,
+        fills_tables=True,
+    ),
+    "CSV": Format(_csv, (), "one record of comma-separated values (RFC 4180)", CsvEncoder),
+    "KEY_VALUE": Format(
+        _key_value, KEY_VALUE_OPTIONS, "pairs of names and values, as in logs", _write_key_value
+    ),
+    "RAW": Format(_raw, (), "text or bytes as they are, in one column", RawEncoder),
 }
-"""Formats by name, as the option ``format`` of a foreign stream names it in upper case."""
+"""The formats of Rowtide by name, as the option ``format`` of a foreign stream names it in upper case."""
 
 
 DEFAULT_FORMAT = "JSON"
 """The default format of a foreign stream."""
+
+_OWN = {name.lower(): f"{__name__}:FORMATS" for name in FORMATS}
+
+
+def format_names() -> tuple[str, ...]:
+    """Return the names of all formats that are installed, sorted; some may not load."""
+    return tuple(sorted({*FORMATS, *(name.upper() for name in formats_of_packages())}))
+
+
+def formats_of_packages() -> Mapping[str, Addition]:
+    """Return the formats of other packages by name, in lower case."""
+    return additions(GROUP, "format", _OWN)
+
+
+def shadowed_formats() -> Sequence[str]:
+    """Return a sentence about each format of another package that has the name of one of Rowtide."""
+    return shadowed(GROUP, _OWN)
+
+
+def find_format(name: str) -> Format | None:
+    """Return the format of this name, in any case; None if it does not exist.
+
+    Raises:
+      StatementError: it is of a package that cannot be loaded.
+    """
+    if name.upper() in FORMATS:
+        return FORMATS[name.upper()]
+    added = formats_of_packages().get(name.lower())
+    if added is None:
+        return None
+    try:
+        return cast(Format, added.load(tuple(Format.__slots__)))
+    except OptionError as error:
+        raise StatementError(error.message, hint=error.hint) from error
 
 
 def format_of(stream: ForeignStream) -> str:
@@ -104,10 +206,20 @@ def decoder_of(stream: ForeignStream) -> Decoder:
     )
 
 
-def every_option() -> Iterator[tuple[str, FormatOption]]:
-    """Yield every option of each format with the format's name; a shared option once per format."""
-    for name, found in FORMATS.items():
-        for option in found.options:
+def every_option(format_name: str = DEFAULT_FORMAT) -> Iterator[tuple[str, FormatOption]]:
+    """Yield every option of each format of Rowtide, and of the format of this name, with the format's name.
+
+    A shared option is there once per format.
+
+    Raises:
+      StatementError: as ``find_format``.
+    """
+    formats = dict(FORMATS)
+    found = find_format(format_name)
+    if found is not None:
+        formats[format_name.upper()] = found
+    for name, each in formats.items():
+        for option in each.options:
             yield name, option
 
 
@@ -127,14 +239,19 @@ def decoder_for(
       StatementError: the format does not exist, it cannot carry a type of ``row_type``, or an option
       is wrong.
     """
-    found = FORMATS.get(format_name.upper())
+    found = find_format(format_name)
     if found is None:
         raise StatementError(
             f'format "{format_name}" of foreign stream "{relation}" does not exist',
-            hint=f"The formats are {', '.join(sorted(FORMATS))}.",
+            hint=f"The formats are {', '.join(format_names())}.",
         )
     declared = Declared(relation, row_type, options or {}, columns or {}, key, patched)
     check_options_taken(
-        format_name.upper(), declared, found.options, (option for _, option in every_option())
+        format_name.upper(), declared, found.options, (option for _, option in every_option(format_name))
     )
+    if key and not found.fills_tables:
+        raise StatementError(
+            f"{declared.what}: messages of format {format_name.upper()} are not changes of a table",
+            hint="Declare a foreign stream, and a pump that writes its rows to a table.",
+        )
     return found.decoder(declared)

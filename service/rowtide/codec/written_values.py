@@ -25,6 +25,7 @@ from rowtide.codec.written_times import (
 from rowtide.expr.constant import fold
 from rowtide.expr.tree import Call, Literal
 from rowtide.rows.column import EXACT
+from rowtide.rows.strings import FORMS
 from rowtide.rows.types import INTEGER_BYTES, VARCHAR, Kind, Type
 
 _Sized = TypeVar("_Sized", str, bytes)
@@ -52,6 +53,8 @@ def value_of(text: str, kind: Type, day: ScenarioDay) -> object:
             return _decimal(text, kind)
         case Kind.CHAR | Kind.VARCHAR:
             return _fitting(text, text, kind)
+        case Kind.UUID | Kind.JSON:
+            return FORMS[kind.kind](text)
         case Kind.BINARY | Kind.VARBINARY:
             return _fitting(_binary(text), text, kind)
         case Kind.DATE:

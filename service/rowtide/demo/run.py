@@ -142,11 +142,11 @@ class Demo:
             differences=tuple(_differences(killed, straight)),
         )
 
-    def serve(self, told: Callable[[str, Path], None]) -> None:
+    def serve(self, on_start: Callable[[str, Path], None]) -> None:
         """Keep a service on the demo's result running until interrupted.
 
         Args:
-          told: called once the service responds, with its address and its configuration.
+          on_start: called once the service responds, with its address and its configuration.
         """
         self._port = self._port or free_port(USUAL_PORT)
         database = self._folder / "killed.db"
@@ -155,7 +155,7 @@ class Demo:
             while child.poll() is None and not answers(self._port):
                 self._clock.sleep(LOOK_EVERY_S)
             if child.poll() is None:
-                told(f"http://{LOCAL}:{self._port}", database.with_suffix(".toml"))
+                on_start(f"http://{LOCAL}:{self._port}", database.with_suffix(".toml"))
             child.wait()
         except KeyboardInterrupt:
             child.send_signal(signal.SIGTERM)

@@ -17,6 +17,7 @@ from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from rowtide.engine.errors import ModelError
+from rowtide.rows.strings import FORMS
 from rowtide.rows.types import (
     INTEGER_BYTES,
     MAX_DECIMAL_PRECISION,
@@ -128,6 +129,17 @@ def _instance_check(wanted: type, length: int | None) -> Check:
     return check
 
 
+def _form_check(kind: Type) -> Check:
+    form = FORMS[kind.kind]
+
+    def check(value: Value) -> Value:
+        if not isinstance(value, str):
+            raise TypeError
+        return form(value)
+
+    return check
+
+
 def _plain_integer(value: Value) -> Value:
     if value.__class__ is not int:
         raise TypeError
@@ -151,6 +163,8 @@ def check_of(kind: FieldType) -> Check:
         return _integer_check(kind)
     if kind.is_float:
         return _float
+    if kind.kind in FORMS:
+        return _form_check(kind)
     if kind.is_text:
         return _instance_check(str, kind.precision)
     if kind.is_binary:
@@ -215,7 +229,7 @@ def parse_of(kind: FieldType) -> Check:
     if isinstance(kind, Array):
         raise ModelError(f"type {kind} cannot be read from text")
     check = check_of(kind)
-    if kind.is_text:
+    if kind.is_string:
         return check
     if kind.is_binary:
         return lambda text: check(text.encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rowtide.expr.coercion import coerced
 from rowtide.expr.functions import find
 from rowtide.expr.functions.times.periods import RELATIONS, function_name
-from rowtide.expr.tree import BodyCall, Call, Expr, PythonCall
+from rowtide.expr.tree import BodyCall, Call, Expr, PythonCall, ResultCall
 from rowtide.rows.types import Kind, Type
 
 NEVER_FAIL = frozenset(
@@ -22,7 +22,7 @@ NEVER_FAIL = frozenset(
             "STARTS_WITH",
             "ENDS_WITH",
         ),
-        *("&", "|", "#", "~", "BIT_COUNT", "BTRIM", "CONCAT_WS"),
+        *("$ARGUMENTS", "$GIVEN", "&", "|", "#", "~", "BIT_COUNT", "BTRIM", "CONCAT_WS"),
         *("UPPER", "LOWER", "UCASE", "LCASE", "INITCAP", "REVERSE", "POSITION", "STARTS_WITH", "ENDS_WITH"),
         *map(function_name, RELATIONS),
         *("TRIM", "TRIM_LEADING", "TRIM_TRAILING", "LTRIM", "RTRIM"),
@@ -36,7 +36,7 @@ def can_fail(expr: Expr) -> bool:
     """Return whether an expression may reject a row; FALSE is certain, TRUE is not."""
     if not isinstance(expr, Call):
         return False
-    if isinstance(expr, PythonCall):
+    if isinstance(expr, PythonCall | ResultCall):
         return True
     if isinstance(expr, BodyCall):
         return any(map(can_fail, (*expr.args, expr.body)))
@@ -53,7 +53,7 @@ def _holds(wide: Type, narrow: Type) -> bool:
     """Return whether CAST takes every value of ``narrow``."""
     if wide == narrow:
         return True
-    if wide.kind is Kind.VARCHAR and narrow.is_text:
+    if wide.kind is Kind.VARCHAR and narrow.is_string:
         return wide.precision is None or (
             narrow.precision is not None and 0 <= narrow.precision <= wide.precision
         )

@@ -9,6 +9,8 @@ import re
 from functools import lru_cache
 
 JsonSteps = tuple[str | int, ...]
+JsonRowSteps = tuple[str | int | None, ...]
+"""The steps of a path that may name several places: None is every element, ``[*]``."""
 
 REMEMBERED_PATHS = 256
 """The number of parsed paths in the cache, for paths that are not constants."""
@@ -23,6 +25,7 @@ _STEP = re.compile(
     )""",
     re.VERBOSE,
 )
+_EVERY = re.compile(r"\s*\[\s*\*\s*\]")
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _MANY = re.compile(r"\s*(\[\s*\*|\.\s*\*|\.\.|\[\s*\d+\s*(,|to\b)|\[\s*\?|\?)", re.IGNORECASE)
 _HINT = "Write a path such as $.user.name, $.items[0].id or $['first name']."
@@ -43,15 +46,34 @@ def parse_path(text: str) -> JsonSteps:
     Raises:
       JsonPathError: it is not a path, or one that may name several places.
     """
+    return tuple(step for step in _parsed(text, many=False) if step is not None)
+
+
+@lru_cache(maxsize=REMEMBERED_PATHS)
+def parse_row_path(text: str) -> JsonRowSteps:
+    """Return the steps of a path that may have ``[*]``, each element of an array.
+
+    Raises:
+      JsonPathError: it is not such a path.
+    """
+    return _parsed(text, many=True)
+
+
+def _parsed(text: str, *, many: bool) -> JsonRowSteps:
     written = text.strip()
     if not written.startswith("$"):
         raise JsonPathError(f'JSON path "{text}" does not begin with $')
-    steps: list[str | int] = []
+    steps: list[str | int | None] = []
     at = 1
     while at < len(written):
+        every = _EVERY.match(written, at) if many else None
+        if every is not None:
+            steps.append(None)
+            at = every.end()
+            continue
         match = _STEP.match(written, at)
         if match is None:
-            raise _unread(text, written, at)
+            raise _unread(text, written, at, many=many)
         if match["index"] is not None:
             steps.append(int(match["index"]))
         elif match["name"] is not None:
@@ -63,7 +85,12 @@ def parse_path(text: str) -> JsonSteps:
     return tuple(steps)
 
 
-def _unread(text: str, written: str, at: int) -> JsonPathError:
+def _unread(text: str, written: str, at: int, *, many: bool) -> JsonPathError:
+    if _MANY.match(written, at) and many:
+        return JsonPathError(
+            f'JSON path "{text}": "{written[at:].strip()}" is not supported',
+            "Write a path such as $[*] or $.items[*], and conditions of the elements into WHERE.",
+        )
     if _MANY.match(written, at):
         return JsonPathError(
             f'JSON path "{text}" may name several places, which is not supported',
@@ -72,12 +99,14 @@ def _unread(text: str, written: str, at: int) -> JsonPathError:
     return JsonPathError(f'JSON path "{text}": "{written[at:]}" is not a step of a path')
 
 
-def show_path(steps: JsonSteps) -> str:
-    """Return a path as ``parse_path`` reads it."""
+def show_path(steps: JsonRowSteps) -> str:
+    """Return a path as ``parse_row_path`` reads it."""
     return "$" + "".join(_shown(step) for step in steps)
 
 
-def _shown(step: str | int) -> str:
+def _shown(step: str | int | None) -> str:
+    if step is None:
+        return "[*]"
     if isinstance(step, int):
         return f"[{step}]"
     if _PLAIN.fullmatch(step):

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from rowtide.rows.types import TIMESTAMP, Type
+from rowtide.rows.types import TIMESTAMP, RowType, Type
+
+OMITTED: Mapping[str, bool] = {"omitted": True}
+"""The metadata of a field that a digest leaves out if it is None: plans without it keep their digests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,48 @@ class PythonCall(Call):
 
 
 @dataclass(frozen=True, slots=True)
+class PythonAggregate:
+    """An aggregate in Python as CREATE AGGREGATE FUNCTION declares it (docs/sql/functions.md).
+
+    ``path`` is 'module:Class'. Rows with a NULL among their arguments are added only if ``takes_null``.
+    ``retracts``: the class can remove rows. ``code`` and ``folder`` are as of a ``PythonFunction``.
+    """
+
+    name: str
+    path: str
+    takes: tuple[Type, ...]
+    returns: Type
+    takes_null: bool
+    retracts: bool
+    code: str
+    folder: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PythonTable:
+    """A table function in Python as CREATE FUNCTION .. RETURNS TABLE declares it (docs/sql/functions.md).
+
+    ``path`` is 'module:Class'. Rows with a NULL among their arguments are added only if ``takes_null``.
+    ``code`` and ``folder`` are as of a ``PythonFunction``.
+    """
+
+    name: str
+    path: str
+    takes: tuple[Type, ...]
+    returns: RowType
+    takes_null: bool
+    code: str
+    folder: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultCall(Call):
+    """The result of an aggregate in Python over its state, the one argument; NULL of NULL."""
+
+    of: PythonAggregate
+
+
+@dataclass(frozen=True, slots=True)
 class BodyCall(Call):
     """A call of a function in SQL: ``body`` over the row of the arguments, each of which is computed once."""
 
@@ -86,7 +131,8 @@ Expr = Literal | FieldRef | RowtimeRef | Call
 class AggregateCall:
     """An aggregate of ``operators.group.aggregates``, by name; ``argument`` None is COUNT(*).
 
-    ``fraction`` is that of MEDIAN, PERCENTILE_CONT and PERCENTILE_DISC, from 0 to 1.
+    ``fraction`` is that of MEDIAN, PERCENTILE_CONT and PERCENTILE_DISC, from 0 to 1. ``of`` is an aggregate
+    in Python: then the argument has all its arguments, and the value is its state (``ResultCall``).
     """
 
     function: str
@@ -96,6 +142,7 @@ class AggregateCall:
     condition: Expr | None = None
     ignore_nulls: bool = False
     fraction: Fraction | None = None
+    of: PythonAggregate | None = field(default=None, metadata=OMITTED)
 
 
 def fields_used(expr: Expr) -> frozenset[int]:

@@ -20,9 +20,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from rowtide.expr.tree import FieldRef
 from rowtide.flow.program import Port, Program
-from rowtide.plan.nodes import Merge, PartitionKey, Project, Promote, Sort, Source, TableSource
+from rowtide.plan.nodes import Merge, PartitionKey, Promote, Sort, Source, TableSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +32,7 @@ class Segment:
     one step. ``steps`` are all its positions. ``exits`` are the ports outside that it feeds, with
     the step inside that feeds each; ``outputs`` the steps inside with output rows, by name.
     ``keys`` splits its input, port by port; None: it must not be split, unless it ``is_row_wise``.
+    ``multiplies``: one of its row-wise steps may make several rows of one.
     """
 
     entries: tuple[int, ...]
@@ -41,6 +41,12 @@ class Segment:
     outputs: tuple[tuple[str, int], ...]
     keys: PartitionKey | None
     is_row_wise: bool
+    multiplies: bool
+
+    @property
+    def is_one_to_one(self) -> bool:
+        """Return whether it reads rows one by one, and makes at most one row of each."""
+        return self.is_row_wise and not self.multiplies
 
     @property
     def feeders(self) -> tuple[int, ...]:
@@ -122,6 +128,7 @@ def segments(program: Program) -> list[Segment]:
             tuple((name, at) for name, at in program.outputs.items() if home[at] == number),
             keys[number],
             number in row_wise,
+            any(program.steps[at].node.multiplies for at in inside),
         )
         for number, inside in enumerate(members)
         if inside
@@ -157,12 +164,10 @@ def _seen_before(
     found = tuple(fields)
     at = feeder
     while at != entry:
-        node = program.steps[at].node
-        if isinstance(node, Project):
-            given = [node.expressions[index] for index in found]
-            if not all(isinstance(each, FieldRef) for each in given):
-                return None
-            found = tuple(each.index for each in given if isinstance(each, FieldRef))
+        below = program.steps[at].node.unchanged(found)
+        if below is None:
+            return None
+        found = below
         (at,) = fed_by[at]
     return found
 

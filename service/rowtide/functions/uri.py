@@ -20,7 +20,7 @@ def part(uri: str, name: str) -> str | None:
     ``name`` is scheme, authority, user, host, port, path, query or fragment, in any case.
 
     Raises:
-      ValueError: there is no part of this name, or the authority is invalid.
+      ValueError: the part does not exist, or the authority is invalid.
     """
     wanted = name.lower()
     if wanted not in NAMES:

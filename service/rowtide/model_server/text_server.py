@@ -295,11 +295,11 @@ class TextServer:
             return self._answers.feed(text)
         except Exception as error:  # noqa: BLE001 - a command of the model may raise anything
             # Only this client's line is wrong. The others continue.
-            told = error_lines(error)
+            raised = error_lines(error)
         try:
-            return self._answers.settle() + told
+            return self._answers.settle() + raised
         except Exception as error:  # noqa: BLE001 - so may what the line had queued; the rest of it is dropped
-            return told + error_lines(error)
+            return raised + error_lines(error)
 
 
 def error_lines(error: BaseException) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rowtide.operators.contract import Account, Fault, State, StepOutput, joined_states
+from rowtide.operators.splitting import key_of, parts_of_rows, split_state
+from rowtide.plan.nodes import Node
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
 
@@ -36,6 +38,18 @@ class AtOnce:
     @staticmethod
     def merge(states: Sequence[State]) -> State:
         return joined_states(states)
+
+    @staticmethod
+    def split(node: Node, state: State, parts: int) -> list[State]:
+        """Split every row by the key of its node: tables of rows have the fields of the input."""
+        (key,) = key_of(node)
+        row_type = node.inputs[0].row_type
+        by_part = {
+            name: parts_of_rows(row_type, table, key, parts)
+            for name, table in state.items()
+            if name != "account"
+        }
+        return [*split_state(state, by_part, parts)]
 
     def _take(self, tray: Tray, faults: list[Fault]) -> Tray | None:
         """Process rows and return the output. A rejected row becomes a fault."""

@@ -11,6 +11,8 @@ returns trays, a bound and faults. These hold always:
 * snapshots of operators that ran on parts of the input, split by
   ``plan.nodes.partition_key``, can be ``merge``-d into the one that a single
   operator would have (how Spark hands over);
+* a snapshot of such an operator can be ``split`` into those of operators that
+  continue with these parts, and ``merge`` reverses it (how Spark takes over);
 * every row that went in is accounted for (law 4).
 
 Operators are not thread-safe and never keep an array that they were given

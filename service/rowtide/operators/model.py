@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, cast
@@ -20,8 +20,11 @@ from rowtide.errors import FaultError, Reason, RowtideError
 from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput
 from rowtide.operators.faults import rejected
 from rowtide.operators.merge.ranks import RANK, Ranks
-from rowtide.plan.nodes import Model
+from rowtide.operators.splitting import BEFORE, key_of, merged_given, split_clock, split_state
+from rowtide.operators.storage.key_parts import parts_of
+from rowtide.plan.nodes import Model, Node
 from rowtide.plan.nodes.model import first_field
+from rowtide.rows.column import Column
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
 from rowtide.rows.types import INTEGER_BYTES, Field, Kind, RowType
@@ -74,7 +77,7 @@ class ModelOperator:
         self._node = node
         self._origin = place.origin
         self._bound = EARLIEST
-        self._given = 0
+        self._given = self._before = 0
         self._accepts = [
             (port.name, first_field(node.accepts, number), port.row_type)
             for number, port in enumerate(node.accepts)
@@ -147,7 +150,7 @@ class ModelOperator:
         contents = self._stored()
         return {
             "account": self.account.to_arrow(),
-            "clock": _clock_table(self._bound, self._given, self._jumped),
+            "clock": _clock_table(self._bound, self._given, self._jumped, self._before),
             MODELS: pa.table(
                 {
                     **{
@@ -189,9 +192,7 @@ class ModelOperator:
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
         self._bound, self._given = clock["bound"], clock["given"]
-        # States of Spark, and older ones, contain no jump.
-        before, after = clock.get("jumped_from"), clock.get("jumped_to")
-        jumped = None if before is None or after is None else Jumped(before, after)
+        jumped, self._before = _jumped(clock), clock.get(BEFORE, 0)
         self._parts, self._made, self._due, self._jumped = {}, [], [], None
         for row in state[MODELS].to_pylist():
             try:
@@ -219,10 +220,22 @@ class ModelOperator:
         return {
             "account": pa.concat_tables([state["account"] for state in states]),
             "clock": _clock_table(
-                max(clock["bound"] for clock in clocks), sum(clock["given"] for clock in clocks), None
+                max(clock["bound"] for clock in clocks), merged_given(clocks), _jumped(clocks[0])
             ),
             MODELS: parts.sort_by([(name, "ascending") for name in (ROWTIME, RANK, COUNTER)]),
         }
+
+    @staticmethod
+    def split(node: Node, state: State, parts: int) -> list[State]:
+        (key,) = key_of(node)
+        fields = node.inputs[0].row_type
+        keys = [load_state(content)[0] for content in state[MODELS].column(STATE).to_pylist()]
+        columns = [
+            Column.from_values(fields[index].type, (each[at] for each in keys))
+            for at, index in enumerate(key)
+        ]
+        by_part = {MODELS: parts_of(columns, parts)}
+        return [*split_state({**state, "clock": split_clock(state["clock"])}, by_part, parts)]
 
     def _part(self, key: Row, first: tuple[int, int, int]) -> _Part:
         """Make the model of a key."""
@@ -320,12 +333,19 @@ class ModelOperator:
         return Bound(self._bound, self._origin, self._given)
 
 
-def _clock_table(bound: int, given: int, jumped: Jumped | None) -> pa.Table:
+def _jumped(clock: Mapping[str, Any]) -> Jumped | None:
+    # States of older versions contain no jump.
+    before, after = clock.get("jumped_from"), clock.get("jumped_to")
+    return None if before is None or after is None else Jumped(before, after)
+
+
+def _clock_table(bound: int, given: int, jumped: Jumped | None, shown_before: int = 0) -> pa.Table:
     before, after = (None, None) if jumped is None else jumped
     return pa.table(
         {
             "bound": [bound],
             "given": [given],
+            BEFORE: [shown_before],
             "jumped_from": pa.array([before], pa.int64()),
             "jumped_to": pa.array([after], pa.int64()),
         }

@@ -16,7 +16,10 @@ from typing import Protocol, cast
 from rowtide.operators.contract import Operator, OperatorSite, State
 from rowtide.plan import nodes
 from rowtide.plan.nodes import Form, Node
+from rowtide.plan.nodes.changes.combined_copies import CombinedCopies
+from rowtide.plan.nodes.json_table import JsonTable
 from rowtide.plan.nodes.sample import HashSample
+from rowtide.plan.nodes.table_function import TableFunction
 
 
 class OperatorType(Protocol):
@@ -28,6 +31,9 @@ class OperatorType(Protocol):
     def merge(self, states: Sequence[State]) -> State:
         """Merge the states of operators that each had a part of the keys."""
 
+    def split(self, node: Node, state: State, parts: int) -> Sequence[State]:
+        """Split the state of an operator of ``node`` as ``storage.key_parts`` splits rows; see ``split``."""
+
 
 OPERATORS: dict[type, str] = {
     nodes.Filter: "row_wise.filter:FilterOperator",
@@ -35,6 +41,7 @@ OPERATORS: dict[type, str] = {
     nodes.ProjectKeys: "row_wise.project:ProjectOperator",
     nodes.Promote: "row_wise.promote:PromoteOperator",
     HashSample: "row_wise.sample:SampleOperator",
+    JsonTable: "row_wise.json_table:JsonTableOperator",
     nodes.Sort: "sort.sort:SortOperator",
     nodes.Merge: "merge.merge:MergeOperator",
     nodes.GroupByPeriod: "group.group_by_period:GroupByPeriodOperator",
@@ -53,8 +60,10 @@ OPERATORS: dict[type, str] = {
     nodes.TableJoin: "table.table_join:TableJoinOperator",
     nodes.TopChanges: "table.top_changes:TopChangesOperator",
     nodes.NumberedChanges: "table.top_changes:TopChangesOperator",
+    CombinedCopies: "table.combined_copies:CombinedCopiesOperator",
     nodes.WindowJoin: "join.window_join:WindowJoinOperator",
     nodes.Model: "model:ModelOperator",
+    TableFunction: "python.table_function:TableFunctionOperator",
 }
 """Node type to ``module:class`` below this package."""
 
@@ -66,6 +75,7 @@ BY_ROW: dict[type, str] = {
     nodes.TableJoin: "table.table_join_by_row:TableJoinByRow",
     nodes.TopChanges: "table.top_changes_by_row:TopChangesByRow",
     nodes.NumberedChanges: "table.top_changes_by_row:TopChangesByRow",
+    CombinedCopies: "table.combined_copies_by_row:CombinedCopiesByRow",
     nodes.WindowAggregate: "over.by_row.operator:OverOperator",
     nodes.WindowJoin: "join.window_join_by_row:WindowJoinByRow",
 }
@@ -86,6 +96,18 @@ def operator_type(node_type: type) -> OperatorType:
       KeyError: if none is registered.
     """
     return _loaded(OPERATORS[node_type])
+
+
+def split(node: Node, state: State, parts: int) -> Sequence[State]:
+    """Return the states of operators that each continue with a part of the rows, by ``partition_key``.
+
+    ``merge`` makes the same state of them again, except for the order of keys where no order is kept.
+
+    Raises:
+      FaultError: the node has no key, so its operator has no parts; see ``splitting.can_split``.
+    """
+    kind: type = type(node)
+    return [state] if parts == 1 else operator_type(kind).split(node, state, parts)
 
 
 def make(node: Node, place: OperatorSite) -> Operator:

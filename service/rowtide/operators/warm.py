@@ -42,6 +42,7 @@ from rowtide.plan.nodes import (
     WindowAggregate,
     WindowJoin,
 )
+from rowtide.plan.nodes.changes.combined_copies import CombinedCopies
 from rowtide.rows.column import Column
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
@@ -115,6 +116,10 @@ def _warm_order(trays: Sequence[Tray]) -> None:
 def _warm_tables(trays: Sequence[Tray]) -> None:
     for primary in ((0,), ()):
         make(KeyedTable("WARM", SOURCE, primary), ONE).step(0, trays[0], Bound(LATEST))
+    sided = RowType((*SOURCE.row_type, Field("$SIDE", INTEGER, nullable=False)))
+    copies = make(CombinedCopies("WARM", Source("WARM", sided), "EXCEPT"), ONE)
+    side = Column.from_values(INTEGER, [0] * ROWS)
+    copies.step(0, trays[0].with_columns(sided, (*trays[0].columns, side)), Bound(LATEST))
     tagged = RowType((Field("$SIDE", INTEGER), Field("$KEY", VARCHAR), *PAIRS))
     tables = make(TableJoin("WARM", Source("WARM", tagged), 1, 4, JoinKind.FULL, PAIRS), ONE)
     for number, tray in enumerate(trays):

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from rowtide.expr.aggregates import AGGREGATES, FrameShape
+from rowtide.expr.aggregates import FrameShape, aggregate_of
 from rowtide.expr.tree import AggregateCall
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame, WindowCall
 from rowtide.rows.types import RowType
@@ -18,37 +18,37 @@ from rowtide.rows.types import RowType
 
 def is_commutative(call: AggregateCall) -> bool:
     """Return whether an aggregate does not depend on the order of the rows (sums are exact)."""
-    return not AGGREGATES[call.function].order_matters
+    return not aggregate_of(call).order_matters
 
 
 def is_small_of_rows(call: AggregateCall) -> bool:
     """Return whether an aggregate of inserted rows keeps only a few values, for any number of rows."""
-    return AGGREGATES[call.function].few_of_rows and not call.distinct
+    return aggregate_of(call).few_of_rows and not call.distinct
 
 
 def is_small_of_changes(call: AggregateCall) -> bool:
     """Return whether an aggregate of changes keeps few values: a sum can be undone, a maximum cannot."""
-    return AGGREGATES[call.function].few_of_changes and not call.distinct
+    return aggregate_of(call).few_of_changes and not call.distinct
 
 
 def has_accumulator(call: AggregateCall) -> bool:
     """Return whether an aggregate over groups that only grow runs compiled."""
-    return AGGREGATES[call.function].compiled.group(call)
+    return aggregate_of(call).compiled.group(call)
 
 
 def has_window_kernel(call: WindowCall, frame: Frame) -> bool:
     """Return whether a window's call runs compiled."""
-    return AGGREGATES[call.function].compiled.window(call, shape_of(frame))
+    return aggregate_of(call).compiled.window(call, shape_of(frame))
 
 
 def has_running_kernel(call: AggregateCall) -> bool:
     """Return whether a compiled aggregate has a result after every row that is not a Python object."""
-    return AGGREGATES[call.function].compiled.running(call)
+    return aggregate_of(call).compiled.running(call)
 
 
 def has_retracting_kernel(call: AggregateCall) -> bool:
     """Return whether a compiled aggregate can remove values: numbers that are not Python objects."""
-    return AGGREGATES[call.function].compiled.retracting(call)
+    return aggregate_of(call).compiled.retracting(call)
 
 
 def shape_of(frame: Frame) -> FrameShape:

@@ -8,11 +8,11 @@ it, and not if they follow. Edges in time include both ends.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 
-from rowtide.expr.tree import Expr
+from rowtide.expr.tree import OMITTED, Expr, PythonAggregate
 from rowtide.rows.types import Type
 
 
@@ -63,7 +63,8 @@ class WindowCall:
 
     ``argument`` None is COUNT(*), RANK or DENSE_RANK. ``number`` is n of NTH_VALUE and of the LAG that
     leaves out NULLs; any other LAG or LEAD has a frame of the one row that it reads. If there is none, the
-    result is ``default``, a field of the current row. ``fraction`` is that of a percentile.
+    result is ``default``, a field of the current row. ``fraction`` is that of a percentile, ``of`` an aggregate
+    in Python, as of an ``AggregateCall``.
     """
 
     function: str
@@ -75,3 +76,4 @@ class WindowCall:
     number: int = 1
     default: Expr | None = None
     fraction: Fraction | None = None
+    of: PythonAggregate | None = field(default=None, metadata=OMITTED)

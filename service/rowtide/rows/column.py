@@ -44,7 +44,7 @@ def owned(array: NDArray[Any]) -> NDArray[Any]:
 
 def arrow_type(kind: Type) -> pa.DataType:
     """Return the Arrow type of columns of a SQL type, on the wire and in snapshots."""
-    if kind.is_text:
+    if kind.is_string:
         return pa.string()
     if kind.is_binary:
         return pa.binary()

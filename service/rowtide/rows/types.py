@@ -10,6 +10,8 @@ A type fixes three forms of a value, declared here once:
 | DECIMAL(p<=18, s)          | Decimal with s digits     | int64, unscaled                   |
 | DECIMAL(p>18, s)           | Decimal with s digits     | object: Python int, unscaled      |
 | CHAR, VARCHAR              | str                       | Arrow string                      |
+| UUID                       | str: 36 small characters  | Arrow string                      |
+| JSON                       | str, as it was written    | Arrow string                      |
 | BINARY, VARBINARY          | bytes                     | Arrow binary                      |
 | DATE                       | int, days since the epoch | int32                             |
 | TIME                       | int, ms of the day        | int64                             |
@@ -53,6 +55,8 @@ class Kind(Enum):
     VARCHAR = "VARCHAR"
     BINARY = "BINARY"
     VARBINARY = "VARBINARY"
+    UUID = "UUID"
+    JSON = "JSON"
     DATE = "DATE"
     TIME = "TIME"
     TIMESTAMP = "TIMESTAMP"
@@ -66,7 +70,8 @@ INTEGER_BYTES = {Kind.TINYINT: 1, Kind.SMALLINT: 2, Kind.INTEGER: 4, Kind.BIGINT
 _FLOATS = (Kind.REAL, Kind.DOUBLE)
 _TEXTS = (Kind.CHAR, Kind.VARCHAR)
 _BINARIES = (Kind.BINARY, Kind.VARBINARY)
-_VARIABLE_WIDTHS = (*_TEXTS, *_BINARIES)
+_STRINGS = (*_TEXTS, Kind.UUID, Kind.JSON)
+_VARIABLE_WIDTHS = (*_STRINGS, *_BINARIES)
 
 _DTYPES: dict[Kind, str] = {
     Kind.BOOLEAN: "bool",
@@ -118,6 +123,11 @@ class Type:
         return self.kind in _TEXTS
 
     @property
+    def is_string(self) -> bool:
+        """Return whether its values are Python strings: text, UUID or JSON."""
+        return self.kind in _STRINGS
+
+    @property
     def is_binary(self) -> bool:
         """Return whether this is BINARY or VARBINARY."""
         return self.kind in _BINARIES
@@ -147,6 +157,8 @@ INTEGER = Type(Kind.INTEGER)
 BIGINT = Type(Kind.BIGINT)
 DOUBLE = Type(Kind.DOUBLE)
 VARCHAR = Type(Kind.VARCHAR)
+UUID = Type(Kind.UUID)
+JSON = Type(Kind.JSON)
 DATE = Type(Kind.DATE)
 TIME = Type(Kind.TIME)
 TIMESTAMP = Type(Kind.TIMESTAMP)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from rowtide.codec.api import Format
 from rowtide.codec.options import FormatOption
-from rowtide.codec.registry import DEFAULT_FORMAT, FORMATS, every_option
-from rowtide.config import Settings
+from rowtide.codec.registry import DEFAULT_FORMAT, FORMATS, every_option, find_format, format_of
+from rowtide.config.settings import Settings
 from rowtide.errors import StatementError
 from rowtide.plan.nodes import Node, Promote, Source, rewrite
 from rowtide.plan.plan import ForeignStream, Plan
@@ -52,22 +53,24 @@ STREAM_OPTIONS = (
 """Rowtide's own options of every foreign stream, with any connector."""
 
 
+def options_of_format(found: Format) -> tuple[Option, ...]:
+    """Return the options of a format as those of a foreign stream and its columns."""
+    return tuple(_as_option(option, option.meaning) for option in found.options)
+
+
 def _of_formats() -> tuple[Option, ...]:
-    """Return the options of formats, each once, with the names of the formats that take it."""
+    """Return the options of Rowtide's formats, each once, with the names of the formats that take it."""
     formats: dict[FormatOption, list[str]] = {}
     for format_name, option in every_option():
         formats.setdefault(option, []).append(format_name)
     return tuple(
-        Option(
-            option.name,
-            str,
-            f"{', '.join(names)}: {option.meaning}",
-            "column" if option.of_column else "stream",
-            default=option.default,
-            secret=option.secret,
-        )
-        for option, names in formats.items()
+        _as_option(option, f"{', '.join(names)}: {option.meaning}") for option, names in formats.items()
     )
+
+
+def _as_option(option: FormatOption, meaning: str) -> Option:
+    applies_to = "column" if option.of_column else "stream"
+    return Option(option.name, str, meaning, applies_to, default=option.default, secret=option.secret)
 
 
 FORMAT_OPTIONS = _of_formats()
@@ -79,8 +82,23 @@ OWN_STREAM_OPTIONS = frozenset(
 
 
 def connector_options(stream: ForeignStream) -> dict[str, str]:
-    """Return the options of a foreign stream that are for its connector."""
-    return {name: value for name, value in stream.options if name not in OWN_STREAM_OPTIONS}
+    """Return the options of a foreign stream that are for its connector.
+
+    Raises:
+      StatementError: its format is of a package that cannot be loaded.
+    """
+    own = OWN_STREAM_OPTIONS | stream_options_of_format(stream)
+    return {name: value for name, value in stream.options if name not in own}
+
+
+def stream_options_of_format(stream: ForeignStream) -> set[str]:
+    """Return the names of the options that the format of a stream takes, besides those of its columns.
+
+    Raises:
+      StatementError: the format is of a package that cannot be loaded.
+    """
+    found = find_format(format_of(stream))
+    return set() if found is None else {option.name for option in found.options if not option.of_column}
 
 
 def takes_append_times(stream: ForeignStream) -> bool:

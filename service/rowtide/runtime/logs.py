@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from rowtide.config import LogSettings
+from rowtide.config.settings import LogSettings
 
 _LEVELS = {
     "debug": logging.DEBUG,

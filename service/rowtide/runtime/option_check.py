@@ -27,7 +27,7 @@ from rowtide.runtime.polling.options import (
 from rowtide.sql.catalog.notices import IDLE_TIMEOUT
 from rowtide.sql.grammar.literals import interval_text_ms
 from rowtide.sql.grammar.statement_grammar import parse
-from rowtide.sql.grammar.statements import CreateRelation, CreateServer
+from rowtide.sql.grammar.statements import CreateAs, CreateIfMissing, CreateRelation, CreateServer
 from rowtide_connectors.api import Option
 from rowtide_connectors.errors import MissingOptionError, OptionError
 from rowtide_connectors.options import suggestion
@@ -106,8 +106,9 @@ class _Places:
     def _found(self) -> dict[tuple[str | None, ...], SourceSpan]:
         """Parse the text again. Only errors need this."""
         found: dict[tuple[str | None, ...], SourceSpan] = {}
-        for statement in parse(self._text):
-            if isinstance(statement, CreateServer | CreateRelation):
+        for each in parse(self._text):
+            statement = each.statement if isinstance(each, CreateIfMissing) else each
+            if isinstance(statement, CreateServer | CreateRelation | CreateAs):
                 name = statement.name.parts[-1].text
                 found[name, None] = statement.name.place
                 found |= {(name, item.name): item.place for item in statement.options}

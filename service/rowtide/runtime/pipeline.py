@@ -18,6 +18,7 @@ from rowtide.plan.nodes import Node
 from rowtide.plan.nodes import Source as SourceNode
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan, Server
+from rowtide.rows.types import JSON
 from rowtide.runtime.configured import connector_options
 from rowtide.runtime.outbox.sinks import SinkOfStream, sink_of
 from rowtide.runtime.polling.once import read_once
@@ -142,7 +143,8 @@ def shape_of(stream: ForeignStream) -> TableShape:
     deciding = sorted(
         (name, value) for name, value in table_options(stream).items() if name not in TUNING_OPTIONS
     )
-    return TableShape(stream.name, columns, stream.key, json.dumps([deciding, columns]))
+    jsons = tuple(at for at, field in enumerate(stream.row_type) if field.type == JSON)
+    return TableShape(stream.name, columns, stream.key, json.dumps([deciding, columns]), jsons)
 
 
 def _server(plan: Plan, stream: ForeignStream) -> Server:

@@ -7,9 +7,11 @@ dependency that is down, and holds the known partitions of the topics.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from rowtide.checkpoint.ledger import PartitionId, Record, StoredError
+from rowtide.codec.encode.message import MessageEncoder
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
 from rowtide.operators.contract import RESUBMITTED
@@ -22,14 +24,25 @@ from rowtide.runtime.ingest.inbox import DirectInbox, Inbox, ThreadedInbox
 from rowtide.runtime.ingest.intake import Channel, StreamReader
 from rowtide.runtime.ingest.partition_watch import PartitionWatch
 from rowtide.runtime.ingest.resubmission import topic_places
-from rowtide.runtime.inspect.status import DATABASE, StatusBoard, broker_of, database_of
+from rowtide.runtime.inspect.status import DATABASE, StatusBoard, broker_of, database_of, registry_for
+from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.outbox.options import outbox_options
 from rowtide.runtime.outbox.outboxes import Outboxes
 from rowtide.runtime.outbox.sender import Begun, Sender, SenderParts
+from rowtide.runtime.outbox.stream_output import StreamOutput
 from rowtide.runtime.polling.topic import PolledTopic
 from rowtide.runtime.recovery.skipping import Skipped, skipped_of
 from rowtide_connectors.api import OffsetRange
 from rowtide_connectors.errors import GoneError, MismatchError
+
+
+@contextmanager
+def _refused(relation: str) -> Iterator[None]:
+    """Turn what does not fit a foreign stream into an error that ends a start."""
+    try:
+        yield
+    except (GoneError, MismatchError) as error:
+        raise StatementError(f'foreign stream "{relation}": {error.message}', hint=error.hint) from error
 
 
 class PipelineIO:
@@ -138,22 +151,32 @@ class PipelineIO:
         return DirectInbox(readers, context.clock)
 
     def check_sinks(self) -> None:
-        """Check that the topics that pumps write to exist. Disturbs no running process.
+        """Check the topics that pumps write to, and their schemas. Disturbs no running process.
 
         Raises:
           StatementError: one does not exist, or does not fit.
-          TransientError, StoppedError: a broker is down and is not waited for.
+          TransientError, StoppedError: a broker or a schema registry is down and is not waited for.
         """
         for relation, sink in sorted(self.context.sinks.items()):
             opened = sink.open("check")
             try:
-                self._retry(broker_of(relation), beats=True).call(opened.check)
-            except (GoneError, MismatchError) as error:
-                raise StatementError(
-                    f'foreign stream "{relation}": {error.message}', hint=error.hint
-                ) from error
+                with _refused(relation):
+                    self._retry(broker_of(relation), beats=True).call(opened.check)
+                    encoder = MessageEncoder(sink.stream)
+                    self._retry(registry_for(relation), beats=True).call(encoder.check)
             finally:
                 opened.close()
+
+    def prepare_outputs(self, work: PipelineState) -> None:
+        """Fetch or register the schemas of the messages that ``work`` makes.
+
+        Raises:
+          As ``check_sinks``.
+        """
+        for relation, output in sorted(work.outputs.items()):
+            if isinstance(output, StreamOutput):
+                with _refused(relation):
+                    self._retry(registry_for(relation), beats=True).call(output.prepare)
 
     def open_outboxes(self, record: Record) -> Outboxes:
         """Start the senders of the messages that this and earlier processes have committed."""

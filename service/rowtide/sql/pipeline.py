@@ -17,6 +17,7 @@ from rowtide.plan.order import place_order
 from rowtide.plan.plan import POLLED_WRAPPERS, ForeignStream, ForeignTable, Notice, Plan, Pump
 from rowtide.plan.questions import rowtime_field
 from rowtide.rows.rowop import Row
+from rowtide.sql.catalog.created_as import relation_and_pump
 from rowtide.sql.catalog.definitions import define, exists
 from rowtide.sql.catalog.dropping import is_dropped, prepared_drop, pumps_of, refuse_renaming_of_used
 from rowtide.sql.catalog.notices import notices, text_notices
@@ -35,6 +36,7 @@ from rowtide.sql.catalog.values import TimedValues, arrived, timed_rows
 from rowtide.sql.functions.binding import bound
 from rowtide.sql.grammar.statement_grammar import parse, parse_name
 from rowtide.sql.grammar.statements import (
+    CreateAs,
     CreateIfMissing,
     CreatePump,
     CreateView,
@@ -156,10 +158,12 @@ class SqlSession:
                     catalog, count = with_row_change(catalog, statement)
                     changed.append(f"{count} {'row' if count == 1 else 'rows'} {CHANGED[type(statement)]}")
                 elif rows is None:
-                    catalog = _defined(catalog, statement, Origin(text, file, statement.place))
-                    if isinstance(statement, CreateView | CreatePump):
-                        planner = planner.grown(catalog)
-                        _plan_defined(planner, catalog.key(statement.name), statement)
+                    origin = Origin(text, file, statement.place)
+                    for part in _parts(catalog, planner, statement, origin):
+                        catalog = _defined(catalog, part, origin)
+                        if isinstance(part, CreateView | CreatePump):
+                            planner = planner.grown(catalog)
+                            _plan_defined(planner, catalog.key(part.name), part)
                 else:
                     arrived.append(rows)
             inserted = self._inserted.union(rows.relation for rows in arrived)
@@ -304,6 +308,13 @@ def _defined(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
     if isinstance(statement, Rename) and statement.column is None:
         refuse_renaming_of_used(catalog, statement)
     return define(catalog, statement, origin)
+
+
+def _parts(catalog: Catalog, planner: Planner, statement: Statement, origin: Origin) -> tuple[Statement, ...]:
+    """Return the statements that a statement stands for, which is mostly itself."""
+    if isinstance(statement, CreateAs):
+        return relation_and_pump(catalog, planner, statement, origin)
+    return (statement,)
 
 
 def _plan_defined(planner: Planner, key: Key, statement: CreateView | CreatePump) -> None:

@@ -27,6 +27,7 @@ from rowtide.plan.nodes import (
 )
 from rowtide.plan.plan import changes_type, is_patching
 from rowtide.plan.pseudo import with_pseudo_columns
+from rowtide.plan.upserts import CHANGES, UPSERT, takes_changes, upsert_key
 from rowtide.rows.types import RowType
 from rowtide.sql.catalog.columns import checked, filled_by_a_topic
 from rowtide.sql.catalog.finite import table_of
@@ -46,12 +47,14 @@ from rowtide.sql.catalog.objects import (
 from rowtide.sql.catalog.system import catalog_table
 from rowtide.sql.expressions.conversions import assign
 from rowtide.sql.expressions.scope import ROWTIME
+from rowtide.sql.functions.table_functions import rows_of_function
 from rowtide.sql.grammar.statements import ObjectKind
 from rowtide.sql.grammar.syntax import (
     FromItem,
     Name,
     QuerySyntax,
     RelationRef,
+    RowsOfFunction,
     Select,
     SetOperation,
     UnionAll,
@@ -190,6 +193,17 @@ class Planner:
         with written_in(pump.origin):
             return self._pump(key, pump)
 
+    def pumped(self, key: Key) -> QueryShape:
+        """Return the query of a pump, whose target need not exist.
+
+        Raises:
+          StatementError: it cannot be planned.
+        """
+        pump = self._catalog.objects[key]
+        if not isinstance(pump, PumpDefinition):
+            raise KeyError(key)
+        return self._query(pump.query, _Reading(relation_name(key), pump.schema, key))
+
     def query(self, query: QuerySyntax, schema: str) -> Planned:
         """Plan a query by itself, as a relation without a name."""
         shape = self._query(query, _Reading("QUERY", schema, None))
@@ -211,6 +225,12 @@ class Planner:
         name = relation_name(key)
         match self._catalog.objects[key]:
             case StreamDefinition(row_type=row_type, server=server) as stream:
+                if key in self._written and takes_changes(stream.options):
+                    with written_in(stream.origin):
+                        rows = checked(TableSource(name, row_type), name, stream.checks)
+                    return Planned(
+                        KeyedTable(name, rows, upsert_key(row_type, stream.options)), changelog=True
+                    )
                 pseudo = self._catalog.pseudo_columns(key, self._pseudo)
                 given = with_pseudo_columns(row_type, pseudo)
                 source = Source(name, given, foreign=server is not None and key not in self._written)
@@ -297,13 +317,15 @@ class Planner:
             return table_of(query)
         if isinstance(query, UnionAll):
             return self._union(query, at)
+        if isinstance(query, RowsOfFunction):
+            cursor = self._query(query.query, at)
+            return rows_of_function(query, cursor, at.relation, self._retention(at.reader))
         if isinstance(query, SetOperation):
             sides = [self._query(each, at) for each in (query.left, query.right)]
             aligned = align(sides, query.operation)[0]
             if aligned[0].changelog:
-                kept = self._retention(at.reader)
-                return combined_changes(query.operation, aligned, at.relation, query.place, kept)
-            return combined(query.operation, aligned, at.relation, query.place)
+                return combined_changes(query, aligned, at.relation, self._retention(at.reader))
+            return combined(query, aligned, at.relation)
         return self._select(query, at)
 
     def _select(self, query: Select, at: _Reading, *, lists: bool = False) -> QueryShape:
@@ -519,19 +541,28 @@ def _check_changelog(
       StatementError: the target keeps no rows, or its key does not distinguish those of the table.
     """
     what = f'{target.kind.value} "{shown}"'
+    fields = node.key_fields()
     if isinstance(target, StreamDefinition):
-        raise StatementError(
-            f"the changes of a table cannot be written to {what}",
-            place=place,
-            hint="A stream cannot delete rows: write to a table with a PRIMARY KEY.",
-        )
+        if target.server is None or not takes_changes(target.options):
+            hint = "A stream cannot delete rows: write to a table with a PRIMARY KEY"
+            if target.server is not None:
+                hint += f", or add {CHANGES} '{UPSERT}' and key 'column' to its OPTIONS"
+            raise StatementError(
+                f"the changes of a table cannot be written to {what}", place=place, hint=f"{hint}."
+            )
+        if fields is None or not set(fields) <= set(upsert_key(target.row_type, target.options)):
+            raise StatementError(
+                f"the key of {what} does not contain the key of the changes that are written",
+                place=place,
+                hint="Otherwise two rows would have one key. Add the columns to the option key.",
+            )
+        return
     if not target.key:
         raise StatementError(
             f"the changes of a table cannot be written to {what} without PRIMARY KEY",
             place=place,
             hint="Add a PRIMARY KEY: it identifies the row that a change replaces.",
         )
-    fields = node.key_fields()
     if fields is None or not set(fields) <= set(target.key):
         raise StatementError(
             f"the PRIMARY KEY of {what} does not contain the key of the changes that are written",

@@ -19,6 +19,7 @@ from rowtide.checkpoint.ledger import (
     Resubmission,
     SnapshotEntry,
     StoredError,
+    takes_any,
 )
 from rowtide.checkpoint.snapshot import Checksum, chunks_of, manifest_of, snapshot_from, why_unreadable
 from rowtide.checkpoint.statements import storable
@@ -54,10 +55,11 @@ class InMemoryLedger:
         """Return the record as an open transaction sees it."""
         return self._within(transaction).record
 
-    def claim(self, digest: str, holder: str) -> Record:
-        """Take the next epoch."""
+    def claim(self, digest: str, holder: str, refuse: Callable[[Record], None] = takes_any) -> Record:
+        """Take the next epoch; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
             record = self._claimed(transaction, digest, holder)
+            refuse(record)
             if not record.standings:
                 record = self._within(transaction).record = replace(record, digest=digest)
         return record

@@ -55,7 +55,7 @@ class InMemoryOutbox:
         def fits(each: OutgoingMessage) -> bool:
             nonlocal taken
             room = taken < size
-            taken += len(each.value)
+            taken += len(each.value or b"")
             return room
 
         return list(takewhile(fits, left))

@@ -88,7 +88,7 @@ class SparkFlow(Flow):
       outputs: see ``Flow``.
       partitions: see ``Flow``.
       session: the Spark session.
-      staging: a folder for the output of Spark's stages.
+      scratch: a folder for the state of rows that wait.
       asked: the requested outputs.
     """
 
@@ -98,7 +98,7 @@ class SparkFlow(Flow):
         partitions: Mapping[str, Sequence[int]],
         *,
         session: SparkSession,
-        staging: str,
+        scratch: str,
         asked: Sequence[str],
     ) -> None:
         super().__init__(outputs, partitions)
@@ -106,7 +106,7 @@ class SparkFlow(Flow):
         program = Program(outputs, partitions)
         self._entrances_of = {place: program.steps[at] for place, at in program.entrances.items()}
         self._session = session
-        self._staging = staging
+        self._scratch = scratch
         self._asked = asked
         self._log: list[_Logged] = []
         self._worked = -1
@@ -139,28 +139,30 @@ class SparkFlow(Flow):
         """
         if self.is_live or self._worked == len(self._log):
             return []
-        shutil.rmtree(self._staging, ignore_errors=True)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        # few=0: split even the few rows of a scenario, to test the split.
+        run = SparkRun(self._session, self._definition, self._scratch, LoggedIntake(), few=0)
         try:
-            # few=0: split even the few rows of a scenario, to test the split.
-            run = SparkRun(self._session, self._definition, self._staging, LoggedIntake(), few=0)
             run.read(self._frames())
             trays = {name: run.rows(name) for name in self._asked}
+            faults, handed = run.faults.read(), run.flow()
         except RowtideError:
             raise
         except Exception as error:
             raise FaultError(f"Spark stopped: {error}") from error
+        finally:
+            run.close()
         # Without the counter: each task numbers its own rows.
         rows = {
             name: [repr((each.rowtime, each.opcode, each.row)) for each in tray.rows()]
             for name, tray in trays.items()
         }
-        faults = run.faults.read()
         fresh = {name: _fresh(name, self._given.rows.get(name, ()), each) for name, each in rows.items()}
         if not self._given.faults <= set(faults):
             raise FaultError("faults that were reported before are missing on Spark")
         new = {name: [tray.take(fresh[name])] for name, tray in trays.items()}
         new_faults = [fault for fault in faults if fault not in self._given.faults]
-        self._given, self._worked, self._handed = _Given(rows, set(faults)), len(self._log), run.flow()
+        self._given, self._worked, self._handed = _Given(rows, set(faults)), len(self._log), handed
         return [Emitted(new), *self._in_turn(new_faults)]
 
     def snapshot(self) -> dict[str, State]:
@@ -252,9 +254,9 @@ class SparkRunner(LiveRunner):
 
     _flow: Flow
 
-    def __init__(self, scenario: Scenario, batching: Batching, session: SparkSession, staging: Path) -> None:
+    def __init__(self, scenario: Scenario, batching: Batching, session: SparkSession, scratch: Path) -> None:
         self._spark = session
-        self._staging = staging
+        self._scratch = scratch
         # Several tasks, each with some of the keys, do not keep the order of rows with equal ROWTIME.
         self.orders_ties = session.conf.get("spark.sql.shuffle.partitions") == "1"
         super().__init__(scenario, batching)
@@ -284,8 +286,7 @@ class SparkRunner(LiveRunner):
         return super().contents(relation)
 
     def close(self) -> None:
-        # Removes Spark's files.
-        shutil.rmtree(self._staging, ignore_errors=True)
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _follow(self) -> None:
         """Do nothing: partitions become idle only when the wall time advances, after the handover."""
@@ -310,7 +311,7 @@ class SparkRunner(LiveRunner):
             version.wanted,
             version.partitions,
             session=self._spark,
-            staging=str(self._staging),
+            scratch=str(self._scratch),
             asked=[
                 name
                 for name in version.wanted
@@ -332,17 +333,17 @@ class SparkRunners:
         self._session = session or open_session(MASTER, parts=parts, is_brief=True)
         if self._owns:
             self._session.sparkContext.setLogLevel("ERROR")
-        self._staging = tempfile.TemporaryDirectory(prefix="rowtide-test-")
+        self._scratch = tempfile.TemporaryDirectory(prefix="rowtide-test-")
 
     def __call__(self, scenario: Scenario, batching: Batching) -> SparkRunner:
-        return SparkRunner(scenario, batching, self._session, Path(self._staging.name) / "stages")
+        return SparkRunner(scenario, batching, self._session, Path(self._scratch.name) / "waiting")
 
     def __enter__(self) -> Self:
         """Begin."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop the session, if it was opened here, and remove Spark's files."""
-        self._staging.cleanup()
+        """Stop the session, if it was opened here, and remove the files of rows that wait."""
+        self._scratch.cleanup()
         if self._owns:
             self._session.stop()

@@ -18,6 +18,9 @@ from rowtide.clock import SystemClock
 if TYPE_CHECKING:
     from rowtide.testing.session import ScenarioOutcome
 
+# A failed assertion of a contract suite shows the values, as one of a test module does.
+pytest.register_assert_rewrite("rowtide.testing.contracts")
+
 SUFFIXES = (".scenario.yaml", ".scenario.yml")
 
 

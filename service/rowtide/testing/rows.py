@@ -212,7 +212,7 @@ class RowReader:
         kind = column.type
         try:
             # An expected value may exceed the declared width: that is a difference, not an error in the file.
-            if kind.is_text:
+            if kind.is_string:
                 return cell
             if kind.is_exact:
                 return number_of(cell)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import ipaddress
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from starlette.concurrency import run_in_threadpool
@@ -17,8 +16,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from rowtide.errors import StatementError, TransientError
-from rowtide.web.server import parse_listen
-from rowtide.web.tokens import Caller, Role, TokenFile
+from rowtide.web.server import is_loopback, parse_listen
+from rowtide.web.tokens import Caller, InvalidTokenError, Role, TokenFile
+
+if TYPE_CHECKING:
+    from rowtide.web.oidc import OidcProvider
 
 Handler = Callable[[Request], Any]
 """Answers a request: a coroutine function, or a blocking function, which runs in a separate thread."""
@@ -32,7 +34,7 @@ ANYONE = Caller("anonymous", Role.ADMIN)
 
 
 class Access:
-    """Accepts or refuses requests. Without ``tokens`` every client of the listener has all rights.
+    """Accepts or refuses requests. Without ``tokens`` and ``oidc`` every client of the listener has all rights.
 
     ``hosts`` are the names that a request may have in its header Host beside those of this machine; None: any.
     This stops DNS rebinding: a web page whose host name resolves to this machine sends its own name. With
@@ -44,9 +46,11 @@ class Access:
         tokens: TokenFile | None = None,
         hosts: frozenset[str] | None = None,
         *,
+        oidc: OidcProvider | None = None,
         audits: bool = False,
     ) -> None:
         self._tokens = tokens
+        self._oidc = oidc
         self._hosts = hosts
         self.audits = audits
         self.running = 0
@@ -72,25 +76,39 @@ class Access:
             return _refused(503, "the service answers too many requests", "Try again in a few seconds.")
         return None
 
-    def caller(self, request: Request, needed: Role) -> Caller | Response:
+    async def caller(self, request: Request, needed: Role) -> Caller | Response:
         """Return the caller, or the refusal: 401 without a valid token, 403 if the role is not sufficient."""
-        if self._tokens is None:
+        if self._tokens is None and self._oidc is None:
             return ANYONE
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return _unauthorized("a token is missing")
         try:
-            found = self._tokens.caller(token.strip())
+            found = await self._named(token.strip())
         except TransientError as error:
             return _refused(503, error.message, error.hint)
-        if found is None:
-            return _unauthorized("the token is invalid")
+        except InvalidTokenError as error:
+            return _unauthorized(error.message)
         if found.role < needed:
             message = (
                 f'"{found.name}" has role {found.role.label}, and {request.url.path} needs {needed.label}'
             )
             return _refused(403, message, "Use a token of that role.")
         return found
+
+    async def _named(self, token: str) -> Caller:
+        """Return the caller with this token. The token file has precedence.
+
+        Raises:
+          InvalidTokenError: neither the file nor the provider knows the token.
+          TransientError: the file, or the keys of the provider, cannot be read.
+        """
+        found = None if self._tokens is None else self._tokens.caller(token)
+        if found is not None:
+            return found
+        if self._oidc is None:
+            raise InvalidTokenError("the token is invalid")
+        return await self._oidc.caller(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +126,7 @@ class Page:
         async def guarded(request: Request) -> Response:
             if self.role is None:
                 return await self._answer(request)
-            found = access.refusal(request) or access.caller(request, self.role)
+            found = access.refusal(request) or await access.caller(request, self.role)
             answer = found if isinstance(found, Response) else await self._counted(request, access)
             if self.method != "GET" and access.audits:
                 _log.info(
@@ -140,7 +158,12 @@ class Page:
 
 
 def access_of(
-    listen: str, tokens_file: str | None, *, allow_anonymous: bool, allowed_hosts: str | None = None
+    listen: str,
+    tokens_file: str | None,
+    *,
+    allow_anonymous: bool,
+    allowed_hosts: str | None = None,
+    oidc: OidcProvider | None = None,
 ) -> Access:
     """Return the access rules of a listener; ``allowed_hosts`` are names, separated by commas.
 
@@ -153,23 +176,17 @@ def access_of(
     if here or allowed_hosts is not None:
         given = (each.strip().lower() for each in (allowed_hosts or "").split(","))
         hosts = frozenset(each for each in given if each)
-    if tokens_file is not None:
-        return Access(TokenFile(Path(tokens_file)), hosts, audits=True)
+    if tokens_file is not None or oidc is not None:
+        tokens = None if tokens_file is None else TokenFile(Path(tokens_file))
+        return Access(tokens, hosts, oidc=oidc, audits=True)
     if not here and not allow_anonymous:
         raise StatementError(
             f'other machines can reach the API at "{listen}", and no tokens are set',
-            hint='Set service.tokens_file to a file with a line "NAME ROLE TOKEN" for each caller, or listen on '
-            "127.0.0.1. If something else keeps strangers out, set service.allow_anonymous to true.",
+            hint='Set service.tokens_file to a file with a line "NAME ROLE TOKEN" for each caller, or oidc.issuer '
+            "to your OpenID Connect provider, or listen on 127.0.0.1. If something else keeps strangers out, set "
+            "service.allow_anonymous to true.",
         )
     return Access(None, hosts, audits=True)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a host to listen on; localhost is the only such name."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _host(header: str) -> str:

@@ -28,6 +28,7 @@ from rowtide.web.access import Access, Page
 from rowtide.web.query import QueryRunner, query_handler
 from rowtide.web.status import JsonAnswer, PipelineStatus, Status, WhyNot
 from rowtide.web.tokens import Role
+from rowtide_connectors.several import place_of
 
 TABLE_ROWS = 100
 """The default number of rows of a table in an answer."""
@@ -228,7 +229,7 @@ def _positions(now: PipelineStatus) -> Sequence[dict[str, str | int | None]]:
         {
             "relation": at.relation,
             "topic": at.topic,
-            "partition": at.partition,
+            "partition": place_of(at.topic, at.partition)[1],
             "next_offset": at.next_offset,
             "end_offset": at.end_offset,
             "bound": at.bound,

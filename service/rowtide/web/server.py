@@ -7,6 +7,7 @@ taken, and the server answers when ``start`` returns.
 from __future__ import annotations
 
 import errno
+import ipaddress
 import socket
 import ssl
 import threading
@@ -24,6 +25,14 @@ START_LIMIT_S = 10.0
 """uvicorn answers within milliseconds of its start; this limit only prevents an endless wait."""
 
 START_STEP_S = 0.01
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a host to listen on; localhost is the only such name."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def parse_listen(listen: str) -> tuple[str, int]:

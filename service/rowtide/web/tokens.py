@@ -16,7 +16,7 @@ from pathlib import Path
 
 import structlog
 
-from rowtide.errors import SourceSpan, StatementError, TransientError
+from rowtide.errors import RowtideError, SourceSpan, StatementError, TransientError
 
 HASHED = "sha256:"
 SHORTEST_TOKEN = 16
@@ -30,6 +30,8 @@ _log = structlog.get_logger("rowtide")
 class Role(IntEnum):
     """The rights of a caller; each role includes those before it."""
 
+    NONE = 0
+    """No right: a provider knows the caller, and has given it no role here."""
     READ = 1
     """Read: status, metrics, rows, queries, explanations."""
     OPERATE = 2
@@ -49,6 +51,10 @@ class Caller:
 
     name: str
     role: Role
+
+
+class InvalidTokenError(RowtideError):
+    """No caller has the token; the message says why."""
 
 
 class TokenFile:
@@ -123,7 +129,7 @@ class TokenFile:
         return found
 
     def _entry(self, words: list[str], number: int) -> tuple[bytes, Caller]:
-        roles = {role.label: role for role in Role}
+        roles = {role.label: role for role in Role if role}
         if len(words) != 3:
             raise self._invalid(number, "the line does not have three words", HOW)
         name, role, token = words

@@ -136,6 +136,24 @@ def test_the_digest_stays_that_of_the_positions(database: Database, ledger: AnyL
     assert ledger.claim("three", "a").digest == "two"
 
 
+def test_a_record_that_is_refused_is_not_taken_over(database: Database, ledger: AnyLedger) -> None:
+    seen: list[Record] = []
+
+    def refuse(record: Record) -> None:
+        seen.append(record)
+        raise StatementError("not this one")
+
+    with pytest.raises(StatementError, match="not this one"):
+        ledger.claim("digest", "a", refuse)
+    assert ledger.read() is None
+    commit(database, ledger, ledger.claim("digest", "a").epoch, 0, *STANDINGS)
+    before = ledger.read()
+    with pytest.raises(StatementError, match="not this one"):
+        ledger.claim("digest", "b", refuse)
+    assert ledger.read() == before
+    assert [record.standings for record in seen] == [(), STANDINGS]
+
+
 def test_what_is_committed_is_read_back(database: Database, ledger: AnyLedger) -> None:
     epoch = ledger.claim("digest", "a").epoch
     commit(database, ledger, epoch, 0, *STANDINGS)

@@ -78,6 +78,7 @@ def test_a_message_is_read_as_it_was_added(database: Database, outbox: Outbox) -
     given = [
         NewMessage(b"\0\xff", 1, b"key\0", (("h", b"\xfe"), ("h", b"")), 7),
         NewMessage(b"", 2**60, None, (), None),
+        NewMessage(None, 3, b"gone"),
     ]
     with database.begin() as transaction:
         outbox.add(transaction, given)

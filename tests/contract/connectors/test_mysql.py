@@ -64,6 +64,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "DECIMAL(38, 10)": st.decimals(-(10**20), 10**20, places=10),
     "VARCHAR": st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
     "VARBINARY": st.binary(max_size=20),
+    "UUID": st.uuids().map(str),
+    "JSON": st.sampled_from(('{"a": [1.50, null]}', "[]", "1")),
     "DATE": st.integers(-719_162, 2_932_896),
     "TIME": st.integers(0, 86_399_999),
     "TIMESTAMP": st.integers(-62_135_596_800_000, 253_402_300_799_999),

@@ -17,11 +17,15 @@ from rowtide_connectors.errors import DeniedError, GoneError, MismatchError, Una
 from rowtide_connectors.rdbms import CONNECTOR
 
 
+def covers(place: str) -> pytest.MarkDecorator:
+    return pytest.mark.covers("rdbms", "tables as sources", place)
+
+
 @pytest.fixture(
     params=[
-        "sqlite",
-        pytest.param("postgres", marks=pytest.mark.postgres),
-        pytest.param("mariadb", marks=pytest.mark.mariadb),
+        pytest.param("sqlite", marks=covers("SQLite")),
+        pytest.param("postgres", marks=[pytest.mark.postgres, covers("PostgreSQL, a real server")]),
+        pytest.param("mariadb", marks=[pytest.mark.mariadb, covers("MariaDB, a real server")]),
     ]
 )
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:

@@ -49,6 +49,8 @@ VALUES: Mapping[str, st.SearchStrategy[Any]] = {
     "VARCHAR": texts | uuids | documents | st.text("x ", min_size=250, max_size=260),
     "BINARY(3)": st.binary(min_size=3, max_size=3),
     "VARBINARY": st.binary(max_size=4) | st.binary(min_size=254, max_size=257),
+    "UUID": st.uuids().map(str),
+    "JSON": documents,
     "DATE": st.integers(-719_162, 2_932_896),
     "TIME": st.integers(0, 86_399_999),
     "TIMESTAMP": st.integers(-62_135_596_800_000, 253_402_300_799_999) | st.integers(-(10**12), 3 * 10**12),
@@ -93,6 +95,8 @@ def pairs(kind: str) -> list[tuple[str, str]]:
         # MariaDB has the type JSON under another name: LONGTEXT with a CHECK.
         if not (kind == "mysql" and name == "json")
         if not (name == "boolean" and kind == "mysql")
+        # A CHAR that is too short for every UUID is refused at a start.
+        if not (declared == "UUID" and name == "char")
     ]
 
 
@@ -143,7 +147,7 @@ def test_a_value_is_stored_unchanged_or_its_row_is_refused(database: Database, d
                 refused = set(error.rows)
             form = transaction.form_of(target)
             expected = [(value,) for index, value in enumerate(values) if index not in refused]
-            assert told(transaction.rows(target)) == told(map(form, expected))
+            assert answer(transaction.rows(target)) == answer(map(form, expected))
             # What is folded away is judged alike, or the table gets every row in order.
             if not transaction.judges_rows(target):
                 found: set[int] = set()
@@ -160,7 +164,7 @@ def test_a_value_is_stored_unchanged_or_its_row_is_refused(database: Database, d
         assert not refused or existing not in unlimited
 
 
-def told(rows: Iterable[tuple[object, ...]]) -> Counter[tuple[str, object]]:
+def answer(rows: Iterable[tuple[object, ...]]) -> Counter[tuple[str, object]]:
     return Counter((type(value).__name__, value) for (value,) in rows)
 
 
@@ -216,6 +220,6 @@ def test_rows_are_replaced_and_deleted_by_keys_of_narrower_and_other_types(datab
         with database.begin() as transaction:
             transaction.upsert(target, {"A": [name] * 2, "B": [1, -1], "C": [5, 6], "D": [number] * 2})
     with database.begin() as transaction:
-        # A key that no row can have deletes nothing, and is no error.
+        # A DELETE whose key does not fit the column deletes nothing and raises no error.
         transaction.delete(target, {"A": [name, name, "none"], "B": [1, 1, 1], "C": [5, 70_000, 5]})
         assert list(transaction.rows(target)) == [(name, -1, 6, 2)]

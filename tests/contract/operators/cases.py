@@ -8,11 +8,14 @@ from hypothesis import strategies as st
 
 from contract.operators.changes_cases import changelog_items
 from contract.operators.engine_models import engine_models
+from contract.operators.in_python import IN_PYTHON
 from contract.operators.inputs import (
+    INTEGERS,
     KEY_TYPES,
     MOSTLY_INSERTS,
     NARROW,
     REAL,
+    TEXTS,
     TINYINT,
     VARBINARY,
     WIDE,
@@ -29,6 +32,7 @@ from contract.operators.over_cases import overs, overs_abreast
 from contract.operators.table_join_model import table_joins
 from contract.operators.top_changes_model import top_changes
 from rowtide.expr.aggregates import AGGREGATES
+from rowtide.expr.functions.arguments import PACKED
 from rowtide.expr.functions.pairs import NUMBER_PAIR
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.operators.contract import OperatorSite
@@ -218,6 +222,7 @@ ARGUMENTS |= {
     if each.in_groups and name not in ARGUMENTS
 }
 """And what is declared and not listed here."""
+ARGUMENTS |= {"TOTAL": (INTEGERS,), "MOVING": (INTEGERS,), "TEXTS": (TEXTS,)}
 COMPILED_ARGUMENTS: dict[str, tuple[Type, ...]] = {
     "COUNT": ARGUMENTS["COUNT"],
     "SUM": (TINYINT, BIGINT, REAL, DOUBLE),
@@ -236,6 +241,8 @@ FRACTIONS = tuple(map(Fraction, ("0", "1/4", "1/2", "0.9", "1")))
 def result_type(function: str, argument: Type) -> Type:
     """Return the type of an aggregate (docs/sql/semantics.md#numbers)."""
     match function:
+        case _ if function in IN_PYTHON:
+            return PACKED
         case "COUNT":
             return BIGINT
         case "SUM" if argument.is_integer:
@@ -303,7 +310,8 @@ def group_fields(
             fraction = Fraction(1, 2)
         elif function.startswith("PERCENTILE"):
             fraction = draw(st.sampled_from(FRACTIONS))
-        calls.append(AggregateCall(function, argument, kind, distinct, condition, ignore_nulls, fraction))
+        of = IN_PYTHON.get(function)
+        calls.append(AggregateCall(function, argument, kind, distinct, condition, ignore_nulls, fraction, of))
     return fields, keys, tuple(calls)
 
 

@@ -28,7 +28,7 @@ class Group:
     key: Row
     rows: list[TimedRow] = field(default_factory=list)
     untold: list[TimedRow] = field(default_factory=list)
-    told: Row | None = None
+    answer: Row | None = None
     last: int = EARLIEST
 
 
@@ -162,8 +162,8 @@ class ChangesModel(Model):
         self.reached = max(self.reached, rowtime)
         while (moment := self.next_moment()) is not None:
             is_end, at = moment[1], moment[0]
-            told = [group for group in self.groups if group.untold and (group.end == at or not is_end)]
-            for group in told:
+            answer = [group for group in self.groups if group.untold and (group.end == at or not is_end)]
+            for group in answer:
                 self.say(group, at, None)
             if is_end:
                 self.groups = [group for group in self.groups if group.end != at]
@@ -190,8 +190,8 @@ class ChangesModel(Model):
         """Report how a group has changed, if it has."""
         group.untold = []
         values = self.values(group.rows)
-        if bits(values) != bits(group.told):
-            for opcode, row in ((Opcode.DELETE, group.told), (Opcode.INSERT, values)):
+        if bits(values) != bits(group.answer):
+            for opcode, row in ((Opcode.DELETE, group.answer), (Opcode.INSERT, values)):
                 if row is None:
                     continue
                 head = group.key if self.node.window is None else (group.start, *group.key)
@@ -200,7 +200,7 @@ class ChangesModel(Model):
                     self.own += 1
                 else:
                     self.give(cause._replace(opcode=opcode, row=(*head, *row)))
-        group.told = values
+        group.answer = values
         if values is None:
             self.groups = [each for each in self.groups if each is not group]
 

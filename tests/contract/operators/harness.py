@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from contract.operators.inputs import Case, Step, through_bytes, tray_of
 from contract.operators.meanings import bits
-from contract.operators.model import Model, Told
+from contract.operators.model import FaultSeen, Model
 from contract.operators.models import origins_out
 from rowtide.operators.contract import Fault, Operator, StepOutput
 from rowtide.operators.registry import make
@@ -19,13 +19,17 @@ Bits = tuple[object, ...]
 
 
 class Run:
-    """One operator at work; ``restart`` puts a fresh one in its place, from its snapshot."""
+    """One operator at work; ``restart`` puts a fresh one in its place, from its snapshot.
 
-    def __init__(self, case: Case, operator: Operator | None = None) -> None:
+    ``is_split``: it has a part of the state of another, and only the accounts of all parts together are right.
+    """
+
+    def __init__(self, case: Case, operator: Operator | None = None, *, is_split: bool = False) -> None:
         self.case = case
+        self._is_split = is_split
         self.operator = operator or make(case.node, case.place)
         self.out: list[TimedRow] = []
-        self.faults: list[Told] = []
+        self.faults: list[FaultSeen] = []
         self.bound = NO_BOUND
         self._ranks = origins_out(case.node, case.place)
 
@@ -45,8 +49,9 @@ class Run:
         assert self.promise(output.bound) >= self.promise(self.bound), "a bound went back"
         self.bound = output.bound
         self.out += rows
-        self.faults += map(told, output.faults)
-        self.operator.account.check("", self.operator.held())
+        self.faults += map(fault_seen, output.faults)
+        if not self._is_split:
+            self.operator.account.check("", self.operator.held())
 
     def place(self, row: TimedRow) -> tuple[int, int, int]:
         """Return a row's place in consistent time, after this operator."""
@@ -79,7 +84,7 @@ def follow(model: Model, step: Step) -> None:
     model.bound(step.port, step.bound)
 
 
-def told(fault: Fault) -> Told:
+def fault_seen(fault: Fault) -> FaultSeen:
     """Return a fault without its words, which must not be empty, and the names of its row's fields."""
     assert fault.message
     assert fault.row is None or len(fault.names or ()) == len(fault.row)
@@ -108,7 +113,7 @@ def check_same(run: Run, model: Model) -> None:
     assert run.operator.account == model.account
 
 
-def in_input_order(faults: Sequence[Told]) -> list[Told]:
+def in_input_order(faults: Sequence[FaultSeen]) -> list[FaultSeen]:
     """Return faults by origin and counter of their rows: a commit tells them so.
 
     See docs/sql/semantics.md#error-rows.

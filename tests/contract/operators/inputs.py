@@ -19,6 +19,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from contract.operators.model import later
+from rowtide.expr.functions.arguments import packed
 from rowtide.expr.functions.pairs import NUMBER_PAIR, numbers
 from rowtide.operators.contract import OperatorSite, State
 from rowtide.plan.nodes import Node
@@ -30,7 +31,9 @@ from rowtide.rows.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    INTEGER,
     TIMESTAMP,
+    UUID,
     VARCHAR,
     Field,
     Kind,
@@ -42,6 +45,8 @@ from rowtide.rowtime.bound import EARLIEST, NO_BOUND, UNMARKED, Bound
 
 TINYINT, REAL, VARBINARY = Type(Kind.TINYINT), Type(Kind.REAL), Type(Kind.VARBINARY)
 NARROW, WIDE, WIDEST = decimal(18, 3), decimal(38, 2), decimal(38, 0)
+INTEGERS, TEXTS = Type(Kind.VARBINARY, 21), Type(Kind.VARBINARY, 22)
+"""The arguments of an aggregate in Python: an integer, a text."""
 
 POOLS: dict[Type, tuple[Any, ...]] = {
     BOOLEAN: (False, True),
@@ -55,6 +60,9 @@ POOLS: dict[Type, tuple[Any, ...]] = {
     VARCHAR: ("", "a", "ab", "\0", "ä", "日本", "a" * 40),
     VARBINARY: (b"", b"\0", b"a", b"\xff\xfe"),
     NUMBER_PAIR: tuple(numbers(y, x) for y, x in ((0.0, 1.0), (2.5, -1.0), (1e300, 1e-300), (2.5, 3.0))),
+    INTEGERS: tuple(packed((INTEGER,), (n,)) for n in (0, 1, -5, 40)),
+    TEXTS: tuple(packed((VARCHAR,), (text,)) for text in ("", "a", "b", "äö")),
+    UUID: ("00000000-0000-0000-0000-000000000000", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
     DATE: (0, -1, 19_000, 2**31 - 1),
     TIMESTAMP: (0, -1, 5, 1_700_000_000_000),
 }
@@ -80,7 +88,7 @@ def easy_values() -> Iterator[None]:
         POOLS.update(before)
 
 
-KEY_TYPES = (VARCHAR, BIGINT, DOUBLE, BOOLEAN, DATE, NARROW, WIDE, VARBINARY)
+KEY_TYPES = (VARCHAR, BIGINT, DOUBLE, BOOLEAN, DATE, NARROW, WIDE, VARBINARY, UUID)
 RUBBISH: dict[str, Any] = {"f": np.nan, "i": 77, "b": True, "O": None}
 """What stands under a NULL, by kind of NumPy type."""
 
@@ -252,8 +260,8 @@ def steps_of(
                     break
             else:
                 rows.append(item)
-                told = bound_after(bounds[port], item)
-                bounds[port] = later(told, before(item)) if keep_up else told
+                answer = bound_after(bounds[port], item)
+                bounds[port] = later(answer, before(item)) if keep_up else answer
         steps.append(Step(port, tuple(rows), bounds[port]))
     return steps
 

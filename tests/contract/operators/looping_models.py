@@ -174,7 +174,7 @@ class LoopingModel(EngineModel):
         soon: list[object],
     ) -> None:
         if kind == 2:
-            self.told(n, out)
+            self.answer(n, out)
             return
         if numbered(n) == 7:
             raise ValueError
@@ -190,11 +190,11 @@ class LoopingModel(EngineModel):
         if numbered(n) in LATER:
             self.later(rowtime + LATER_MS, 0, LATER[numbered(n)])
         if is_now:
-            self.told(n, out)
+            self.answer(n, out)
         if kind == 1:
             out.append((n, 0))
 
-    def told(self, n: object, out: list[tuple[object, int]]) -> None:
+    def answer(self, n: object, out: list[tuple[object, int]]) -> None:
         if numbered(n) == 5:
             raise LookupError
         self.seen += 1

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from rowtide.errors import Reason
-from rowtide.expr.aggregates import AGGREGATES
+from rowtide.expr.aggregates import aggregate_of
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.rowop import Row, TimedRow
 from rowtide.rows.types import Kind, Type
@@ -90,7 +90,7 @@ def aggregate(call: AggregateCall, rows: Sequence[TimedRow]) -> object:
                 exact(Fraction(value), call.type)
             return exact(Fraction(sum(map(Fraction, values)), len(values)), call.type)
     # Any other aggregate means what it declares.
-    declared = AGGREGATES[call.function]
+    declared = aggregate_of(call)
     return declared.value_of(call, sorted(values) if declared.ascending else values)
 
 

@@ -16,7 +16,7 @@ from rowtide.operators.contract import Account
 from rowtide.rows.rowop import TimedRow
 from rowtide.rowtime.bound import UNMARKED, Bound
 
-Told = tuple[str, Reason, int | None, int, int, object, int | None]
+FaultSeen = tuple[str, Reason, int | None, int, int, object, int | None]
 """A fault without its words: relation, reason, rowtime, origin, counter, row (as bits), bound."""
 
 
@@ -25,7 +25,7 @@ class Model:
 
     def __init__(self) -> None:
         self.out: list[TimedRow] = []
-        self.faults: list[Told] = []
+        self.faults: list[FaultSeen] = []
         self.account = Account()
 
     def row(self, port: int, timed: TimedRow) -> None:

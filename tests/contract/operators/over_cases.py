@@ -6,10 +6,13 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
+from contract.operators.in_python import IN_PYTHON
 from contract.operators.inputs import (
+    INTEGERS,
     KEY_TYPES,
     NARROW,
     REAL,
+    TEXTS,
     TINYINT,
     VARBINARY,
     WIDE,
@@ -20,6 +23,7 @@ from contract.operators.inputs import (
 )
 from rowtide.errors import SourceSpan
 from rowtide.expr.aggregates import AGGREGATES, Family
+from rowtide.expr.functions.arguments import PACKED
 from rowtide.expr.functions.pairs import NUMBER_PAIR
 from rowtide.expr.tree import FieldRef
 from rowtide.operators.contract import OperatorSite
@@ -49,6 +53,7 @@ VALUES |= {
     and each.over_windows
     and name not in ("COUNT", "MIN", "MAX", *SUMS, *VALUES)
 }
+VALUES |= {"TOTAL": (INTEGERS,), "MOVING": (INTEGERS,), "TEXTS": (TEXTS,)}
 WITH_FRACTION = ("MEDIAN", "PERCENTILE_CONT", "PERCENTILE_DISC")
 FRACTIONS = tuple(map(Fraction, ("0", "1/4", "1/2", "0.9", "1")))
 ORIGINS = (6 << 16, 2 << 16)
@@ -104,12 +109,15 @@ def overs(draw: st.DrawFn) -> Case:
         if draw(st.integers(0, 3)) == 0:
             condition = FieldRef(len(fields), BOOLEAN)
             fields.append(BOOLEAN)
-        declared = AGGREGATES[function]
-        may_differ = declared.distinct_matters and not declared.order_matters
+        own = IN_PYTHON.get(function)
+        may_differ = own is not None
+        if own is None:
+            declared = AGGREGATES[function]
+            may_differ = declared.distinct_matters and not declared.order_matters
         distinct = argument is not None and may_differ and draw(st.booleans())
-        of = result_type(function, kind, SourceSpan(1, 1, 1))
+        of = PACKED if own is not None else result_type(function, kind, SourceSpan(1, 1, 1))
         fraction = draw(st.sampled_from(FRACTIONS)) if function in WITH_FRACTION else None
-        calls.append(WindowCall(function, argument, of, distinct, condition, fraction=fraction))
+        calls.append(WindowCall(function, argument, of, distinct, condition, fraction=fraction, of=own))
     row_type = row_type_of(fields)
     results = [Field(f"R{at}", call.type) for at, call in enumerate(calls)]
     node = WindowAggregate(

@@ -18,7 +18,7 @@ from contract.operators.meanings import (
 )
 from contract.operators.model import Model, later
 from rowtide.errors import Reason
-from rowtide.expr.aggregates import AGGREGATES
+from rowtide.expr.aggregates import aggregate_of
 from rowtide.expr.tree import AggregateCall, Expr, FieldRef
 from rowtide.operators.contract import OperatorSite
 from rowtide.plan.frames import Edge, EdgeUnit, WindowCall
@@ -185,7 +185,7 @@ def window_result(call: WindowCall, inside: Sequence[TimedRow], current: TimedRo
                 call.function, FieldRef(0, call.argument.type), call.type, fraction=call.fraction
             )
             return aggregate(of_group, [current._replace(row=(value,)) for value in values])
-    declared = AGGREGATES[call.function]
+    declared = aggregate_of(call)
     if declared.of_values is not None:
         return declared.value_of(call, sorted(values) if declared.ascending else values)
     return total_of(call, [Fraction(value) for value in values])

@@ -1,7 +1,7 @@
 """What of a case runs inside Spark tasks; imported by workers, so without the strategies.
 
-Each case is a program of its own: the node over entrances of any rows, put in its place. Its rows are
-written here as a stage before would have written them, apart by key; one job processes all cases.
+Each case is a program of its own: the node over entrances of any rows, put in its place. Its rows are put into
+blocks here as a stage before would have put them, apart by key; one job processes all cases.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BOOLEAN, RowType
 from rowtide.rowtime.bound import Bound
-from rowtide.runners.spark.given import Layout, TaskFiles
+from rowtide.runners.spark.blocks import RUN, CellKind, blocks_of
+from rowtide.runners.spark.given import Layout, TaskBlocks
 from rowtide.runners.spark.runs import Numbered, Piece, TaskInputs, numbered
 from rowtide.runners.spark.stage import RunDefinition, SegmentTask, TaskReport, entry_row_types
 
@@ -127,10 +128,11 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class _CaseStage:
-    """The stage of one case and what each of its tasks reads; none for one that reads a log."""
+    """The stage of one case and its input, with the blocks of each task; none for one that reads a log."""
 
     stage: SegmentTask
-    inputs: Sequence[TaskInputs] = ()
+    inputs: TaskInputs | None = None
+    blocks: Sequence[pa.Table] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +145,10 @@ class _Tasks:
         """Work off the part of every case that has this number."""
         for part in (part for batch in batches for part in batch.column(0).to_pylist()):
             for number, case in self.stages.items():
-                if part < len(case.inputs):
+                if part < len(case.blocks) and case.inputs is not None:
                     kept = _Kept([], [])
-                    report = case.stage.run(case.inputs[part].in_order(case.stage.bounds), kept)
+                    blocks = blocks_of(case.blocks[part].to_batches())
+                    report = case.stage.run(case.inputs.in_order(blocks, case.stage.bounds), kept)
                     yield _packed(number, kept, report)
 
 
@@ -164,12 +167,16 @@ class _LogTasks:
             stage = self.stages[number].stage
             kept = _Kept([], [])
             intake = LoggedIntake(stage.definition.outputs[OUT].row_type)
-            yield _packed(number, kept, stage.run_source(intake, alone, kept))
+            work = stage.begin_source(kept)
+            for each in alone:
+                for _ in work.push_messages(intake, each):
+                    pass
+            yield _packed(number, kept, work.report())
 
 
-def run(session: SparkSession, works: Sequence[CaseWork], folder: str) -> list[Given]:
+def run(session: SparkSession, works: Sequence[CaseWork]) -> list[Given]:
     """Run many cases: one job for those that are split by key, one for those that read a log."""
-    stages = {number: _case_stage(work, folder) for number, work in enumerate(works)}
+    stages = {number: _case_stage(work) for number, work in enumerate(works)}
     jobs = [session.range(0, PARTS, 1, PARTS).mapInArrow(_Tasks(stages), GIVEN)]
     logs = [work.log or () for work in works]
     jobs.append(messages(session, logs).mapInArrow(_LogTasks(stages), GIVEN))
@@ -198,7 +205,7 @@ def messages(session: SparkSession, ports: Sequence[Sequence[TimedRow | Bound]])
     return frame.repartition("partition").sortWithinPartitions("partition", "offset")
 
 
-def _case_stage(work: CaseWork, folder: str) -> _CaseStage:
+def _case_stage(work: CaseWork) -> _CaseStage:
     home, segment = work.definition.home()
     if work.log is not None:
         return _CaseStage(SegmentTask(work.definition, 0, {}))
@@ -208,24 +215,24 @@ def _case_stage(work: CaseWork, folder: str) -> _CaseStage:
     row_types = [program.steps[entry].node.row_type] if is_source else entry_row_types(program, entry)
     # What looks at one row at a time may be split any way.
     keys = (tuple(range(len(row_types[0]))),) if is_source else segment.keys or ((),) * len(row_types)
-    pieces = {
-        port: _written(rows, row_types[port], keys[port], folder) for port, rows in enumerate(work.rows)
-    }
+    blocks = pa.concat_tables(
+        _written(port, rows, row_types[port], keys[port]) for port, rows in enumerate(work.rows)
+    ).sort_by([("first", "ascending"), ("slot", "ascending"), ("number", "ascending")])
     parts = range(PARTS if any(keys) else 1)
     stage = SegmentTask(work.definition, home, dict(enumerate(work.bounds)), in_parts=len(parts) > 1)
-    inputs = [TaskInputs(pieces, row_types, (each,), work.definition.origins(), BATCH_ROWS) for each in parts]
-    return _CaseStage(stage, inputs)
+    pieces = {port: [Piece(port)] for port in range(len(work.rows))}
+    inputs = TaskInputs(pieces, row_types, work.definition.origins(), BATCH_ROWS)
+    return _CaseStage(stage, inputs, [blocks.filter(pc.equal(blocks["part"], each)) for each in parts])
 
 
-def _written(
-    rows: Sequence[TimedRow], row_type: RowType, key: tuple[int, ...], folder: str
-) -> Sequence[Piece]:
-    """Write rows as a stage does that gives them in the place of step 0."""
-    if not rows:
-        return ()
-    files = TaskFiles(Layout(folder, PARTS, {0: [key]}, frozenset(), has_seq=True), {0: row_type})
-    files.rows(0, numbered(Tray.from_rows(row_type, rows), None))
-    return [Piece(run) for run in files.close().runs.values()]
+def _written(port: int, rows: Sequence[TimedRow], row_type: RowType, key: tuple[int, ...]) -> pa.Table:
+    """Put rows into blocks as a stage does that gives them in the place of step 0; the port is their slot."""
+    given = TaskBlocks(Layout(PARTS, {0: [(port, key)]}, has_seq=True), {0: row_type})
+    if rows:
+        given.rows(0, numbered(Tray.from_rows(row_type, rows), None))
+    found = pa.Table.from_batches(given.close(None))
+    found = found.filter(pc.equal(found["kind"], CellKind.ROWS))
+    return found.append_column(RUN, pa.array([0] * len(found), pa.int32()))
 
 
 def _packed(number: int, kept: _Kept, report: TaskReport) -> pa.RecordBatch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -15,8 +15,11 @@ from contract.operators.inputs import Case, Step, steps_of, through_bytes, tray_
 from contract.operators.kinds import CASES_OF
 from contract.operators.meanings import as_key, bits
 from contract.operators.models import MODELS, model_of
-from rowtide.operators.contract import Gathering, wants_of
-from rowtide.operators.registry import OPERATORS, make, operator_type
+from rowtide.errors import FaultError
+from rowtide.operators.contract import Gathering, Operator, State, wants_of
+from rowtide.operators.registry import OPERATORS, make, operator_type, split
+from rowtide.operators.splitting import can_split
+from rowtide.operators.storage.key_parts import parts_of
 from rowtide.plan.nodes import (
     AsOfJoin,
     AsOfJoinOn,
@@ -109,11 +112,11 @@ def gathered_input_gives_what_steps_give(data: st.DataObject, kind: type) -> Non
 def what_it_says_it_waits_for_lets_it_go_on(data: st.DataObject, kind: type) -> None:
     case = data.draw(CASES[kind])
     run = Run(case)
-    told = [Bound(EARLIEST)] * len(case.ports)
+    answer = [Bound(EARLIEST)] * len(case.ports)
     taken = steps_for(data, case)[: data.draw(st.integers(0, 40))]
     for step in taken:
         run.step(step)
-        told[step.port] = told[step.port].raised(step.bound)
+        answer[step.port] = answer[step.port].raised(step.bound)
     held, given = run.operator.held(), len(run.out)
     wanted = data.draw(st.none() | st.integers(-6, 12))
     wants = wants_of(run.operator, len(case.ports), wanted)
@@ -123,20 +126,22 @@ def what_it_says_it_waits_for_lets_it_go_on(data: st.DataObject, kind: type) -> 
         return
     bounds = {port: max(want.bound or 0 for want in wants if want.port == port) for port, _ in wants}
     reached = [
-        max([told[port].rowtime, *(row.rowtime for step in taken if step.port == port for row in step.rows)])
+        max(
+            [answer[port].rowtime, *(row.rowtime for step in taken if step.port == port for row in step.rows)]
+        )
         for port in range(len(case.ports))
     ]
     # What a port has promised already is nothing to ask for.
     asked = {port: bound for port, bound in bounds.items() if bound > reached[port]}
     lesser = [asked | {port: bound - 1} for port, bound in asked.items()] if is_least(case, wanted) else []
     without = [run.copied() for _ in lesser]
-    promise(run, told, bounds)
+    promise(run, answer, bounds)
     if wanted is None:
         assert (run.operator.held(), len(run.out)) != (held, given)
     else:
         assert run.bound.rowtime >= wanted
     for less, other in zip(lesser, without, strict=True):
-        promise(other, told, less)
+        promise(other, answer, less)
         if wanted is not None:
             assert other.bound.rowtime < wanted, "less would have done"
         elif len(run.out) > given:
@@ -150,10 +155,10 @@ def is_least(case: Case, wanted: int | None) -> bool:
     return wanted is None or isinstance(case.node, WindowJoin)
 
 
-def promise(run: Run, told: list[Bound], bounds: dict[int, int]) -> None:
+def promise(run: Run, answer: list[Bound], bounds: dict[int, int]) -> None:
     """Let ports promise bounds without rows."""
     for port, bound in bounds.items():
-        run.step(Step(port, (), told[port].raised(Bound(bound))))
+        run.step(Step(port, (), answer[port].raised(Bound(bound))))
 
 
 def parts_split_by_key_merge_into_what_one_operator_has(data: st.DataObject, kind: type) -> None:
@@ -166,7 +171,7 @@ def parts_split_by_key_merge_into_what_one_operator_has(data: st.DataObject, kin
     steps = data.draw(steps_of(case.ports, keep_up=True))
     cut = data.draw(st.integers(0, len(steps)))
     whole = Run(case)
-    split = [Run(case) for _ in range(parts)]
+    split_ = [Run(case) for _ in range(parts)]
     homes: dict[object, int] = {}
 
     def home(step: Step, row: Row) -> int:
@@ -178,23 +183,75 @@ def parts_split_by_key_merge_into_what_one_operator_has(data: st.DataObject, kin
     for step in steps[:cut]:
         whole.step(step)
         where = [home(step, row.row) for row in step.rows]
-        for number, part in enumerate(split):
+        for number, part in enumerate(split_):
             mine = tuple(row for row, at in zip(step.rows, where, strict=True) if at == number)
             part.step(Step(step.port, mine, step.bound))
-    together = sorted(shown_without_place(row) for part in split for row in part.out)
+    together = sorted(shown_without_place(row) for part in split_ for row in part.out)
     assert together == sorted(shown_without_place(row) for row in whole.out)
-    merged = Run(case)
-    states = [through_bytes(part.operator.snapshot()) for part in split]
+    states = [through_bytes(part.operator.snapshot()) for part in split_]
+    check_goes_on(whole, merged(case, states), steps[cut:])
+
+
+def a_state_that_is_split_goes_on_in_parts_as_one_operator(data: st.DataObject, kind: type) -> None:
+    case = data.draw(CASES[kind])
+    whole = Run(case)
+    steps = data.draw(steps_of(case.ports, keep_up=True))
+    first, last = sorted(data.draw(st.tuples(*(st.integers(0, len(steps)),) * 2)))
+    for step in steps[:first]:
+        whole.step(step)
+    state, parts = through_bytes(whole.operator.snapshot()), data.draw(st.integers(2, 3))
+    if not can_split(case.node):
+        with pytest.raises(FaultError, match="cannot be split"):
+            split(case.node, state, parts)
+        return
+    states = [through_bytes(each) for each in split(case.node, state, parts)]
+    check_goes_on(whole.copied(), merged(case, states), steps[first:])
+    parted = [Run(case, restored(case, each), is_split=True) for each in states]
+    given_ = len(whole.out)
+    for step in steps[first:last]:
+        whole.step(step)
+        home = homes_of(case, step, parts)
+        for number, part in enumerate(parted):
+            mine = tuple(row for row, at in zip(step.rows, home, strict=True) if at == number)
+            part.step(Step(step.port, mine, step.bound))
+    together = sorted(shown_without_place(row) for part in parted for row in part.out)
+    assert together == sorted(shown_without_place(row) for row in whole.out[given_:])
+    after = [through_bytes(part.operator.snapshot()) for part in parted]
+    check_goes_on(whole, merged(case, after), steps[last:])
+
+
+def homes_of(case: Case, step: Step, parts: int) -> list[int]:
+    """Return the part of each row of a step, as a parallel run splits rows."""
+    tray = tray_of(case.row_types[step.port], step.rows)
+    # What looks at one row at a time may be split any way.
+    key = (case.node.partition_key() or [range(len(case.row_types[0]))] * len(case.ports))[step.port]
+    return [] if tray is None else parts_of([tray.columns[index] for index in key], parts).tolist()
+
+
+def restored(case: Case, state: State) -> Operator:
+    """Return an operator that begins with a state."""
+    operator = make(case.node, case.place)
+    operator.restore(state)
+    return operator
+
+
+def merged(case: Case, states: Sequence[State]) -> Run:
+    """Return an operator that begins with the states of parts."""
     node_type: Any = type(case.node)
-    merged.operator.restore(through_bytes(operator_type(node_type).merge(states)))
+    return Run(case, restored(case, through_bytes(operator_type(node_type).merge(states))))
+
+
+def check_goes_on(whole: Run, merged: Run, steps: Sequence[Step]) -> None:
+    """Check that an operator with a merged state continues as the whole does, to the end of time."""
     assert merged.operator.held() == whole.operator.held()
     assert merged.operator.account == whole.operator.account
-    before = len(whole.out)
-    for step in [*steps[cut:], *(Step(port, (), Bound(LATEST)) for port in range(len(case.ports)))]:
+    before = len(whole.out), len(whole.faults)
+    for step in [*steps, *(Step(port, (), Bound(LATEST)) for port in range(len(whole.case.ports)))]:
         whole.step(step)
         merged.step(step)
-        assert by_place(merged.out) == by_place(whole.out[before:])
-        assert merged.faults == whole.faults[len(whole.faults) - len(merged.faults) :]
+        assert by_place(merged.out) == by_place(whole.out[before[0] :])
+        assert merged.faults == whole.faults[before[1] :]
+    assert merged.operator.account == whole.operator.account
 
 
 def shown_without_place(row: TimedRow) -> str:
@@ -230,6 +287,7 @@ LAWS: tuple[tuple[Law, tuple[type, ...]], ...] = (
     (what_it_says_it_waits_for_lets_it_go_on, EVERY),
     (gathered_input_gives_what_steps_give, SEVERAL_PORTS),
     (parts_split_by_key_merge_into_what_one_operator_has, CAN_BE_SPLIT),
+    (a_state_that_is_split_goes_on_in_parts_as_one_operator, EVERY),
 )
 each_law = pytest.mark.parametrize(
     ("law", "kind"),

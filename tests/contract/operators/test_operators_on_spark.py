@@ -17,10 +17,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from contract.operators.cases import CASES
-from contract.operators.harness import Run, by_place, follow, shown, told
+from contract.operators.harness import Run, by_place, fault_seen, follow, shown
 from contract.operators.inputs import Case, Step, steps_of
 from contract.operators.meanings import bits
-from contract.operators.model import Model, Told
+from contract.operators.model import FaultSeen, Model
 from contract.operators.models import model_of
 from contract.operators.spark_tasks import OUT, CaseWork, Given, LoggedIntake, definition_of, messages, run
 from rowtide.operators.contract import Account, State
@@ -106,10 +106,9 @@ def has_key(cut: Cut) -> bool:
 
 
 @pytest.fixture(scope="module")
-def came(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[type, list[Given]]:
+def came(spark: SparkSession) -> dict[type, list[Given]]:
     """What all cases of all operators gave."""
-    folder = str(tmp_path_factory.mktemp("runs"))
-    given_ = iter(run(spark, [cut.work() for kind in IN_TASKS for cut in drawn(kind)], folder))
+    given_ = iter(run(spark, [cut.work() for kind in IN_TASKS for cut in drawn(kind)]))
     return {kind: [next(given_) for _ in drawn(kind)] for kind in IN_TASKS}
 
 
@@ -118,7 +117,7 @@ def shown_without_place(rows: Sequence[TimedRow]) -> list[str]:
     return sorted(repr(bits((row.rowtime, int(row.opcode), row.row))) for row in rows)
 
 
-def shown_without_number(faults: Sequence[Told], cut: Cut) -> list[str]:
+def shown_without_number(faults: Sequence[FaultSeen], cut: Cut) -> list[str]:
     """Return faults without the counter of those that are of no row of a source: each task numbers its own."""
     own = cut.case.place.origin
     return sorted(repr((*each[:4], None, *each[5:]) if each[3] == own else each) for each in faults)
@@ -162,7 +161,7 @@ def test_an_operator_does_in_tasks_what_its_model_does(came: dict[type, list[Giv
         at = definition.program().outputs[OUT]
         after = settled(operator_type(kind).merge([report.states[at] for report in given_.reports]), cut)
         assert shown_without_place([*given_.rows, *after.out]) == shown_without_place(model.out)
-        faults = [told(fault) for fault in given_.faults]
+        faults = [fault_seen(fault) for fault in given_.faults]
         assert shown_without_number(faults, cut) == shown_without_number(model.faults, cut)
         check_handed_over(after, cut, model)
 

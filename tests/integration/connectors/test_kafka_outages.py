@@ -114,8 +114,8 @@ def test_a_topic_that_does_not_exist_is_gone(kafka: Broker) -> None:
 
 
 def test_a_check_tells_what_answered_and_what_did_not(kafka: Broker) -> None:
-    told = CONNECTOR.check({"bootstrap_servers": kafka.bootstrap_servers})
-    assert told.startswith(f'Kafka at "{kafka.bootstrap_servers}": 1 broker(s)')
+    answer = CONNECTOR.check({"bootstrap_servers": kafka.bootstrap_servers})
+    assert answer.startswith(f'Kafka at "{kafka.bootstrap_servers}": 1 broker(s)')
     with pytest.raises(UnavailableError, match="Connection refused"):
         CONNECTOR.check({"bootstrap_servers": "127.0.0.1:1", "timeout_s": "2"})
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import confluent_kafka as ck
@@ -63,7 +67,9 @@ class Secured:
             f"SASL_PLAINTEXT://{self.sasl},SASL_SSL://{self.sasl_tls},SSL://{self.tls}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
             "SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL",
-            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,OAUTHBEARER",
+            "broker.rack": "r1",
+            "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
             "ssl.keystore.type": "PKCS12",
             "ssl.keystore.location": "{directory}/broker.p12",
             "ssl.keystore.password": "secret",
@@ -74,7 +80,12 @@ class Secured:
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
         }
+        bearer = (
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+            'unsecuredLoginStringClaim_sub="broker";'
+        )
         for listener in ("sasl_plaintext", "sasl_ssl"):
+            settings[f"listener.name.{listener}.oauthbearer.sasl.jaas.config"] = bearer
             settings[f"listener.name.{listener}.plain.sasl.jaas.config"] = plain
             settings[f"listener.name.{listener}.scram-sha-256.sasl.jaas.config"] = scram
         self.broker = JavaBroker(folder, settings)
@@ -172,6 +183,84 @@ def values(secured: Secured, topic: str) -> list[bytes | None]:
         consumer.close()
 
 
+class TokenEndpoint:
+    """An OAuth endpoint that gives unsigned tokens for client credentials; the broker accepts these."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                given = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                right = "Basic " + base64.b64encode(b"client:right").decode()
+                granted = self.headers["Authorization"] == right
+                endpoint.asked.append(given)
+                now = int(time.time())
+                claims = {"sub": "writer", "iat": now, "exp": now + 3_600}
+                body = {"access_token": unsigned(claims), "token_type": "Bearer", "expires_in": 3_600}
+                self.send_response(200 if granted else 401)
+                self.send_header("Content-Type", "application/json")
+                self.end_headers()
+                self.wfile.write(json.dumps(body if granted else {"error": "invalid_client"}).encode())
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer((LOCAL, 0), Handler)
+        self.url = f"http://{LOCAL}:{self._server.server_address[1]}/token"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def unsigned(claims: dict[str, object]) -> str:
+    """Return a token without a signature."""
+    parts = [json.dumps(each).encode() for each in ({"alg": "none", "typ": "JWT"}, claims)]
+    return ".".join([*(base64.urlsafe_b64encode(each).decode().rstrip("=") for each in parts), ""])
+
+
+@pytest.fixture
+def tokens() -> Iterator[TokenEndpoint]:
+    made = TokenEndpoint()
+    yield made
+    made.close()
+
+
+def bearer(secured: Secured, tokens: TokenEndpoint, secret: str) -> str:
+    return secured.client(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauthbearer_method="oidc",
+        sasl_oauthbearer_client_id="client",
+        sasl_oauthbearer_client_secret=secret,
+        sasl_oauthbearer_token_endpoint_url=tokens.url,
+        client_rack="r1",
+    )
+
+
+def test_a_pipeline_logs_in_with_tokens_for_client_credentials(
+    secured: Secured, tokens: TokenEndpoint, tmp_path: Path
+) -> None:
+    found = run(secured, tmp_path, "bearer", secured.sasl, bearer(secured, tokens, "right"))
+    assert found.exit_code == 0, found.output
+    assert values(secured, "out-bearer") == [b'{"n":%d}' % at for at in range(5)]
+    assert "grant_type=client_credentials" in tokens.asked[0]
+
+
+def test_a_secret_that_the_token_endpoint_refuses_is_reported(
+    secured: Secured, tokens: TokenEndpoint, tmp_path: Path
+) -> None:
+    found = run(
+        secured, tmp_path, "bearer-wrong", secured.sasl, bearer(secured, tokens, "wrong"), "--no-wait"
+    )
+    assert found.exit_code == 3, found.output
+    assert 'Failed to acquire SASL OAUTHBEARER token: {"error": "invalid_client"}' in found.output
+    assert tokens.asked
+
+
 CLIENTS = {
     "plain": (
         "sasl",
@@ -206,8 +295,8 @@ def test_a_pipeline_reads_and_writes_with_the_documented_rights(
     options = {key: value.format(folder=secured.folder) for key, value in given.items()}
     if "sasl_mechanism" in options:
         options["sasl_username"] = "writer"
-    told = run(secured, tmp_path, name, getattr(secured, listener), secured.client(**options))
-    assert told.exit_code == 0, told.output
+    answer = run(secured, tmp_path, name, getattr(secured, listener), secured.client(**options))
+    assert answer.exit_code == 0, answer.output
     assert values(secured, f"out-{name}") == [b'{"n":%d}' % at for at in range(5)]
 
 
@@ -218,9 +307,9 @@ def test_a_wrong_password_ends_a_start_with_what_to_change(secured: Secured, tmp
         sasl_username="writer",
         sasl_password="wrong",
     )
-    told = run(secured, tmp_path, "wrong", secured.sasl, options)
-    assert told.exit_code == 3, told.output
-    assert "Correct the credentials in the options of the server" in told.stderr
+    answer = run(secured, tmp_path, "wrong", secured.sasl, options)
+    assert answer.exit_code == 3, answer.output
+    assert "Correct the credentials in the options of the server" in answer.stderr
     assert not (tmp_path / "wrong.db").exists() or b"outbox" not in (tmp_path / "wrong.db").read_bytes()
 
 
@@ -233,6 +322,6 @@ def test_a_user_without_the_right_to_transactions_ends_a_start_with_the_missing_
         sasl_username="stranger",
         sasl_password="right",
     )
-    told = run(secured, tmp_path, "stranger", secured.sasl, options)
-    assert told.exit_code == 3, told.output
-    assert "WRITE and DESCRIBE on transactional ids" in told.stderr
+    answer = run(secured, tmp_path, "stranger", secured.sasl, options)
+    assert answer.exit_code == 3, answer.output
+    assert "WRITE and DESCRIBE on transactional ids" in answer.stderr

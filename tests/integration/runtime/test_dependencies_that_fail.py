@@ -180,8 +180,8 @@ def test_bad_input_becomes_error_rows_and_the_pipeline_goes_on(
     kafka.produce(topic, [value for _, value in messages], timestamps=[stamp for stamp, _ in messages])
     with service(tmp_path, config_for(kafka.bootstrap_servers, topic, postgres_url), sql=sql) as made:
         made.finish()
-        told = made.run("errors list", "--json")
-    rows = json.loads(told.stdout)["errors"]
+        answer = made.run("errors list", "--json")
+    rows = json.loads(answer.stdout)["errors"]
     found = {(row["offset"], row["relation"], row["reason"].split(":")[0]) for row in rows}
     assert found == {
         (1, "READINGS", "DECODE"),

@@ -6,13 +6,14 @@ import json
 import random
 import signal
 import time
-import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import confluent_kafka as ck
 import pytest
 
 from real.kafka import Broker
+from registry_kit import FakeRegistry
 from service_kit import service
 
 SQL = """
@@ -21,7 +22,7 @@ CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url '{database}');
 CREATE FOREIGN STREAM readings (number BIGINT NOT NULL, sensor VARCHAR(16)) SERVER k
   OPTIONS (topic '{source}', format 'JSON');
 CREATE FOREIGN STREAM alerts (number BIGINT NOT NULL, sensor VARCHAR(16), half DECIMAL(12, 1)) SERVER k
-  OPTIONS (topic '{sink}', format 'JSON', key 'sensor');
+  OPTIONS (topic '{sink}', key 'sensor', {form});
 CREATE FOREIGN TABLE log (number BIGINT) SERVER d;
 CREATE PUMP to_alerts STARTED AS INSERT INTO alerts
   SELECT STREAM number, sensor, CAST(number AS DECIMAL(12, 1)) / 2 FROM readings;
@@ -35,46 +36,41 @@ interval_ms = 30
 max_rows = 500
 """
 START = 1_700_000_000_000
-KILLS = 8
+KILLS = 6
 MESSAGES = 16_000
 Message = tuple[bytes | None, int, dict[str, object]]
 
 
-def committed(broker: Broker, topic: str) -> dict[int, list[Message]]:
+Decode = Callable[[bytes], dict[str, object]]
+
+
+def committed(
+    broker: Broker, topic: str, decode: Decode, *, settled: bool = True
+) -> dict[int, list[Message]]:
     """Return key, timestamp and value of the messages that a reader of committed ones sees, by partition."""
-    consumer = ck.Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": uuid.uuid4().hex,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-    )
-    try:
-        partitions = consumer.list_topics(topic, 30).topics[topic].partitions
-        consumer.assign([ck.TopicPartition(topic, number, 0) for number in partitions])
-        found: dict[int, list[Message]] = {number: [] for number in partitions}
-        left, until = set(partitions), time.monotonic() + 90
-        while left:
-            assert time.monotonic() < until
-            for message in consumer.consume(5_000, 0.5):
-                if message.error() is not None:
-                    left.discard(message.partition() or 0)
-                else:
-                    value = json.loads(message.value() or b"")
-                    row = (message.key(), message.timestamp()[1], value)
-                    found[message.partition() or 0].append(row)
-    finally:
-        consumer.close()
-    return found
+    return {
+        number: [(each.key(), each.timestamp()[1], decode(each.value() or b"")) for each in messages]
+        for number, messages in broker.committed(topic, settled=settled).items()
+    }
 
 
 @pytest.mark.kafka
 @pytest.mark.postgres
 @pytest.mark.timeout(600)
-def test_each_row_is_in_the_topic_once_and_in_order(kafka: Broker, postgres_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["JSON", "AVRO"])
+def test_each_row_is_in_the_topic_once_and_in_order(
+    kafka: Broker, postgres_url: str, tmp_path: Path, registry: FakeRegistry, form: str
+) -> None:
     source, sink = kafka.create_topic(2), kafka.create_topic(3)
-    text = SQL.format(kafka=kafka.bootstrap_servers, database=postgres_url, source=source, sink=sink)
+    options = "format 'JSON'" if form == "JSON" else f"format 'AVRO', registry_url '{registry.url}'"
+    text = SQL.format(
+        kafka=kafka.bootstrap_servers, database=postgres_url, source=source, sink=sink, form=options
+    )
+
+    def decode(value: bytes) -> dict[str, object]:
+        found: Any = json.loads(value) if form == "JSON" else registry.read(value)
+        return dict(found)
+
     rng = random.Random(4)
     numbers = list(range(MESSAGES))
 
@@ -103,14 +99,14 @@ def test_each_row_is_in_the_topic_once_and_in_order(kafka: Broker, postgres_url:
             process.send_signal(signal.SIGKILL)
             assert process.wait() == -signal.SIGKILL, made.log.read_text()[-3_000:]
             if kill % 3 == 2:
-                now = committed(kafka, sink)
+                now = committed(kafka, sink, decode, settled=False)
                 # What was seen once stays as it is.
                 assert all(now[partition][: len(seen)] == seen for partition, seen in before.items())
                 before = now
         feed(1.0)
         made.finish()
         made.finish()
-    found = committed(kafka, sink)
+    found = committed(kafka, sink, decode)
     assert before
     assert all(found[partition][: len(seen)] == seen for partition, seen in before.items())
     everything = [message for messages in found.values() for message in messages]
@@ -125,3 +121,5 @@ def test_each_row_is_in_the_topic_once_and_in_order(kafka: Broker, postgres_url:
             assert value == {"number": number, "sensor": f"s{number % 17}", "half": number / 2}
         times = [timestamp for _, timestamp, _ in messages]
         assert times == sorted(times)
+    # Every start found the schema that the first one registered.
+    assert list(registry.schemas) == ([] if form == "JSON" else [1])

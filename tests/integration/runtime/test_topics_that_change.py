@@ -86,8 +86,8 @@ def test_partitions_join_behind_the_streams_bound_and_a_topic_made_anew_is_refus
         rows = json.loads(made.run("errors list", "--json").stdout)["errors"]
         found = {(row["kind"], row["partition"], row["offset"], row["late_by_ms"]) for row in rows}
         assert found == {("LATE", 2, 0, 2), ("LATE", 2, 1, 1), ("LATE", 3, 0, 17_000), ("LATE", 3, 1, 7_000)}
-        told = made.run("replay", "--compare")
-        assert told.returncode == 0, told.stdout + told.stderr
+        answer = made.run("replay", "--compare")
+        assert answer.returncode == 0, answer.stdout + answer.stderr
 
         kafka.delete_topic(topic)
         deadline = time.monotonic() + 30

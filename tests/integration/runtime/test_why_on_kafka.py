@@ -47,7 +47,7 @@ def test_a_running_service_names_exactly_the_messages_of_a_minute(
             "explain", "--why", "minutes", json.dumps({"period": period, "sensor": sensor}), "--json"
         )
         assert asked.returncode == 0, asked.stderr
-        told = json.loads(asked.stdout)
+        answer = json.loads(asked.stdout)
         none = made.run("explain", "--why", "minutes", '{"sensor": "no one"}')
         assert none.returncode == 2
         assert "no such row was written" in none.stderr
@@ -57,10 +57,10 @@ def test_a_running_service_names_exactly_the_messages_of_a_minute(
         for offset, each in enumerate(log)
         if each.timestamp // PERIOD_MS * PERIOD_MS == period and each.sensor == sensor
     ]
-    assert [(each["topic"], each["partition"], each["offset"]) for each in told["inputs"]] == wanted
+    assert [(each["topic"], each["partition"], each["offset"]) for each in answer["inputs"]] == wanted
     assert len(wanted) == count
     # WITHIN is two seconds: the minute was over when either partition had read so much further.
-    assert [(each["partition"], each["by"], each["offset"]) for each in told["releases"]] == [
+    assert [(each["partition"], each["by"], each["offset"]) for each in answer["releases"]] == [
         (
             partition,
             "ROW",

@@ -91,13 +91,13 @@ def test_a_loop_that_kafka_drives_fills_tables_through_kills_and_the_end_of_hist
     with pipeline.live() as process:
         pipeline.wait_for(jumps, [("WORKSHOP", True)])
         process.kill()
-    told = "SELECT item FROM notes WHERE note = 'not ordered before history ended' ORDER BY item"
-    assert pipeline.rows(told) == []
+    answer = "SELECT item FROM notes WHERE note = 'not ordered before history ended' ORDER BY item"
+    assert pipeline.rows(answer) == []
     # Today: the first order ends the stretch of time in which no one looked.
     now = int(time.time() * 1000)
     kafka.produce(topic, orders(["bike"]), timestamps=[now + 10_000])
     with pipeline.live():
-        pipeline.wait_for(told, [("bike",), ("frame",), ("wheel",)])
+        pipeline.wait_for(answer, [("bike",), ("frame",), ("wheel",)])
         kafka.produce(topic, orders(["wheel"]), timestamps=[now + 20_000])
         made = "SELECT count(*) FROM movements WHERE why = 'made' AND item = 'wheel'"
         pipeline.wait_for(made, [(34,)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -118,9 +118,9 @@ def rows_of(trays: list[Tray]) -> list[TimedRow]:
     return [row for tray in trays for row in tray.rows()]
 
 
-def outputs() -> dict[str, Node]:
+def outputs(names: Sequence[str] = OUTPUTS) -> dict[str, Node]:
     relations = dict(plan_pipeline(PIPELINE).relations)
-    return {name: relations[name] for name in OUTPUTS}
+    return {name: relations[name] for name in names}
 
 
 @pytest.mark.parametrize("seed", [1])

@@ -25,7 +25,7 @@ from real.kafka import Broker
 from real.postgres import PostgresServer
 from real.spark import in_parts
 from rowtide.composition import context_of
-from rowtide.config import load_settings
+from rowtide.config.reading import load_settings
 from rowtide.errors import StatementError
 from rowtide.runners.spark import frames
 from rowtide.runners.spark.kafka import read_range
@@ -195,13 +195,13 @@ def kill_a_backfill_at_its_commit(
     path = os.pathsep.join(each for each in sys.path if each)
     looking, holding = (sa.create_engine(database, poolclass=sa.NullPool) for _ in range(2))
     with (
-        log.open("wb") as told,
+        log.open("wb") as answer,
         # In a group of its own with the JVM and the workers: all of it is killed at once.
         subprocess.Popen(
             [*command, "--until", str(until_ms), "--master", "local[1]"],
             env=os.environ | {"PYTHONPATH": path, "JDK_JAVA_OPTIONS": BRIEF_JVM},
-            stdout=told,
-            stderr=told,
+            stdout=answer,
+            stderr=answer,
             start_new_session=True,
         ) as process,
         looking.connect().execution_options(isolation_level="AUTOCOMMIT") as looker,

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from real.spark import in_parts
 from rowtide.composition import context_of
-from rowtide.config import load_settings
+from rowtide.config.reading import load_settings
 from rowtide.errors import TransientError
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runners.spark.kafka import MESSAGE_COLUMNS
@@ -180,9 +180,9 @@ def test_a_task_that_fails_is_told_in_one_line_and_nothing_is_committed(
     world = World(spark, topic, f"sqlite:///{tmp_path / 'trips.db'}", tmp_path)
     frames = world._frames
     monkeypatch.setattr(world, "_frames", lambda *given: frames(*given).drop("headers"))
-    with pytest.raises(TransientError, match=r"^Spark stopped: KeyError: .*headers") as told:
+    with pytest.raises(TransientError, match=r"^Spark stopped: KeyError: .*headers") as answer:
         world.run()
-    assert "\n" not in told.value.message
+    assert "\n" not in answer.value.message
     assert not any(world.contents().values())
 
 

@@ -14,8 +14,10 @@ from rowtide.rows.types import (
     DATE,
     DOUBLE,
     INTEGER,
+    JSON,
     TIME,
     TIMESTAMP,
+    UUID,
     VARCHAR,
     Field,
     Kind,
@@ -40,6 +42,8 @@ ROW_TYPE = RowType(
         Field("L", decimal(30, 4)),
         Field("M", Type(Kind.TINYINT)),
         Field("N", Type(Kind.VARBINARY, 4)),
+        Field("O", UUID),
+        Field("P", JSON),
     )
 )
 DECODER = JsonDecoder("S", ROW_TYPE)
@@ -54,7 +58,22 @@ NUMBERS = st.one_of(
 TEXTS = st.one_of(
     st.text(max_size=6),
     st.sampled_from(
-        ["ab ", "abc  ", "a\0b", "1.5", "-0.005", "1e2", "12345678.9", "+1", " 1", "YWI=", "YWJj"]
+        [
+            "A0EEBC999C0B4EF8BB6D6BB9BD380A11",
+            "{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}",
+            "a0eebc99",
+            "ab ",
+            "abc  ",
+            "a\0b",
+            "1.5",
+            "-0.005",
+            "1e2",
+            "12345678.9",
+            "+1",
+            " 1",
+            "YWI=",
+            "YWJj",
+        ]
     ),
     st.datetimes().map(lambda t: t.isoformat()),
     st.datetimes().map(lambda t: t.isoformat(sep=" ", timespec="milliseconds") + "Z"),
@@ -77,7 +96,13 @@ MESSAGES = st.one_of(
     st.sampled_from(
         ["1,2", '{"a":1},{"a":2}', "[{}]", "", "nul", '{"a":1', '"x"', '{"a":1}}', "]", ",", "{}"]
     ),
-).map(str.encode) | st.one_of(st.none(), st.binary(max_size=8), st.just(b'{"a":1,"e":"\xff"}'))
+).map(str.encode) | st.one_of(
+    st.none(),
+    st.binary(max_size=8),
+    st.sampled_from(
+        [b'{"a":1,"e":"\xff"}', b'{"a":1,"x\xff":2}', b'{"A":1,"x":["\xe9"],"e":"\xef\xb7\x90"}']
+    ),
+)
 
 
 def outcomes(decoded: Decoded, count: int) -> list[object]:

@@ -16,13 +16,26 @@ from rowtide.codec.csv import CsvDecoder
 from rowtide.codec.json import JsonDecoder
 from rowtide.codec.raw import RawDecoder
 from rowtide.errors import Reason, RejectedRowError, rejection_of
-from rowtide.rows.types import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, Field, Kind, RowType, Type, decimal
+from rowtide.rows.types import (
+    BIGINT,
+    DOUBLE,
+    JSON,
+    TIMESTAMP,
+    UUID,
+    VARCHAR,
+    Field,
+    Kind,
+    RowType,
+    Type,
+    decimal,
+)
 
 TYPES = [
     *(Type(kind) for kind in (Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT)),
     *(Type(kind) for kind in (Kind.REAL, Kind.DOUBLE, Kind.BOOLEAN, Kind.DATE, Kind.TIME, Kind.TIMESTAMP)),
     *(decimal(*digits) for digits in ((10, 2), (1, 0), (5, 5), (18, 18), (19, 3), (38, 0), (38, 38))),
     *(VARCHAR, Type(Kind.VARCHAR, 3), Type(Kind.CHAR, 2), Type(Kind.VARBINARY, 4), Type(Kind.BINARY, 2)),
+    *(UUID, JSON),
 ]
 EXPONENTS = st.one_of(
     st.integers(-400, 400),
@@ -94,8 +107,8 @@ def _foreseen_only() -> Iterator[None]:
 def _check(decoder: Decoder, messages: list[bytes | None]) -> Decoded:
     with _foreseen_only():
         decoded = decoder.decode(messages)
-    told = sorted([*decoded.accepted.tolist(), *(fault.index for fault in decoded.faults)])
-    assert told == list(range(len(messages)))
+    answer = sorted([*decoded.accepted.tolist(), *(fault.index for fault in decoded.faults)])
+    assert answer == list(range(len(messages)))
     for column in decoded.columns:
         assert len(column.to_list()) == len(decoded.accepted)
     return decoded

@@ -36,24 +36,24 @@ def test_each_flush_brings_the_followers_up_to_the_table(made: list[list[tuple[O
     table = Table(unit, "t", TableType(KEYED, by_key=Hashed("key")))
     collapse = Collapse("collapse", table.out, "key")
     folded: Counter[Row] = Counter()
-    told: list[tuple[Opcode, int]] = []
+    answer: list[tuple[Opcode, int]] = []
 
     @collapse.out.then
     def fold(rowop: Rowop) -> None:
-        told.append((rowop.opcode, rowop.row.key))
+        answer.append((rowop.opcode, rowop.row.key))
         folded[rowop.row] += 1 if rowop.opcode is INSERT else -1
         assert folded[rowop.row] >= 0
 
     for changes in made:
         for opcode, key, value in changes:
             table.input.send(opcode, (key, value))
-        assert not told, "nothing leaves before the flush"
+        assert not answer, "nothing leaves before the flush"
         collapse.flush()
         assert +folded == Counter(table)
-        assert len(set(told)) == len(told), "at most one DELETE and one INSERT of each key"
-        assert [opcode for opcode, _ in told] == sorted(opcode for opcode, _ in told), (
+        assert len(set(answer)) == len(answer), "at most one DELETE and one INSERT of each key"
+        assert [opcode for opcode, _ in answer] == sorted(opcode for opcode, _ in answer), (
             "all DELETEs come first"
         )
-        told.clear()
+        answer.clear()
     collapse.flush()
-    assert not told
+    assert not answer

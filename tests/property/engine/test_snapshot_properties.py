@@ -56,9 +56,9 @@ class Model:
         self.unit = Unit("u")
         names: list[str] = []
         self.table = Table(self.unit, "t", TableType(ROW_TYPE, **with_aggregators(tree, names)))
-        self.told: list[str] = []
+        self.answer: list[str] = []
         for label in (self.table.pre, self.table.out, *(self.table.results(name) for name in names)):
-            label.then(lambda rowop: self.told.append(str(rowop)), name="log")
+            label.then(lambda rowop: self.answer.append(str(rowop)), name="log")
 
     def change(self, made: Changes) -> None:
         for verb, row in made:
@@ -72,12 +72,12 @@ def test_a_restored_table_tells_what_the_original_tells(
     original, restored = Model(tree), Model(tree)
     original.change(before)
     saved = dump_state(original.unit.snapshot())
-    original.told.clear()
+    original.answer.clear()
     original.change(after)
     restored.unit.restore(load_state(saved))
-    assert restored.told == []
+    assert restored.answer == []
     restored.change(after)
-    assert restored.told == original.told
+    assert restored.answer == original.answer
     for node in original.table.type.walk():
         assert list(restored.table.index(*node.path)) == list(original.table.index(*node.path))
     assert restored.unit.snapshot() == original.unit.snapshot()
@@ -89,14 +89,14 @@ def noted(log: list[str], rowop: Rowop) -> None:
 
 @given(changes, st.integers(0, 10))
 def test_a_restored_collapse_flushes_what_the_original_flushes(made: Changes, cut: int) -> None:
-    told: list[list[str]] = []
+    answer: list[list[str]] = []
     saved = None
     for part in (made, made[cut:]):
         unit = Unit("u")
         table = Table(unit, "t", TableType(ROW_TYPE, key=Hashed("a")))
         collapse = Collapse("c", table.out, "a")
         log: list[str] = []
-        told.append(log)
+        answer.append(log)
         collapse.out.then(partial(noted, log), name="log")
         if saved is not None:
             unit.restore(load_state(saved))
@@ -107,4 +107,4 @@ def test_a_restored_collapse_flushes_what_the_original_flushes(made: Changes, cu
         if saved is None:
             saved = dump_state(unit.snapshot())
         collapse.flush()
-    assert told[0] == told[1]
+    assert answer[0] == answer[1]

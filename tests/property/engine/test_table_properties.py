@@ -41,17 +41,17 @@ class Observed:
         self.tree = tree
         self.table = Table(Unit("u"), "t", TableType(ROW_TYPE, **tree))
         self.held: list[Row] = []
-        self.told: list[tuple[str, Opcode, Row]] = []
+        self.answer: list[tuple[str, Opcode, Row]] = []
         self.seen: Counter[Row] = Counter()
         self.table.pre.then(self.before, name="before")
         self.table.out.then(self.after, name="after")
 
     def before(self, rowop: Rowop) -> None:
-        self.told.append(("pre", rowop.opcode, rowop.row))
+        self.answer.append(("pre", rowop.opcode, rowop.row))
         assert Counter(self.table) == self.seen, "pre is reported before the change shows"
 
     def after(self, rowop: Rowop) -> None:
-        self.told.append(("out", rowop.opcode, rowop.row))
+        self.answer.append(("out", rowop.opcode, rowop.row))
         self.seen[rowop.row] += 1 if rowop.opcode is INSERT else -1
         self.seen += Counter()
         assert Counter(self.table) == self.seen, "out is reported when exactly this change shows"
@@ -68,9 +68,9 @@ class Observed:
             place = found(self.held, row, self.tree)
             if place is not None:
                 expected = [(DELETE, self.held.pop(place))]
-        self.told.clear()
+        self.answer.clear()
         self.table.input.send(INSERT if verb == "insert" else DELETE, row)
-        assert self.told == [(label, *told) for told in expected for label in ("pre", "out")]
+        assert self.answer == [(label, *answer) for answer in expected for label in ("pre", "out")]
 
 
 @given(trees(), changes)

@@ -25,8 +25,10 @@ from rowtide.rows.types import (
     INTEGER,
     INTERVAL_DAY,
     INTERVAL_MONTH,
+    JSON,
     TIME,
     TIMESTAMP,
+    UUID,
     VARCHAR,
     Field,
     Kind,
@@ -57,6 +59,8 @@ TYPES = (
     Type(Kind.CHAR, 3),
     Type(Kind.VARBINARY, 4),
     Type(Kind.BINARY, 2),
+    UUID,
+    JSON,
     DATE,
     TIME,
     TIMESTAMP,
@@ -73,7 +77,22 @@ ROW_TYPE = RowType(tuple(Field(f"F{index}", kind) for index, kind in enumerate(T
 TEXTS = st.one_of(
     st.text(alphabet="ab%_\\ \n1.-éßİΣ", max_size=5),
     st.sampled_from(
-        ["", " 12 ", "-7", "1.5", "1e3", "9" * 20, "true", " FALSE", "2024-02-29", "23:59:59.5", "12:00:00"]
+        [
+            "",
+            " 12 ",
+            "A0EEBC999C0B4EF8BB6D6BB9BD380A11",
+            "{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}",
+            "[1]",
+            "-7",
+            "1.5",
+            "1e3",
+            "9" * 20,
+            "true",
+            " FALSE",
+            "2024-02-29",
+            "23:59:59.5",
+            "12:00:00",
+        ]
     ),
     st.sampled_from(["2024-02-29 12:34:56.789", "1969-12-31T23:59:59Z", "0x1F", "nan", "inf", "1e400", "+5"]),
 )
@@ -90,6 +109,12 @@ def values(kind: Type) -> st.SearchStrategy[object]:
         return TEXTS if length is None else TEXTS.map(lambda text: text[:length])
     if kind.is_binary:
         return st.binary(max_size=kind.precision)
+    if kind == UUID:
+        return st.sampled_from(
+            ("00000000-0000-0000-0000-000000000000", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")
+        )
+    if kind == JSON:
+        return st.sampled_from(('{"a": [1.50, null]}', "[]", "null", '"a"', "7"))
     match kind.kind:
         case Kind.BOOLEAN:
             return st.booleans()

@@ -16,7 +16,7 @@ from rowtide.plan.nodes import Merge, Node, Sort, Source, TableSource
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
 
-Told = tuple[object, ...]
+FaultSeen = tuple[object, ...]
 """A fault: relation, reason, rowtime, the source's partition or None, counter, row (as bits), bound."""
 
 
@@ -43,7 +43,7 @@ class FlowModel:
         self._next_origin = 1
         self._counters: dict[tuple[str, int], int] = {}
         self.out: dict[str, list[tuple[object, ...]]] = {name: [] for name in outputs}
-        self.faults: list[Told] = []
+        self.faults: list[FaultSeen] = []
         self._wanted = {name: self._wire(node)[0] for name, node in outputs.items()}
         for node, (wire, *_) in list(self._wires.items()):
             if isinstance(node, TableSource):
@@ -121,12 +121,12 @@ class FlowModel:
         """Let a model take a row or a bound, and pass on all that comes of it, before anything else."""
         model = wire.model
         assert model is not None
-        given, told = len(model.out), len(model.faults)
+        given, faults_before = len(model.out), len(model.faults)
         if isinstance(item, Bound):
             model.bound(port, item)
         else:
             model.row(port, item)
-        for relation, reason, rowtime, origin, counter, row, bound in model.faults[told:]:
+        for relation, reason, rowtime, origin, counter, row, bound in model.faults[faults_before:]:
             source = self._sources.get(origin)
             self.faults.append((relation, str(reason), rowtime, source, counter, row, bound))
         for row_out in model.out[given:]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from contract.operators.inputs import through_bytes
 from contract.operators.meanings import bits
-from property.flow.flow_model import FlowModel, Told
+from property.flow.flow_model import FaultSeen, FlowModel
 from property.flow.flow_plans import ROW, FlowPlan, flow_plans
 from property.flow.links import Links
 from rowtide.flow.flow import Flow, in_input_order
@@ -113,7 +113,7 @@ class Running:
         self.flow.restore(snapshot)
         self.links.watch(self.flow)
 
-    def told(self) -> list[Told]:
+    def fault_rows(self) -> list[FaultSeen]:
         """Return all faults, in order of their input rows within each origin."""
         return [
             (
@@ -210,7 +210,7 @@ def a_flow_gives_what_rows_give_one_by_one(data: st.DataObject) -> None:
         follow(model, part)
         assert running.out == model.out
         event(f"{sum(map(len, running.out.values())) // 10 * 10} rows out or more")
-        assert Counter(running.told()) == Counter(model.faults)
+        assert Counter(running.fault_rows()) == Counter(model.faults)
 
 
 def takes_bounds(flow: Flow, judge: tuple[str, int]) -> bool:
@@ -230,9 +230,9 @@ def any_two_ways_in_give_the_same(data: st.DataObject) -> None:
     assert one.flow.bounds() == other.flow.bounds()
     assert one.flow.accounts() == other.flow.accounts()
     for origin in {fault.origin for fault in one.faults}:
-        assert [told for told in one.told() if told[3] == one.flow.source_of(origin)] == [
-            told for told in other.told() if told[3] == one.flow.source_of(origin)
-        ]
+        assert [
+            fault_rows for fault_rows in one.fault_rows() if fault_rows[3] == one.flow.source_of(origin)
+        ] == [fault_rows for fault_rows in other.fault_rows() if fault_rows[3] == one.flow.source_of(origin)]
 
 
 LAWS = (a_flow_gives_what_rows_give_one_by_one, any_two_ways_in_give_the_same)

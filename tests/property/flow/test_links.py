@@ -20,7 +20,7 @@ def one(rowtime: int, origin: int, counter: int) -> Tray:
 
 
 @pytest.mark.parametrize(
-    ("second", "bound", "told"),
+    ("second", "bound", "answer"),
     [
         (one(5, SECOND, 0), Bound(5, FIRST, 4), "have passed"),
         (one(5, FIRST, 3), Bound(5), "breaks"),
@@ -29,10 +29,10 @@ def one(rowtime: int, origin: int, counter: int) -> Tray:
         (None, Bound(5, FIRST, 2), "goes back"),
     ],
 )
-def test_a_link_that_breaks_its_word_is_found(second: Tray | None, bound: Bound, told: str) -> None:
+def test_a_link_that_breaks_its_word_is_found(second: Tray | None, bound: Bound, answer: str) -> None:
     link = Link("link", (FIRST, SECOND))
     link.take(one(5, FIRST, 3), Bound(5, FIRST, 3))
-    with pytest.raises(AssertionError, match=told):
+    with pytest.raises(AssertionError, match=answer):
         link.take(second, bound)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.operators.harness import shown, told
+from contract.operators.harness import fault_seen, shown
 from contract.operators.inputs import Case, Step, easy_values, steps_of, tray_of
 from contract.operators.over_cases import overs
 from rowtide.operators.contract import Operator
@@ -41,6 +41,6 @@ def test_kernels_give_what_plain_python_gives(drawn: tuple[Case, list[tuple[Step
         wanted, found = plain.step(0, tray, step.bound), compiled.step(0, tray, step.bound)
         rows = [[] if each.tray is None else list(each.tray.rows()) for each in (found, wanted)]
         assert shown(rows[0]) == shown(rows[1])
-        assert [told(fault) for fault in found.faults] == [told(fault) for fault in wanted.faults]
+        assert [fault_seen(fault) for fault in found.faults] == [fault_seen(fault) for fault in wanted.faults]
         assert found.bound == wanted.bound
         assert compiled.account == plain.account

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,9 +17,13 @@ from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BIGINT, DOUBLE, VARCHAR, Field, RowType, decimal
 from rowtide.rowtime.bound import LATEST, Bound
-from rowtide.runners.spark.given import Layout, TaskFiles
+from rowtide.runners.spark.blocks import RUN, CellKind, blocks_of
+from rowtide.runners.spark.exchange import Exchange
+from rowtide.runners.spark.given import Layout, TaskBlocks
 from rowtide.runners.spark.runs import Causes, MergeLimit, Numbered, Piece, TaskInputs, numbered
-from rowtide.runners.spark.waiting import WaitingTasks
+from rowtide.runners.spark.session import BLOCKS_AT_ONCE
+from rowtide.runners.spark.waiting import RowsAside, WaitingTasks
+from spark_stand_in import StandIn
 
 ROW_TYPE = RowType(
     (
@@ -42,16 +48,32 @@ def rows_of(log: Sequence[tuple[int, Sequence[str | None]]], origin: int) -> lis
     return list(Tray.from_rows(ROW_TYPE, found).rows())
 
 
-def written(rows: Sequence[TimedRow], folder: str, split: tuple[int, ...]) -> list[Piece]:
-    files = TaskFiles(Layout(folder, PARTS, {0: [split]}, frozenset(), has_seq=True), {0: ROW_TYPE})
+SLOT = 5
+
+
+def written(rows: Sequence[TimedRow], split: tuple[int, ...], run: int = 0) -> pa.Table:
+    """Return the blocks of a task's rows, as Spark has them."""
+    blocks = TaskBlocks(Layout(PARTS, {0: [(SLOT, split)]}, has_seq=True), {0: ROW_TYPE})
     if rows:
-        files.rows(0, numbered(Tray.from_rows(ROW_TYPE, rows), None))
-    return [Piece(run) for run in files.close().runs.values()]
+        blocks.rows(0, numbered(Tray.from_rows(ROW_TYPE, rows), None))
+    found = pa.Table.from_batches(blocks.close(None))
+    return found.filter(pc.equal(found["kind"], CellKind.ROWS)).append_column(
+        RUN, pa.array([run] * pc.sum(pc.equal(found["kind"], CellKind.ROWS)).as_py(), pa.int32())
+    )
 
 
-def read(pieces: Sequence[Piece], parts: Sequence[int], at_once: int) -> list[list[TimedRow]]:
-    inputs = TaskInputs({0: pieces}, [ROW_TYPE], parts, (1, 2), at_once)
-    cuts = inputs.in_order({0: Bound(LATEST)})
+def of_parts(blocks: pa.Table, parts: Sequence[int]) -> list[pa.RecordBatch]:
+    """Return what the task of these parts gets."""
+    mine = blocks.filter(pc.is_in(blocks["part"], pa.array(parts, pa.int32())))
+    order = [(name, "ascending") for name in ("first", "slot", "run", "number")]
+    return list(mine.sort_by(order).to_batches(BLOCKS_AT_ONCE))
+
+
+def read(
+    blocks: pa.Table, parts: Sequence[int], at_once: int, piece: Piece | None = None
+) -> list[list[TimedRow]]:
+    inputs = TaskInputs({0: [piece or Piece(SLOT)]}, [ROW_TYPE], (1, 2), at_once)
+    cuts = inputs.in_order(blocks_of(of_parts(blocks, parts)), {0: Bound(LATEST)})
     return [list(tray.rows()) for cut in cuts for _, tray, _ in cut.arrivals if tray is not None]
 
 
@@ -64,10 +86,9 @@ def test_rows_of_several_runs_come_in_consistent_time_each_in_its_part(
 ) -> None:
     all_rows = [*rows_of(one, 1), *rows_of(other, 2)]
     in_time = sorted(all_rows, key=lambda row: (row.rowtime, row.origin, row.counter, row.row[3]))
-    with tempfile.TemporaryDirectory() as folder:
-        pieces = [*written(rows_of(one, 1), folder, split), *written(rows_of(other, 2), folder, split)]
-        by_part = [read(pieces, [part], at_once) for part in range(PARTS)]
-        together = [row for cut in read(pieces, range(PARTS), at_once) for row in cut]
+    blocks = pa.concat_tables([written(rows_of(one, 1), split), written(rows_of(other, 2), split, 1)])
+    by_part = [read(blocks, [part], at_once) for part in range(PARTS)]
+    together = [row for cut in read(blocks, range(PARTS), at_once) for row in cut]
     assert list(map(repr, together)) == list(map(repr, in_time))
     homes: dict[object, int] = {}
     for part, cuts in enumerate(by_part):
@@ -99,19 +120,17 @@ def test_what_tasks_make_of_the_rows_of_one_place_keeps_the_order_of_those_rows(
     rows = rows_of(log, 1)
     wanted = [repr((row.rowtime, row.counter, row.row[3], each)) for row in rows for each in range(made)]
     found = []
-    with tempfile.TemporaryDirectory() as folder:
-        pieces = written(rows, folder, (0,))
-        for part in range(PARTS):
-            for cut in TaskInputs({0: pieces}, [ROW_TYPE], [part], (1,), at_once).in_order(
-                {0: Bound(LATEST)}
-            ):
-                ((_, tray, _),) = cut.arrivals
-                assert tray is not None
-                repeated = tray.take(np.repeat(np.arange(len(tray)), made))
-                given_ = numbered(repeated, cut.causes)
-                for turn, (row, seq) in enumerate(zip(repeated.rows(), given_.seq.tolist(), strict=True)):
-                    shown = repr((row.rowtime, row.counter, row.row[3], turn % made))
-                    found.append(((row.rowtime, row.counter, seq), shown))
+    blocks = written(rows, (0,))
+    inputs = TaskInputs({0: [Piece(SLOT)]}, [ROW_TYPE], (1,), at_once)
+    for part in range(PARTS):
+        for cut in inputs.in_order(blocks_of(of_parts(blocks, [part])), {0: Bound(LATEST)}):
+            ((_, tray, _),) = cut.arrivals
+            assert tray is not None
+            repeated = tray.take(np.repeat(np.arange(len(tray)), made))
+            given_ = numbered(repeated, cut.causes)
+            for turn, (row, seq) in enumerate(zip(repeated.rows(), given_.seq.tolist(), strict=True)):
+                shown = repr((row.rowtime, row.counter, row.row[3], turn % made))
+                found.append(((row.rowtime, row.counter, seq), shown))
     assert [shown for _, shown in sorted(found, key=lambda each: each[0])] == wanted
 
 
@@ -122,18 +141,23 @@ def test_what_a_merge_lets_through_and_what_waits_are_all_rows(
 ) -> None:
     rows = rows_of(log, 1)
     limit = MergeLimit((rowtime, 0, counter, 0), 0, {1: 0})
-    with tempfile.TemporaryDirectory() as folder:
-        pieces = written(rows, folder, ())
-        passing = read([each.behind(limit, meets_itself=False) for each in pieces], [0], 7)
-        asides = [each.waiting(limit) for each in pieces]
-        waiting = [row for cut in read(asides, [0], 7) for row in cut]
-        inputs = TaskInputs({0: asides}, [ROW_TYPE], (0,), (1, 2), 7)
-        aside = WaitingTasks(folder, [inputs], ROW_TYPE).written(0)
-        kept = [] if aside is None else list(Tray.from_arrow(ROW_TYPE, aside.table()).rows())
+    blocks = written(rows, ())
+    passing = read(blocks, [0], 7, Piece(SLOT).behind(limit, meets_itself=False))
+    aside = Piece(SLOT, last=max((row.rowtime for row in rows), default=-1)).waiting(limit)
+    waiting = [row for cut in read(blocks, [0], 7, aside) for row in cut] if aside is not None else []
+    kept: list[TimedRow] = []
+    if aside is not None:
+        work = WaitingTasks(TaskInputs({0: [aside]}, [ROW_TYPE], (1, 2), 7))
+        session = StandIn(1).as_session()
+        exchange = Exchange(session, 1)
+        given_ = exchange.put(work(of_parts(blocks, [0])), 0)
+        with tempfile.TemporaryDirectory() as folder:
+            held = RowsAside(given_, ROW_TYPE, folder)
+            kept = list(Tray.from_arrow(ROW_TYPE, held.table(0)).rows()) if held.counts else []
     assert list(map(repr, [*(row for cut in passing for row in cut), *waiting])) == list(map(repr, rows))
     assert list(map(repr, kept)) == list(map(repr, waiting))
-    if aside is not None:
-        assert (aside.rows, aside.first, aside.last) == (
+    if kept:
+        assert (held.counts[0].rows, held.counts[0].first, held.counts[0].last) == (
             len(kept),
             (kept[0].rowtime, kept[0].origin, kept[0].counter),
             (kept[-1].rowtime, kept[-1].origin, kept[-1].counter),

@@ -212,7 +212,7 @@ class Queries:
         kinds = "".join(self.random.choices("iisdb", k=self.random.randint(1, 2)))
         first, columns = self._select(depth - 1, kinds)
         for _ in range(self.random.randint(1, 2)):
-            operator = self.random.choice(["UNION", "UNION ALL", "EXCEPT", "INTERSECT"])
+            operator = self.random.choice(["UNION", "EXCEPT", "INTERSECT"]) + self.random.choice(["", " ALL"])
             first += f" {operator} {self._select(depth - 1, kinds)[0]}"
         return first, columns
 

@@ -48,6 +48,10 @@ QUERIES = {
     "unions of all": "SELECT k, n FROM a UNION ALL SELECT k, n FROM b",
     "exceptions": "SELECT k, n FROM a EXCEPT SELECT k, n FROM b",
     "intersections": "SELECT k FROM a INTERSECT SELECT k FROM b",
+    "exceptions of all": "SELECT k FROM a EXCEPT ALL SELECT k FROM b",
+    "intersections of all": "SELECT k, n FROM a INTERSECT ALL SELECT k, n FROM b",
+    "copies of what is unlike": "SELECT n FROM (SELECT n FROM a UNION ALL SELECT n FROM b)"
+    " EXCEPT ALL (SELECT n FROM a INTERSECT ALL SELECT n FROM b)",
     "first rows": "SELECT id, n FROM a ORDER BY n DESC NULLS LAST, id LIMIT 2",
     "rows after the first": "SELECT id FROM a ORDER BY n NULLS FIRST, id DESC LIMIT 2 OFFSET 1",
 }

@@ -26,7 +26,7 @@ from rowtide.rowtime.bound import LATEST, Bound
 from rowtide.sql.pipeline import SqlSession
 
 REFUSED = ("a constant is not a sort key", "a constant is not a grouping key")
-Told = list[tuple[int, int, tuple[str, ...]]]
+Changes = list[tuple[int, int, tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def as_text(row: Row) -> tuple[str, ...]:
     )
 
 
-def told_by(flow: Flow) -> Told:
+def changes_of(flow: Flow) -> Changes:
     emitted = flow.drain()
     assert emitted.faults == []
     rows = [timed for tray in emitted.outputs["Q"] for timed in tray.rows()]
@@ -84,26 +84,26 @@ def promise(flow: Flow, rowtime: int) -> None:
             flow.bound(table, 0, Bound(rowtime))
 
 
-def with_cuts(start: Callable[[], Flow], fed: list[Change], random: Random) -> Told:
+def with_cuts(start: Callable[[], Flow], fed: list[Change], random: Random) -> Changes:
     """Return all that is reported, drained anywhere, and restarted from a snapshot now and then."""
-    flow, told = start(), []
+    flow, reported = start(), []
     for counter, change in enumerate(fed):
         put(flow, counter, change)
         if random.random() < 0.3:
-            told += told_by(flow)
+            reported += changes_of(flow)
             if random.random() < 0.5:
                 state = flow.snapshot()
                 flow = start()
                 flow.restore(state)
     promise(flow, LATEST)
-    return told + told_by(flow)
+    return reported + changes_of(flow)
 
 
-def beside_duckdb(flow: Flow, query: str, fed: list[Change], database: duckdb.DuckDBPyConnection) -> Told:
+def beside_duckdb(flow: Flow, query: str, fed: list[Change], database: duckdb.DuckDBPyConnection) -> Changes:
     """Return all that is reported; whenever time goes on, what is there is what DuckDB gives for the tables."""
     held: Counter[tuple[str, ...]] = Counter()
     contents: dict[str, dict[Row, Row]] = {table: {} for table in KEYS}
-    told: Told = []
+    reported: Changes = []
     for counter, change in enumerate(fed):
         put(flow, counter, change)
         key = tuple(change.row[at] for at in KEYS[change.table])
@@ -113,13 +113,13 @@ def beside_duckdb(flow: Flow, query: str, fed: list[Change], database: duckdb.Du
         after = fed[counter + 1].rowtime if counter + 1 < len(fed) else LATEST
         if after == LATEST or (after != change.rowtime and counter % 3 == 0):
             promise(flow, after)
-            new = told_by(flow)
-            told += new
+            new = changes_of(flow)
+            reported += new
             for _, opcode, row in new:
                 held[row] += opcode
                 assert held[row] >= 0, "what is deleted was there"
             assert +held == answer(database, query, contents)
-    return told
+    return reported
 
 
 def answer(
@@ -154,9 +154,9 @@ def duckdb_gives_the_same(seed: int, database: duckdb.DuckDBPyConnection) -> Non
         assert refused.message in REFUSED
         return
     fed = changes(random)
-    told = beside_duckdb(Flow({"Q": node}, {}), query, fed, database)
-    assert with_cuts(lambda: Flow({"Q": node}, {}), fed, random) == told
-    assert with_cuts(lambda: row_by_row(node), fed, random) == told
+    reported = beside_duckdb(Flow({"Q": node}, {}), query, fed, database)
+    assert with_cuts(lambda: Flow({"Q": node}, {}), fed, random) == reported
+    assert with_cuts(lambda: row_by_row(node), fed, random) == reported
 
 
 def row_by_row(node: Node) -> Flow:

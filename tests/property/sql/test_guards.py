@@ -35,7 +35,7 @@ Timed = list[tuple[int, Row]]
 NAMED: Timed = [(0, (1, "a")), (1_000, (2, "b")), (2_000, (3, "c")), (2_000, (6, None))]
 """The rows of R and T, each behind its time."""
 Numbered = tuple[int, int, int, int | None, str]
-Told = list[str]
+Shown = list[str]
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ rows = st.lists(
 )
 
 
-def result(query: str, numbered: list[Numbered]) -> tuple[Told, int]:
+def result(query: str, numbered: list[Numbered]) -> tuple[Shown, int]:
     """Return the rows that a query tells, and the number of its error rows."""
     kept, _, text = query.rpartition("[kept] ")
     options = " OPTIONS (RETENTION '2 SECOND')" if kept or query.startswith("[kept]") else ""
@@ -216,27 +216,27 @@ def result(query: str, numbered: list[Numbered]) -> tuple[Told, int]:
         flow.insert(name, 0, Tray.from_rows(flow.row_type(name), timed))
         flow.bound(name, 0, Bound(LATEST))
     emitted = flow.drain()
-    told = [row for tray in emitted.outputs["OUT"] for row in tray.rows()]
+    answer = [row for tray in emitted.outputs["OUT"] for row in tray.rows()]
     if not text.startswith("SELECT STREAM"):
         # Within a millisecond a change may be reported in several steps.
         net: Counter[tuple[int, Row]] = Counter()
-        for row in told:
+        for row in answer:
             net[row.rowtime, row.row] += int(row.opcode)
         return sorted(repr(row) for row in net.items() if row[1]), len(emitted.faults)
-    return [repr((row.rowtime, row.row)) for row in told], len(emitted.faults)
+    return [repr((row.rowtime, row.row)) for row in answer], len(emitted.faults)
 
 
 def does_not_fail(query: str, failing: Failing, numbered: list[Numbered]) -> None:
     """See that a query whose guard is a whole one gives what the one gives that cannot fail."""
-    told, errors = result(query.format(g=failing.guard, x=failing.text), numbered)
-    assert (told, errors) == (result(query.format(g=failing.guard, x=failing.safe), numbered)[0], 0)
+    answer, errors = result(query.format(g=failing.guard, x=failing.text), numbered)
+    assert (answer, errors) == (result(query.format(g=failing.guard, x=failing.safe), numbered)[0], 0)
 
 
 def misses_what_fails(query: str, failing: Failing, numbered: list[Numbered]) -> None:
     """See that rows that fail behind a guard that takes them are error rows, and missing."""
     left = [row for row in numbered if row[1] != 1 or not failing.fails(row)]
-    told, errors = result(query.format(g=PARTIAL, x=failing.text), numbered)
-    assert sorted(told) == sorted(result(query.format(g=PARTIAL, x=failing.safe), left)[0])
+    answer, errors = result(query.format(g=PARTIAL, x=failing.text), numbered)
+    assert sorted(answer) == sorted(result(query.format(g=PARTIAL, x=failing.safe), left)[0])
     missing = len(numbered) - len(left)
     # A row of a table is looked at again when another table changes.
     assert errors == missing or (query in OF_TABLE and errors > missing > 0)
@@ -244,8 +244,8 @@ def misses_what_fails(query: str, failing: Failing, numbered: list[Numbered]) ->
 
 def meets_nothing_where_it_fails(query: str, failing: Failing, numbered: list[Numbered]) -> None:
     """See that rows whose key fails behind a guard that takes them are error rows, and match nothing."""
-    told, errors = result(query.format(g=PARTIAL, x=failing.text), numbered)
-    assert told == result(query.format(g=PARTIAL, x=failing.safe), numbered)[0]
+    answer, errors = result(query.format(g=PARTIAL, x=failing.text), numbered)
+    assert answer == result(query.format(g=PARTIAL, x=failing.safe), numbered)[0]
     assert errors == sum(row[1] == 1 and failing.fails(row) for row in numbered)
 
 

@@ -68,6 +68,12 @@ QUERIES = {
         f"SELECT {TRUNCATED}, k, COUNT(*) FROM s GROUP BY ALL"
         f" EXCEPT SELECT {TRUNCATED}, k, COUNT(*) FROM s WHERE n > 0 GROUP BY ALL",
     ),
+    "set operations of all": (
+        f"SELECT STREAM {HOUR} AS h, k FROM s EXCEPT ALL (SELECT STREAM {HOUR}, k FROM s WHERE n > 1"
+        f" INTERSECT ALL SELECT STREAM {HOUR}, k FROM s WHERE p > 0)",
+        f"SELECT {TRUNCATED}, k FROM s EXCEPT ALL (SELECT {TRUNCATED}, k FROM s WHERE n > 1"
+        f" INTERSECT ALL SELECT {TRUNCATED}, k FROM s WHERE p > 0)",
+    ),
     "hops": (
         f"SELECT STREAM HOP_START({HOPS}) AS b, k, COUNT(n) AS c, SUM(p) AS t FROM s GROUP BY HOP({HOPS}), k",
         "SELECT b, k, COUNT(n), SUM(p) FROM s, generate_series(-3, 72) AS g(hour),"

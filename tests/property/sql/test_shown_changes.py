@@ -52,7 +52,7 @@ rows = st.lists(
 )
 
 
-def told(node: Node, relation: str, fed: list[Change], form: Form, *, at_once: bool) -> list[TimedRow]:
+def rows_shown(node: Node, relation: str, fed: list[Change], form: Form, *, at_once: bool) -> list[TimedRow]:
     """Return what a query tells, in one form of its operators, drained after each row or at the end."""
 
     with ExitStack() as stack:
@@ -114,12 +114,12 @@ def test_what_is_read_and_the_same_is_not_told(
     session.feed(f"CREATE VIEW v OPTIONS (RETENTION 'UNBOUNDED') AS {text};")
     node = session.query("SELECT * FROM v")
 
-    def all_told(each: Node) -> Node:
+    def all_shown(each: Node) -> Node:
         return replace(each, shown=None) if isinstance(each, GroupChanges) else each
 
-    found = told(node, relation, fed, form, at_once=at_once)
+    found = rows_shown(node, relation, fed, form, at_once=at_once)
     if every:
         pairs = [(one, other) for one, other in pairwise(found) if one.opcode < other.opcode]
         assert not any(alike(one, other) and one.counter == other.counter for one, other in pairs)
-    plain = told(rewrite(node, all_told), relation, fed, form, at_once=not at_once)
+    plain = rows_shown(rewrite(node, all_shown), relation, fed, form, at_once=not at_once)
     assert without_pairs(found) == without_pairs(plain)

@@ -88,11 +88,11 @@ def by_sql(query: str, fed: Sequence[Change]) -> Told:
             flow.bound(relation, 0, Bound(len(fed) + 1))
     emitted = flow.drain()
     assert emitted.faults == []
-    told: list[Counter[tuple[object, ...]]] = [Counter() for _ in fed]
+    answer: list[Counter[tuple[object, ...]]] = [Counter() for _ in fed]
     for tray in emitted.outputs["V"]:
         for each in tray.rows():
-            told[each.rowtime][each.row] += each.opcode
-    return [_net(each) for each in told]
+            answer[each.rowtime][each.row] += each.opcode
+    return [_net(each) for each in answer]
 
 
 class Engine:
@@ -122,19 +122,19 @@ class Engine:
             now[tuple(rowop.row)] += rowop.opcode
 
         label.then(note)
-        told = []
+        answer = []
         for relation, opcode, row in fed:
             target = {"L": self.left.input, "R": self.right.input, "S": self.stream}[relation]
             target.send(opcode, target.row_type.row(*row))
             if relation == "S":
                 self.rows.insert(STREAM.row(*row))
-            told.append(_net(now))
+            answer.append(_net(now))
             now.clear()
-        return told
+        return answer
 
 
-def _net(told: Counter[tuple[object, ...]]) -> dict[tuple[object, ...], int]:
-    return {row: copies for row, copies in told.items() if copies}
+def _net(answer: Counter[tuple[object, ...]]) -> dict[tuple[object, ...], int]:
+    return {row: copies for row, copies in answer.items() if copies}
 
 
 @given(changes)

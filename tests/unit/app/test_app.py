@@ -6,7 +6,7 @@ import sys
 import pytest
 
 
-def test_garbage_is_looked_for_once_after_a_start_and_then_as_usual() -> None:
+def test_what_a_start_makes_is_not_searched_for_garbage_and_the_rest_is_as_usual() -> None:
     program = (
         "import gc, sys\n"
         "usual = gc.get_threshold()\n"
@@ -14,19 +14,22 @@ def test_garbage_is_looked_for_once_after_a_start_and_then_as_usual() -> None:
         "from rowtide.startup import START_OBJECTS\n"
         "sys.argv = ['rowtide', 'check', '--help']\n"
         "searches = []\n"
-        "gc.callbacks.append(lambda phase, _: searches.append(phase))\n"
+        "gc.callbacks.append(lambda phase, found: searches.append((phase, found['collected'])))\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "loop = []; loop.append(loop); del loop\n"
         "print(searches, gc.get_threshold()[0] == START_OBJECTS, file=sys.stderr)\n"
         "gc.collect()\n"
         "print(gc.get_threshold() == usual, gc.get_freeze_count() > 10_000, file=sys.stderr)\n"
+        "later = []; later.append(later); del later\n"
         "gc.collect()\n"
-        "print(searches, file=sys.stderr)\n"
+        "print(searches, len(gc.callbacks), file=sys.stderr)\n"
     )
     environment = {"PYTHONPATH": ":".join(sys.path)}
     run = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
-    assert run.stderr.splitlines() == ["[] True", "True True", "['start', 'stop', 'start', 'stop']"]
+    searches = "[('start', 0), ('stop', 0), ('start', 0), ('stop', 1)] 1"
+    assert run.stderr.splitlines() == ["[] True", "True True", searches]
 
 
 @pytest.mark.parametrize(("command", "code"), [("run", 0), ("check", 143)])

@@ -198,10 +198,10 @@ def test_a_start_over_damaged_snapshots_gives_the_same_rows(
         damage(world, snapshot)
     world.send(60)
     logged = world.run()
-    told = [each for each in logged if each["event"] == "snapshot_damaged"]
-    assert [each["snapshot"] for each in told] == stored[:damaged]
+    answer = [each for each in logged if each["event"] == "snapshot_damaged"]
+    assert [each["snapshot"] for each in answer] == stored[:damaged]
     instead = f"snapshot {stored[1]} is used" if damaged == 1 else "the log is replayed"
-    assert {each["instead"] for each in told} == {instead}
+    assert {each["instead"] for each in answer} == {instead}
     (recovered,) = [each for each in logged if each["event"] == "recovered"]
     assert recovered["snapshot"] is (damaged == 1)
     assert world.rows() == straight(tmp_path, 170)

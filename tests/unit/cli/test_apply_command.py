@@ -132,6 +132,39 @@ def test_a_change_that_loses_state_must_be_meant_and_one_of_a_stream_is_refused(
     )
 
 
+def test_a_dry_run_says_whether_a_change_can_be_applied_and_changes_nothing(tmp_path: Path) -> None:
+    files = Files(tmp_path / "changed")
+    files.produce(200)
+    files.run()
+    dry = ("apply", "--was", str(files.was), "--dry-run")
+    refused = {
+        "the state of PER_MINUTE would be lost": ("TO MINUTE", "TO HOUR"),
+        'stream "READINGS" has changed': ("amount INTEGER)", "amount INTEGER, more INTEGER)"),
+    }
+    for reason, change in refused.items():
+        files.change(files.text.replace(*change))
+        assert reason in files.call(*dry, *(["--lose"] if "stream" in reason else []), code=2)
+    files.change(files.text.replace("TO MINUTE", "TO HOUR"))
+    assert "The change can be applied" in files.call(*dry, "--lose")
+    files.change(files.text + MORE)
+    assert "The change can be applied" in files.call(*dry)
+    with pytest.raises(sqlite3.OperationalError):
+        files.rows("seen")
+    files.change(files.text)
+    files.run()
+
+
+def test_a_change_that_has_been_applied_is_not_applied_again(tmp_path: Path) -> None:
+    """A job that is repeated still names the file that ran before."""
+    files = Files(tmp_path / "changed")
+    files.produce(200)
+    files.run()
+    files.change(files.text + MORE)
+    files.call("apply", "--was", str(files.was), "--yes")
+    for more in ((), ("--dry-run",), ("--yes",)):
+        assert files.call("apply", "--was", str(files.was), *more) == "Nothing has changed.\n"
+
+
 def test_state_without_rows_may_be_left_without_saying_so(tmp_path: Path) -> None:
     for has_rows in (False, True):
         files = Files(tmp_path / f"changed {has_rows}")
@@ -153,11 +186,11 @@ def test_state_without_rows_may_be_left_without_saying_so(tmp_path: Path) -> Non
         assert "the state of PER_MINUTE would be lost" in files.call(
             *ask, "--at", "2030-01-01 00:00:00", code=2
         )
-        told = files.call(*ask, code=2 if has_rows else 0)
-        assert "PER_MINUTE               GroupByPeriod    0 rows in the newest snapshot" in told
-        assert ("the state of PER_MINUTE would be lost" in told) is has_rows
-        assert ("Applied with commit" in told) is not has_rows
-        assert "Apply the change with `rowtide apply`" not in told
+        answer = files.call(*ask, code=2 if has_rows else 0)
+        assert "PER_MINUTE               GroupByPeriod    0 rows in the newest snapshot" in answer
+        assert ("the state of PER_MINUTE would be lost" in answer) is has_rows
+        assert ("Applied with commit" in answer) is not has_rows
+        assert "Apply the change with `rowtide apply`" not in answer
 
 
 TENFOLD = ("SUM(amount)", "SUM(amount * 10)")
@@ -210,21 +243,21 @@ def test_in_shadow_the_rows_are_shown_that_a_change_would_have_given_otherwise(t
     before = files.rows("minutes")
     shadow = ("apply", "--was", str(files.was), "--shadow")
     files.change(files.text.replace("SUM(amount)", "SUM(CASE WHEN sensor = 's1' THEN 0 ELSE amount END)"))
-    told = files.call(*shadow, code=1)
+    answer = files.call(*shadow, code=1)
     minutes = sum(row[1] == "s1" for row in before)
-    assert f"{2 * minutes} rows differ" in told
-    assert "recomputed: PERIOD 1970-01-01 00:00:00.000, SENSOR s1, TOTAL 0" in told
-    assert "from READINGS partition 0" in told
+    assert f"{2 * minutes} rows differ" in answer
+    assert "recomputed: PERIOD 1970-01-01 00:00:00.000, SENSOR s1, TOTAL 0" in answer
+    assert "from READINGS partition 0" in answer
     # Of the first minute alone; and a change that gives the same rows is seen to do so.
     assert "2 rows differ" in files.call(*shadow, "--to", "1970-01-01 00:01:00", code=1)
     files.change(files.text.replace("SUM(amount)", "SUM(amount + 0)"))
     assert "Equal" in files.call(*shadow)
     # New tables count as empty, and are not made; new streams are read.
     files.change(files.text + MORE)
-    told = files.call(*shadow, code=1)
-    assert "table SEEN" in told
-    assert "committed:  no such row" in told
-    assert f"SEEN: {200 - 200 // 7} rows recomputed" in told
+    answer = files.call(*shadow, code=1)
+    assert "table SEEN" in answer
+    assert "committed:  no such row" in answer
+    assert f"SEEN: {200 - 200 // 7} rows recomputed" in answer
     assert files.rows("minutes") == before
     with pytest.raises(sqlite3.OperationalError):
         files.rows("seen")

@@ -68,10 +68,8 @@ def test_a_backfill_that_had_the_same_process_number_before_is_none(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "answer"),
     [
-        (["--master", "spark://host:7077"], 'master "spark://host:7077" needs --staging'),
-        (["--master", "yarn"], "mounted at the same path"),
         (["--staging", "/no/such/folder"], "mkdir -p /no/such/folder"),
         (["--conf", "spark.executor.memory"], 'invalid --conf: "spark.executor.memory"'),
         (["--conf", "executor.memory=4g"], "spark.executor.memory=4g"),
@@ -84,21 +82,22 @@ def test_a_backfill_that_had_the_same_process_number_before_is_none(
     ],
 )
 def test_what_spark_could_not_work_with_is_refused_before_it_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], answer: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     monkeypatch.setenv("COLUMNS", "200")
     files = PipelineFiles(tmp_path, SQL, "")
     said = files.call("backfill", "--until", "2026-01-01 00:00:00", *options, code=2)
-    assert told in said
+    assert answer in said
     assert "PySpark is not installed" not in said
 
 
-def test_a_remote_master_with_a_shared_folder_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "local[4]"])
+def test_no_master_needs_a_shared_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     files = PipelineFiles(tmp_path, SQL, "")
-    options = ("--master", "spark://host:7077", "--staging", str(tmp_path), "--py-files", __file__)
-    said = files.call("backfill", "--until", "2026-01-01 00:00:00", *options, code=2)
-    assert "PySpark is not installed" in said
+    options = ("--until", "2026-01-01 00:00:00", "--master", master, "--py-files", __file__)
+    for staging in ((), ("--staging", str(tmp_path))):
+        assert "PySpark is not installed" in files.call("backfill", *options, *staging, code=2)

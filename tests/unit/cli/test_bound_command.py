@@ -39,8 +39,8 @@ def files(tmp_path: Path) -> PipelineFiles:
 def test_a_bound_record_lets_the_rows_go_that_waited_for_a_quiet_topic(files: PipelineFiles) -> None:
     files.run()
     assert files.rows("named") == []
-    told = files.call("bound", "users", "2026-01-01T00:00:00", "--strict")
-    assert told.splitlines() == [
+    answer = files.call("bound", "users", "2026-01-01T00:00:00", "--strict")
+    assert answer.splitlines() == [
         'bound 2026-01-01 00:00:00.001 written to topic "users" 0/1',
         'bound 2026-01-01 00:00:00.001 written to topic "users" 1/0',
     ]
@@ -49,8 +49,8 @@ def test_a_bound_record_lets_the_rows_go_that_waited_for_a_quiet_topic(files: Pi
 
 
 def test_a_partition_and_a_stream_are_named_and_told_as_json(files: PipelineFiles) -> None:
-    told = json.loads(files.call("bound", "changes", str(AT_MS), "--partition", "1", "--json"))
-    assert told == {"topic": "users", "bound_ms": AT_MS, "written": [{"partition": 1, "offset": 0}]}
+    answer = json.loads(files.call("bound", "changes", str(AT_MS), "--partition", "1", "--json"))
+    assert answer == {"topic": "users", "bound_ms": AT_MS, "written": [{"partition": 1, "offset": 0}]}
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,9 @@ def test_describe_gives_each_option_with_type_default_and_meaning() -> None:
     assert "default 10.0" in text
     for own in ("format ", "max_ahead ", "idle_timeout ", "append_time "):
         assert f"  {own}" in text
-    assert "AVRO, CSV, DEBEZIUM_AVRO, DEBEZIUM_JSON, JSON, RAW (text, default JSON)" in text
+    assert (
+        "AVRO, CSV, DEBEZIUM_AVRO, DEBEZIUM_JSON, JSON, KEY_VALUE, PROTOBUF, RAW (text, default JSON)" in text
+    )
     assert "options of a column:" in text
     assert "  time_unit " in text
     assert "every setting of librdkafka" in text
@@ -74,26 +76,26 @@ def test_describe_gives_what_a_connector_offers_and_with_which_guarantee() -> No
 
 def test_check_refuses_what_a_connector_does_not_offer(pipeline: Path) -> None:
     pipeline.write_text(pipeline.read_text().replace("SERVER db;", "SERVER here;"))
-    told = run("check", pipeline)
-    assert told.exit_code == 2
+    answer = run("check", pipeline)
+    assert answer.exit_code == 2
     assert (
         'FAILED  table RESULT: connector "memory" cannot be written to: it has no sink\n'
         "        hint: Connectors with a sink: rdbms.\n"
-    ) in told.output
+    ) in answer.output
 
 
 def test_an_unknown_connector_is_a_usage_error() -> None:
-    told = run("describe", "kafak")
-    assert told.exit_code == 2
-    assert 'Did you mean "kafka"?' in told.stderr
+    answer = run("describe", "kafak")
+    assert answer.exit_code == 2
+    assert 'Did you mean "kafka"?' in answer.stderr
 
 
 def test_check_tries_everything_and_creates_nothing(pipeline: Path) -> None:
-    told = run("check", pipeline)
-    assert told.exit_code == 0, told.output
-    assert 'ok      server HERE: broker "connectors check" in this process' in told.output
-    assert 'ok      stream ORDERS: topic "orders", 3 partition(s)' in told.output
-    assert "ok      table RESULT: will be created" in told.output
+    answer = run("check", pipeline)
+    assert answer.exit_code == 0, answer.output
+    assert 'ok      server HERE: broker "connectors check" in this process' in answer.output
+    assert 'ok      stream ORDERS: topic "orders", 3 partition(s)' in answer.output
+    assert "ok      table RESULT: will be created" in answer.output
     assert "ok      table RESULT: will be created" in run("check", pipeline).output
 
 
@@ -111,12 +113,12 @@ def test_the_configuration_replaces_options_and_what_is_down_is_code_3(
         f'[servers.db]\nurl = "postgresql://u:geheim@127.0.0.1:{free_port()}/x"\nconnect_timeout_s = 2\n'
         '[streams.orders]\ntopic = "elsewhere"\n'
     )
-    told = run("check", pipeline, "--config", config)
-    assert told.exit_code == 3
-    assert "FAILED  server DB: " in told.output
-    assert "geheim" not in told.output
-    assert 'topic "elsewhere"' in told.output
-    assert "FAILED  table RESULT: not tried: server DB failed" in told.output
+    answer = run("check", pipeline, "--config", config)
+    assert answer.exit_code == 3
+    assert "FAILED  server DB: " in answer.output
+    assert "geheim" not in answer.output
+    assert 'topic "elsewhere"' in answer.output
+    assert "FAILED  table RESULT: not tried: server DB failed" in answer.output
 
 
 def test_what_is_of_a_server_with_an_unknown_setting_of_librdkafka_fails_with_it(tmp_path: Path) -> None:
@@ -129,24 +131,24 @@ def test_what_is_of_a_server_with_an_unknown_setting_of_librdkafka_fails_with_it
         )
         .replace("partitions '3', ", "")
     )
-    told = run("check", path)
-    assert told.exit_code == 2
-    assert "security.protcol" in told.output
-    assert "FAILED  stream ORDERS: not tried: server HERE failed" in told.output
-    assert "ok      table RESULT" in told.output
+    answer = run("check", path)
+    assert answer.exit_code == 2
+    assert "security.protcol" in answer.output
+    assert "FAILED  stream ORDERS: not tried: server HERE failed" in answer.output
+    assert "ok      table RESULT" in answer.output
 
 
 def test_a_wrong_option_is_code_2_also_beside_what_is_down(pipeline: Path) -> None:
     memory_broker("connectors check").set_down()
     try:
         pipeline.write_text(pipeline.read_text().replace("url", "uri"))
-        told = run("check", pipeline)
+        answer = run("check", pipeline)
     finally:
         memory_broker("connectors check").set_down(False)
-    assert told.exit_code == 2
-    assert 'option "uri" of connector "rdbms" does not exist' in told.output
-    assert 'hint: Did you mean "url"?' in told.output
-    assert "FAILED  stream ORDERS" in told.output
+    assert answer.exit_code == 2
+    assert 'option "uri" of connector "rdbms" does not exist' in answer.output
+    assert 'hint: Did you mean "url"?' in answer.output
+    assert "FAILED  stream ORDERS" in answer.output
 
 
 def test_a_name_in_the_configuration_that_the_pipeline_lacks_is_refused(
@@ -154,9 +156,9 @@ def test_a_name_in_the_configuration_that_the_pipeline_lacks_is_refused(
 ) -> None:
     config = tmp_path / "config.toml"
     config.write_text("[servers.ddb]\nurl = 'x'\n")
-    told = run("check", pipeline, "--config", config)
-    assert told.exit_code == 2
-    assert 'server "DDB" of the configuration is not in the pipeline' in told.stderr
+    answer = run("check", pipeline, "--config", config)
+    assert answer.exit_code == 2
+    assert 'server "DDB" of the configuration is not in the pipeline' in answer.stderr
 
 
 def test_check_decodes_a_sample_and_names_what_is_lost(pipeline: Path) -> None:
@@ -164,9 +166,9 @@ def test_check_decodes_a_sample_and_names_what_is_lost(pipeline: Path) -> None:
     pipeline.write_text(pipeline.read_text().replace("'connectors check'", "'connectors check sample'"))
     broker.ensure_topic("orders", 3)
     broker.produce("orders", [b'{"prise": 3}', b'{"prise": 4, "note": "x"}'], timestamps=[1, 2])
-    told = run("check", pipeline, "--sample", 100)
-    assert told.exit_code == 1
-    lines = told.output.splitlines()
+    answer = run("check", pipeline, "--sample", 100)
+    assert answer.exit_code == 1
+    lines = answer.output.splitlines()
     assert (
         "ok      sample ORDERS: 2 of 2 messages decode; fields that are not declared: prise (2), note (1)"
         in lines
@@ -184,9 +186,9 @@ def test_infer_proposes_what_check_then_accepts(pipeline: Path, tmp_path: Path) 
     broker.ensure_topic("shop.sales", 1)
     broker.produce("shop.sales", [b'{"ts": 1767225600000, "amount": 3}'], timestamps=[1])
     option = "broker=connectors infer"
-    told = run("infer", "shop.sales", "--wrapper", "memory", "--option", option)
-    assert told.exit_code == 0
-    text = told.output
+    answer = run("infer", "shop.sales", "--wrapper", "memory", "--option", option)
+    assert answer.exit_code == 0
+    text = answer.output
     assert text.startswith(
         "CREATE SERVER broker FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'connectors infer');\n"
     )
@@ -211,9 +213,9 @@ def test_infer_proposes_what_check_then_accepts(pipeline: Path, tmp_path: Path) 
 def test_infer_says_what_is_missing(
     pipeline: Path, arguments: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
-    told = run("infer", "nothing", *(each.format(file=pipeline) for each in arguments))
-    assert told.exit_code == 2
-    assert all(word in told.stderr for word in words), told.stderr
+    answer = run("infer", "nothing", *(each.format(file=pipeline) for each in arguments))
+    assert answer.exit_code == 2
+    assert all(word in answer.stderr for word in words), answer.stderr
 
 
 def test_check_compares_a_table_of_a_database_with_its_declaration(tmp_path: Path) -> None:

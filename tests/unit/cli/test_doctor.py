@@ -26,9 +26,9 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_machine_without_java_and_docker_can_run_a_pipeline_and_is_told_what_it_cannot(
     bare_machine: None,
 ) -> None:
-    told = CliRunner().invoke(app, ["doctor"])
-    assert told.exit_code == 0
-    lines = told.output.splitlines()
+    reported = CliRunner().invoke(app, ["doctor"])
+    assert reported.exit_code == 0
+    lines = reported.output.splitlines()
     assert [line.split()[0] for line in lines if "python " in line] == ["ok"]
     java = next(number for number, line in enumerate(lines) if line.startswith("missing  java"))
     assert "for rowtide backfill" in lines[java]
@@ -43,9 +43,9 @@ def test_a_missing_package_makes_the_answer_no(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(
         importlib.metadata, "version", lambda name: "0.1.0" if name == "rowtide" else present(name)
     )
-    told = CliRunner().invoke(app, ["doctor"])
-    assert told.exit_code == 1
-    assert "MISSING  packages     without no-such-package (for everything)" in told.output
+    reported = CliRunner().invoke(app, ["doctor"])
+    assert reported.exit_code == 1
+    assert "MISSING  packages     without no-such-package (for everything)" in reported.output
 
 
 def test_json_says_the_same_as_the_text(bare_machine: None) -> None:
@@ -76,23 +76,23 @@ def test_each_server_of_a_pipeline_is_tried_and_one_that_is_down_makes_the_answe
 ) -> None:
     config = tmp_path / "config.toml"
     config.write_text('[servers.nowhere]\ntimeout_s = "0.2"\n')
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-m", "rowtide", "doctor", str(pipeline), "--config", str(config)],
         capture_output=True,
         text=True,
         check=False,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    assert told.returncode == 1
-    assert 'ok       server HERE  broker "doctor" in this process' in told.stdout
-    assert "MISSING  server NOWHERE" in told.stdout
+    assert reported.returncode == 1
+    assert 'ok       server HERE  broker "doctor" in this process' in reported.stdout
+    assert "MISSING  server NOWHERE" in reported.stdout
     # The Kafka client tries on and on, and would tell of every try.
-    assert told.stderr == ""
+    assert reported.stderr == ""
 
 
 def test_a_pipeline_that_is_refused_is_a_usage_error_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "wrong.sql"
     path.write_text("CREATE SERVR here;\n")
-    told = CliRunner().invoke(app, ["doctor", str(path)])
-    assert told.exit_code == 2
-    assert f"{path}:1:8: error:" in told.output
+    reported = CliRunner().invoke(app, ["doctor", str(path)])
+    assert reported.exit_code == 2
+    assert f"{path}:1:8: error:" in reported.output

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from pipeline_kit import PipelineFiles
+from pipeline_kit import FilesWithModule
 from rowtide.cli.main import app
 
 SQL = """
@@ -27,19 +27,9 @@ THRICE = "def rate(x):\n    if x == 5:\n        raise ValueError(x)\n    return 
 COUNTED = "CALLS = []\n\ndef rate(x):\n    CALLS.append(x)\n    return len(CALLS)\n"
 
 
-class Files(PipelineFiles):
+class Files(FilesWithModule):
     def __init__(self, folder: Path, module: str) -> None:
-        folder.mkdir()
-        (folder / "pipeline_rates.py").write_text(module)
-        super().__init__(folder, SQL, CONFIG)
-        self.broker.ensure_topic("readings", 1)
-        self.sent = 0
-
-    def produce(self, count: int) -> None:
-        for number in range(self.sent, self.sent + count):
-            value = b'{"sensor":"s","amount":%d}' % number
-            self.broker.produce("readings", [value], timestamps=[1_000 * number], partition=0)
-        self.sent += count
+        super().__init__(folder, SQL, CONFIG, {"pipeline_rates.py": module})
 
     def rates(self) -> list[object]:
         return [row[2] for row in sorted(self.rows("rated"), key=str)]

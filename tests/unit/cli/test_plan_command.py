@@ -65,21 +65,21 @@ def test_nothing_committed_and_nothing_changed_are_said(files: Files) -> None:
     assert json.loads(files.call("plan", "--json")) == {"committed": False, "changes": []}
     files.call("run", "--until-end")
     assert "The plan is unchanged" in files.call("plan")
-    told = json.loads(files.call("plan", "--json"))
-    assert (told["committed"], told["changes"]) == (True, [])
+    answer = json.loads(files.call("plan", "--json"))
+    assert (answer["committed"], answer["changes"]) == (True, [])
 
 
 def test_an_addition_keeps_what_there_is(files: Files) -> None:
     files.call("run", "--until-end")
     files.sql.write_text(files.text + MORE)
-    told = json.loads(files.call("plan", "--was", str(files.was), "--json", code=1))
-    assert told["changes"] == ['foreign table "LATEST" is new', 'pump "P3" is new']
-    kept = {(each["relation"], each["operator"]): each["rows"] for each in told["kept"]}
+    answer = json.loads(files.call("plan", "--was", str(files.was), "--json", code=1))
+    assert answer["changes"] == ['foreign table "LATEST" is new', 'pump "P3" is new']
+    kept = {(each["relation"], each["operator"]): each["rows"] for each in answer["kept"]}
     assert kept["SORTED", "Sort"] == 5
     assert kept["PER_MINUTE", "GroupByPeriod"] == 3
-    assert told["lost"] == []
-    assert [each["relation"] for each in told["begins_empty"]] == ["LATEST_OF"]
-    assert told["tables_created"] == ["LATEST"]
+    assert answer["lost"] == []
+    assert [each["relation"] for each in answer["begins_empty"]] == ["LATEST_OF"]
+    assert answer["tables_created"] == ["LATEST"]
     shown = files.call("plan", "--was", str(files.was), code=1)
     assert "keeps its state:" in shown
     assert "another pipeline name" in shown
@@ -92,9 +92,9 @@ def test_a_changed_group_loses_its_state(files: Files) -> None:
     files.call("run", "--until-end")
     files.sql.write_text(files.text.replace("TO MINUTE", "TO HOUR"))
     assert "that ran last with --was" in files.call("plan", code=1)
-    told = json.loads(files.call("plan", "--was", str(files.was), "--json", code=1))
-    assert [(each["relation"], each["rows"]) for each in told["lost"]] == [("PER_MINUTE", 3)]
-    assert [each["relation"] for each in told["begins_empty"]] == ["PER_MINUTE"]
+    answer = json.loads(files.call("plan", "--was", str(files.was), "--json", code=1))
+    assert [(each["relation"], each["rows"]) for each in answer["lost"]] == [("PER_MINUTE", 3)]
+    assert [each["relation"] for each in answer["begins_empty"]] == ["PER_MINUTE"]
 
 
 def test_a_file_that_did_not_run_and_a_table_that_does_not_fit_are_refused(files: Files) -> None:

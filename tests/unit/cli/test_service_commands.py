@@ -4,15 +4,16 @@ import json
 import re
 import socket
 import sqlite3
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from rowtide.cli.asked_row import why_of
 from rowtide.cli.cells import bytes_text
 from rowtide.cli.main import app
+from rowtide.cli.run import why_of
 from rowtide.clock import SystemClock
 from rowtide.errors import StatementError, TransientError
 from rowtide.flow.why_not import Fate, Holder, Wait
@@ -82,9 +83,9 @@ def test_run_reads_to_the_end_and_commits(files: Files) -> None:
 
 
 def test_a_run_ends_with_what_it_has_done_and_where_to_look(files: Files) -> None:
-    told = files.call("run", "--until-end")
-    logs = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
-    assert [line for line in told.splitlines() if not line.startswith("{")] == [
+    answer = files.call("run", "--until-end")
+    logs = [json.loads(line) for line in answer.splitlines() if line.startswith("{")]
+    assert [line for line in answer.splitlines() if not line.startswith("{")] == [
         "created RAW_LOG",
         "read 20 messages; wrote 18 rows to RAW_LOG; held 1 row; 1 row of READINGS rejected",
         f"`rowtide errors list {files.sql}` shows the late and rejected rows.",
@@ -107,15 +108,15 @@ def test_a_run_ends_with_what_it_has_done_and_where_to_look(files: Files) -> Non
 
 
 def test_run_listens_where_it_is_told_and_names_the_port(files: Files) -> None:
-    told = files.call("run", "--until-end", "--listen", "127.0.0.1:0")
-    (line,) = [each for each in told.splitlines() if '"listening"' in each]
+    answer = files.call("run", "--until-end", "--listen", "127.0.0.1:0")
+    (line,) = [each for each in answer.splitlines() if '"listening"' in each]
     assert re.fullmatch(r"http://127\.0\.0\.1:[1-9]\d*", json.loads(line)["url"])
     assert "is not a host and port" in files.call("run", "--listen", "here", code=2)
 
 
 def test_run_names_the_port_of_its_monitoring_and_frees_the_api_when_that_is_taken(files: Files) -> None:
-    told = files.call("run", "--until-end", "--monitoring-listen", "127.0.0.1:0")
-    (line,) = [json.loads(each) for each in told.splitlines() if '"listening"' in each]
+    answer = files.call("run", "--until-end", "--monitoring-listen", "127.0.0.1:0")
+    (line,) = [json.loads(each) for each in answer.splitlines() if '"listening"' in each]
     assert line["url"] != line["monitoring_url"]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -126,8 +127,8 @@ def test_run_names_the_port_of_its_monitoring_and_frees_the_api_when_that_is_tak
 
 
 def test_the_version_is_shown() -> None:
-    told = CliRunner().invoke(app, ["--version"])
-    assert (told.exit_code, told.output.split()[0]) == (0, "rowtide")
+    answer = CliRunner().invoke(app, ["--version"])
+    assert (answer.exit_code, answer.output.split()[0]) == (0, "rowtide")
 
 
 def test_run_refuses_what_the_start_does_not_allow(files: Files) -> None:
@@ -159,9 +160,9 @@ def test_positions_tell_where_each_partition_stands(files: Files) -> None:
     assert "has committed nothing yet" in files.call("positions", code=1)
     files.call("run", "--until-end")
     files.broker.produce("readings", [b"{}"], timestamps=[30_000], partition=1)
-    told = json.loads(files.call("positions", "--json"))
-    assert (told["pipeline"], told["epoch"]) == ("readings", 1)
-    assert [(at["partition"], at["next_offset"], at["end"], at["lag"]) for at in told["positions"]] == [
+    answer = json.loads(files.call("positions", "--json"))
+    assert (answer["pipeline"], answer["epoch"]) == ("readings", 1)
+    assert [(at["partition"], at["next_offset"], at["end"], at["lag"]) for at in answer["positions"]] == [
         (0, 10, 10, 0),
         (1, 10, 11, 1),
     ]
@@ -185,9 +186,9 @@ def test_replay_compares_and_says_no_when_a_row_differs(files: Files) -> None:
     with connection:
         connection.execute("delete from raw_log where rowid = 3")
     connection.close()
-    told = json.loads(files.call("replay", "--compare", "--json", code=1))
-    assert told["differences"] == 1
-    assert told["first"][0]["committed"] is None
+    answer = json.loads(files.call("replay", "--compare", "--json", code=1))
+    assert answer["differences"] == 1
+    assert answer["first"][0]["committed"] is None
     assert files.call("replay", "--compare", "--from", "1970-01-01 00:00:10")
 
 
@@ -243,8 +244,8 @@ def test_committed_errors_are_a_table_of_the_prompt(files: Files) -> None:
     query = "SELECT kind, COUNT(*) AS n, MIN(message_offset) AS o FROM SYS.ERRORS WHERE relation = 'READINGS'"
     assert files.call("sql", "-e", f"{query} GROUP BY kind", "--json") == ""
     files.call("run", "--until-end")
-    told = json.loads(files.call("sql", "-e", f"{query} GROUP BY kind", "--json"))
-    assert told == {"KIND": "REJECTED", "N": 1, "O": 3}
+    answer = json.loads(files.call("sql", "-e", f"{query} GROUP BY kind", "--json"))
+    assert answer == {"KIND": "REJECTED", "N": 1, "O": 3}
     (row,) = files.call("sql", "-e", "SELECT * FROM SYS.ERRORS", "--json").splitlines()
     assert json.loads(row)["ROW_TIME"] == 7_000
     assert "belongs to the system" in files.call("sql", "-e", "DROP TABLE SYS.ERRORS", code=2)
@@ -260,6 +261,28 @@ def test_an_open_port_without_tokens_is_refused_and_nothing_starts(files: Files)
             CONFIG.format(file=files.database).replace("listen =", f"{setting}\nlisten =")
         )
         files.call("run", "--until-end", "--listen", "0.0.0.0:0")
+
+
+def test_a_provider_of_tokens_is_enough_to_open_a_port_and_half_of_one_is_refused(files: Files) -> None:
+    settings = CONFIG.format(file=files.database)
+    files.config.write_text(f'{settings}\n[oidc]\nissuer = "https://login.example"\n')
+    assert '[oidc] has an issuer, and "audience" is not set' in files.call("run", "--until-end", code=2)
+    assert not files.database.exists()
+    files.config.write_text(f'{settings}\n[oidc]\nissuer = "https://login.example"\naudience = "rowtide"\n')
+    files.call("run", "--until-end", "--listen", "0.0.0.0:0")
+
+
+def test_a_provider_of_tokens_without_its_package_is_refused_with_what_to_install(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jwt", None)
+    monkeypatch.delitem(sys.modules, "rowtide.web.oidc", raising=False)
+    settings = CONFIG.format(file=files.database)
+    files.config.write_text(f'{settings}\n[oidc]\nissuer = "https://login.example"\naudience = "rowtide"\n')
+    refused = files.call("run", "--until-end", code=2)
+    assert "requires the package PyJWT" in refused
+    assert "pip install 'rowtide[oidc]'" in refused
+    assert not files.database.exists()
 
 
 def test_commands_send_the_token_of_their_file(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,11 +351,11 @@ def test_explain_why_tells_the_message_behind_a_row(files: Files) -> None:
     try:
         rows = ('{"at": "1970-01-01T00:00:12Z"}', "at=1970-01-01 00:00:12, sensor=s", '["12000", "s"]')
         for row in rows:
-            told = json.loads(files.call("explain", "--why", "raw_log", row, *at, "--json"))
-            (found,) = told["inputs"]
+            answer = json.loads(files.call("explain", "--why", "raw_log", row, *at, "--json"))
+            (found,) = answer["inputs"]
             assert (found["topic"], found["partition"], found["offset"]) == ("readings", 0, 6)
             assert found["row"] == {"SENSOR": "s", "AMOUNT": 12}
-            assert told["rowtime"] == 12_000
+            assert answer["rowtime"] == 12_000
         shown = files.call("explain", "--why", "p", "rowtime=12000", *at)
         assert "READINGS: partition 0 of topic readings, offset 6 at 1970-01-01 00:00:12.000" in shown
         assert "READINGS: partition 1 of topic readings to reach 1970-01-01 00:00:12.000" in shown
@@ -367,8 +390,8 @@ def test_explain_why_not_asks_the_running_service(files: Files) -> None:
         assert "waits for READINGS[0]: has none, needs more rows" in shown
         assert "RAW_LOG Merge: 3 in, 0 filtered, 0 late, 0 rejected, 1 held, 2 out" in shown
         # A pump stands for the table that it writes to.
-        told = json.loads(files.call("explain", "--why-not", "p", "--service", web.url, "--json"))
-        assert told["causes"][0]["needs"] == 6_000
+        answer = json.loads(files.call("explain", "--why-not", "p", "--service", web.url, "--json"))
+        assert answer["causes"][0]["needs"] == 6_000
         assert answering.asked == ["RAW_LOG", "RAW_LOG"]
         assert "busy" in files.call(*ask, code=3)
         assert "does not exist" in files.call("explain", "--why-not", "nowhere", code=2)

@@ -73,8 +73,8 @@ def test_a_query_sees_what_the_statements_before_it_have_given(local: str) -> No
         "2026-01-01 00:00:02.000 | 2 | 3.50",
         "(2 rows)",
     ]
-    told = call(local, "-e", "SELECT * FROM names", "--json")
-    assert [json.loads(line) for line in told.splitlines()] == [
+    answer = call(local, "-e", "SELECT * FROM names", "--json")
+    assert [json.loads(line) for line in answer.splitlines()] == [
         {"ID": 1, "NAME": "one"},
         {"ID": 2, "NAME": "two"},
     ]
@@ -83,8 +83,8 @@ def test_a_query_sees_what_the_statements_before_it_have_given(local: str) -> No
 
 
 def test_order_by_lists_the_rows_of_a_table(local: str) -> None:
-    told = call(local, "-e", "SELECT name FROM names ORDER BY id DESC")
-    assert told.splitlines() == ["NAME", "two", "one", "(2 rows)"]
+    answer = call(local, "-e", "SELECT name FROM names ORDER BY id DESC")
+    assert answer.splitlines() == ["NAME", "two", "one", "(2 rows)"]
     first = call(local, "-e", "SELECT * FROM names ORDER BY name LIMIT 1", "--json")
     assert json.loads(first) == {"ID": 1, "NAME": "one"}
     assert "must begin with ROWTIME" in call(local, "-e", "SELECT STREAM id FROM orders ORDER BY id", code=2)
@@ -123,8 +123,8 @@ def test_the_changes_of_first_rows_of_a_stream_have_their_opcodes(foreign: Path)
         "CREATE VIEW best OPTIONS (RETENTION 'UNBOUNDED') AS SELECT STREAM sensor, amount FROM readings"
         " QUALIFY ROW_NUMBER() OVER (PARTITION BY sensor ORDER BY amount DESC) <= 1 EMIT CHANGES",
     )
-    told = call(str(foreign), "-e", query[1], "-e", query[0], "--limit", "5", "--json")
-    rows = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+    answer = call(str(foreign), "-e", query[1], "-e", query[0], "--limit", "5", "--json")
+    rows = [json.loads(line) for line in answer.splitlines() if line.startswith("{")]
     assert [row["OP"] for row in rows] == ["+", "+", "+", "-", "+"]
     shown = call(str(foreign), "-e", query[1], "-e", query[0], "--limit", "5").splitlines()
     assert shown[0] == "OP | ROWTIME | SENSOR | AMOUNT"
@@ -133,9 +133,9 @@ def test_the_changes_of_first_rows_of_a_stream_have_their_opcodes(foreign: Path)
 
 def test_an_insert_of_a_late_row_is_told(local: str) -> None:
     row = "INSERT INTO orders (ROWTIME, id, amount) VALUES (TIMESTAMP '2026-01-01 00:00:{}', 3, 1)"
-    told = CliRunner().invoke(app, ["sql", local, "-e", row.format("01"), "-e", row.format("02")])
-    assert told.exit_code == 0
-    assert [line for line in told.stderr.splitlines() if line != "ok"] == [
+    answer = CliRunner().invoke(app, ["sql", local, "-e", row.format("01"), "-e", row.format("02")])
+    assert answer.exit_code == 0
+    assert [line for line in answer.stderr.splitlines() if line != "ok"] == [
         'a row at 2026-01-01 00:00:01.000 is late: "ORDERS" is at 2026-01-01 00:00:02.000,'
         " so no query sees it"
     ]
@@ -149,8 +149,8 @@ def test_values_are_shown_as_sql_writes_them() -> None:
     assert call("-e", query).splitlines()[1] == (
         "TRUE | 2024-02-29 | 12:34:56 | -1 02:00:00 | 0.1 | 2024-02-29 12:34:56.000 | NULL"
     )
-    told = json.loads(call("-e", query, "--json"))
-    assert (told["D"], told["T"], told["N"]) == ("2024-02-29", "12:34:56", None)
+    answer = json.loads(call("-e", query, "--json"))
+    assert (answer["D"], answer["T"], answer["N"]) == ("2024-02-29", "12:34:56", None)
 
 
 def test_statements_come_from_several_options_or_from_what_is_piped_in() -> None:
@@ -167,8 +167,8 @@ def test_explain_gives_the_plan_of_a_query_after_every_stage(local: str) -> None
     plan = call(local, "-e", query).splitlines()
     assert [line for line in plan if line.startswith("-- ")] == [f"-- {stage}" for stage in STAGES]
     assert any("; keeps " in line for line in plan)
-    told = [json.loads(line)["PLAN"] for line in call(local, "-e", query, "--json").splitlines()]
-    assert told == plan[1:-1]
+    answer = [json.loads(line)["PLAN"] for line in call(local, "-e", query, "--json").splitlines()]
+    assert answer == plan[1:-1]
 
 
 def test_a_wrong_statement_is_shown_with_its_place(local: str) -> None:
@@ -189,8 +189,8 @@ def test_a_topic_is_read_to_its_end_or_to_a_limit(foreign: Path) -> None:
         "s2": 8,
     }
     places = "SELECT STREAM KAFKA_PARTITION AS p, KAFKA_OFFSET AS o FROM readings"
-    told = call(str(foreign), "-e", places, "--limit", "3", "--json").splitlines()
-    assert [(row["P"], row["O"]) for row in map(json.loads, told)] == [(0, 0), (1, 0), (0, 1)]
+    answer = call(str(foreign), "-e", places, "--limit", "3", "--json").splitlines()
+    assert [(row["P"], row["O"]) for row in map(json.loads, answer)] == [(0, 0), (1, 0), (0, 1)]
     later = call(str(foreign), "-e", query, "--until-end", "--json", "--from", "1970-01-01 00:00:04")
     assert [json.loads(row)["AMOUNT"] for row in later.splitlines()] == [4, 5]
 
@@ -214,8 +214,8 @@ def test_a_query_on_a_running_service_begins_with_what_it_keeps_and_follows(fore
         none = call("--service", url, "-e", "SELECT COUNT(*) AS n FROM latest_of WHERE FALSE", "--json")
         assert [json.loads(row) for row in none.splitlines()] == [{"N": 0}]
         listed = "SELECT sensor FROM latest_of ORDER BY amount DESC"
-        told = call("--service", url, "-e", listed, "--json")
-        assert [json.loads(row) for row in told.splitlines()] == [
+        answer = call("--service", url, "-e", listed, "--json")
+        assert [json.loads(row) for row in answer.splitlines()] == [
             {"SENSOR": "s2"},
             {"SENSOR": "s1"},
             {"SENSOR": "s0"},
@@ -259,16 +259,16 @@ if pid == 0:
     os.environ["HOME"] = {str(tmp_path)!r}
     os.execv(sys.executable, [sys.executable, "-m", "rowtide", "sql"])
 os.write(terminal, b"CREATE STREAM s (a INTEGER);\\n\\\\d\\nSELECT nope\\nFROM s;\\n\\\\q\\n")
-told = b""
+received = b""
 try:
     while chunk := os.read(terminal, 4096):
-        told += chunk
+        received += chunk
 except OSError:
     pass
-sys.stdout.write(told.decode())
+sys.stdout.write(received.decode())
 """
     environment = {"PYTHONPATH": ":".join(sys.path), "TERM": "dumb", "PATH": "/usr/bin:/bin"}
-    told = subprocess.run(
+    answer = subprocess.run(
         [sys.executable, "-c", script],
         env=environment,
         capture_output=True,
@@ -276,17 +276,17 @@ sys.stdout.write(told.decode())
         timeout=60,
         check=True,
     ).stdout
-    assert "rowtide>" in told
-    assert 'column "NOPE" does not exist' in told
+    assert "rowtide>" in answer
+    assert 'column "NOPE" does not exist' in answer
     assert (tmp_path / ".rowtide_history").exists()
 
 
 def test_changes_of_rows_are_counted(local: str) -> None:
     texts = ("UPDATE names SET name = UPPER(name)", "DELETE FROM names WHERE id = 1", "SELECT * FROM names")
-    told = CliRunner().invoke(app, ["sql", local, *(part for text in texts for part in ("-e", text))])
-    assert told.exit_code == 0, told.output
-    assert told.stderr.splitlines() == ["2 rows updated", "1 row deleted"]
-    assert told.stdout.splitlines()[1] == "2 | TWO"
+    answer = CliRunner().invoke(app, ["sql", local, *(part for text in texts for part in ("-e", text))])
+    assert answer.exit_code == 0, answer.output
+    assert answer.stderr.splitlines() == ["2 rows updated", "1 row deleted"]
+    assert answer.stdout.splitlines()[1] == "2 | TWO"
 
 
 def test_a_table_of_a_database_is_read_once(tmp_path: Path) -> None:

@@ -48,9 +48,9 @@ def files(tmp_path: Path) -> Files:
 def test_what_each_operator_keeps_is_listed(files: Files) -> None:
     assert "has stored no snapshot" in files.call("state list", code=1)
     files.call("run", "--until-end")
-    told = json.loads(files.call("state list", "--json"))
-    assert told["snapshots"][0]["commits"] >= 2
-    kept = {(each["relation"], each["operator"], each["partition"]): each for each in told["operators"]}
+    answer = json.loads(files.call("state list", "--json"))
+    assert answer["snapshots"][0]["commits"] >= 2
+    kept = {(each["relation"], each["operator"], each["partition"]): each for each in answer["operators"]}
     assert kept["LATEST_OF", "KeyedTable", None]["rows"] == 3
     assert ("READINGS", "Sort", 1) in kept
     assert "LATEST_OF" in files.call("state list")
@@ -59,9 +59,9 @@ def test_what_each_operator_keeps_is_listed(files: Files) -> None:
 def test_the_rows_of_a_table_are_shown_as_the_snapshot_has_them(files: Files) -> None:
     assert "has no snapshot" in files.call("state show", "latest_of", code=2)
     files.call("run", "--until-end")
-    told = json.loads(files.call("state show", "latest_of", "--json"))
-    assert (told["columns"], told["total"]) == (["SENSOR", "AMOUNT", "AT"], 3)
-    assert ["s0", "18.50", 18_000] in told["rows"]
+    answer = json.loads(files.call("state show", "latest_of", "--json"))
+    assert (answer["columns"], answer["total"]) == (["SENSOR", "AMOUNT", "AT"], 3)
+    assert ["s0", "18.50", 18_000] in answer["rows"]
     assert "1970-01-01 00:00:18.000" in files.call("state show", "latest_of", "--limit", "3")
     assert "1 of 3 rows" in files.call("state show", "latest_of", "--limit", "1")
     assert "is not an engine table" in files.call("state show", "readings", code=2)
@@ -84,8 +84,8 @@ def test_dropping_must_be_meant(files: Files) -> None:
 def test_a_running_service_stores_a_snapshot_when_asked_and_shows_its_tables(files: Files) -> None:
     assert "no service answers" in files.call("snapshot", "--service", "http://127.0.0.1:9", code=3)
     with files.service() as url:
-        told = json.loads(files.call("snapshot", "--service", url, "--json"))
-        assert told["bytes"] > 0
+        answer = json.loads(files.call("snapshot", "--service", url, "--json"))
+        assert answer["bytes"] > 0
         shown = json.loads(files.call("state show", "latest_of", "--service", url, "--json"))
         assert shown["total"] == 3
         assert 'invalid name: "no one"' in files.call("state show", "no one", "--service", url, code=2)
@@ -93,4 +93,4 @@ def test_a_running_service_stores_a_snapshot_when_asked_and_shows_its_tables(fil
         assert 'runs pipeline "readings", not "other"' in files.call("snapshot", "--service", url, code=2)
     files.config.write_text(CONFIG.format(rows=0))
     (stored,) = json.loads(files.call("state list", "--json"))["snapshots"]
-    assert stored["commits"] == told["commits"]
+    assert stored["commits"] == answer["commits"]

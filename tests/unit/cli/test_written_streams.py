@@ -62,9 +62,9 @@ def test_rows_become_messages_and_those_that_cannot_are_error_rows(files: Files)
         b'{"sensor":"d","celsius":4,"kind":1}',
     ]
     files.broker.produce("in", values, timestamps=[0, 1000, 2000, 3000, 4000, 5000])
-    told = run("run", files.pipeline, "--until-end")
-    assert told.exit_code == 0, told.output
-    assert "wrote 4 rows to HOT" in told.output
+    result = run("run", files.pipeline, "--until-end")
+    assert result.exit_code == 0, result.output
+    assert "wrote 4 rows to HOT" in result.output
     out = files.broker.topic("out")
     assert list(zip(out[1].timestamps, out[1].keys, out[1].values, out[1].headers, strict=True)) == [
         (1000, b"b", b'{"sensor":"b","celsius":-3.3333333333333335e299}', [("kind", b"2")])
@@ -88,10 +88,39 @@ def test_rows_become_messages_and_those_that_cannot_are_error_rows(files: Files)
     assert sum(len(log.values) for log in out.values()) == 4
 
 
+def test_the_changes_of_a_table_are_upserts(files: Files) -> None:
+    files.broker.create_topic("in")
+    head, *_ = files.text.partition("CREATE FOREIGN STREAM hot")
+    files.write(
+        head
+        + """
+CREATE TABLE sums (sensor VARCHAR(9) PRIMARY KEY, kinds BIGINT);
+CREATE PUMP p1 OPTIONS (RETENTION 'UNBOUNDED') AS INSERT INTO sums
+  SELECT STREAM sensor, SUM(kind) FROM readings GROUP BY sensor EMIT CHANGES;
+CREATE FOREIGN STREAM out (sensor VARCHAR(9), kinds BIGINT) SERVER here
+  OPTIONS (topic 'out', key 'sensor', changes 'upsert');
+CREATE PUMP p2 AS INSERT INTO out SELECT * FROM sums WHERE kinds < 4;
+CREATE FOREIGN TABLE log (sensor VARCHAR(9)) SERVER db;
+CREATE PUMP p3 AS INSERT INTO log SELECT STREAM sensor FROM readings;
+"""
+    )
+    kinds = [1, 2, 3, None, -3]
+    values = [json.dumps({"sensor": "a" if each else "b", "kind": each}).encode() for each in kinds]
+    files.broker.produce("in", values, timestamps=[1000 * at for at in range(1, 6)])
+    assert run("run", files.pipeline, "--until-end").exit_code == 0
+    log = files.broker.topic("out")[0]
+    assert list(zip(log.timestamps, log.keys, log.values, strict=True)) == [
+        (1000, b'"a"', b'{"sensor":"a","kinds":1}'),
+        (2000, b'"a"', b'{"sensor":"a","kinds":3}'),
+        (3000, b'"a"', None),
+        (5000, b'"a"', b'{"sensor":"a","kinds":3}'),
+    ]
+
+
 def test_connectors_check_looks_the_topic_up(files: Files) -> None:
-    told = run("connectors", "check", files.pipeline)
-    assert told.exit_code == 0, told.output
-    assert 'ok      stream HOT: topic "out" is written to, exactly once, if' in told.output
+    result = run("connectors", "check", files.pipeline)
+    assert result.exit_code == 0, result.output
+    assert 'ok      stream HOT: topic "out" is written to, exactly once, if' in result.output
 
 
 @pytest.mark.parametrize(
@@ -108,15 +137,29 @@ def test_connectors_check_looks_the_topic_up(files: Files) -> None:
             "key_format 'JSON'",
         ),
         ("key 'sensor'", "key_format 'TEXT'", "the stream has no key", "Add key 'column'"),
+        ("key 'sensor'", "changes 'upsert'", "messages have no key", "Add key 'column'"),
+        ("key 'sensor'", "key 'sensor', changes 'append'", '"append" is not supported', "changes 'upsert'"),
+        ("key 'sensor'", "key 'sensor', changes 'upsert'", "is not part of the key", "in two partitions"),
+        (
+            "topic 'in'",
+            "topic 'in', changes 'upsert'",
+            '"changes"',
+            "for a foreign stream that a pump writes to",
+        ),
         ("partition 'part'", "partition 'celsius'", 'column "CELSIUS" is DOUBLE, not an integer', None),
         ("partition 'part'", "partition 'part,kind'", "it names more than one column", None),
         (
             "key 'sensor'",
             "format 'XML'",
             'format "XML" of foreign stream "HOT" does not exist',
-            "are CSV, JSON, RAW",
+            "are AVRO, CSV, JSON, KEY_VALUE, PROTOBUF, RAW",
         ),
-        ("key 'sensor'", "format 'DEBEZIUM_JSON'", "cannot be written", "are CSV, JSON, RAW"),
+        (
+            "key 'sensor'",
+            "format 'DEBEZIUM_JSON'",
+            "cannot be written",
+            "are AVRO, CSV, JSON, KEY_VALUE, PROTOBUF, RAW",
+        ),
         ("key 'sensor'", "format 'RAW'", "has format RAW", "message VARCHAR"),
         ("key 'sensor'", "max_pending '0'", 'option "max_pending"', "at least 1"),
         ("key 'sensor'", "max_pending 'few'", "has the value 'few'", "a whole number"),
@@ -130,27 +173,27 @@ def test_check_refuses_an_option_at_its_place(
     files: Files, before: str, after: str, message: str, hint: str | None
 ) -> None:
     files.write(files.text.replace(before, after, 1))
-    told = run("check", files.pipeline)
-    assert told.exit_code == 2
-    assert message in told.stderr
-    assert f"{files.pipeline}:" in told.stderr
-    assert hint is None or hint in told.stderr
+    result = run("check", files.pipeline)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert f"{files.pipeline}:" in result.stderr
+    assert hint is None or hint in result.stderr
 
 
 def test_check_refuses_a_connector_that_cannot_write_messages(files: Files) -> None:
     files.write(
         files.text.replace("SERVER here\n  OPTIONS (topic 'out', partitions '2',", "SERVER db\n  OPTIONS (")
     )
-    told = run("check", files.pipeline)
-    assert told.exit_code == 2
-    assert 'connector "rdbms" cannot write messages' in told.stderr
-    assert "Connectors that can: kafka, memory." in told.stderr
+    result = run("check", files.pipeline)
+    assert result.exit_code == 2
+    assert 'connector "rdbms" cannot write messages' in result.stderr
+    assert "Connectors that can: kafka, memory." in result.stderr
 
 
 def test_a_backfill_of_such_a_pipeline_is_refused(files: Files) -> None:
-    told = run("backfill", files.pipeline, "--until", "2026-01-01")
-    assert told.exit_code == 2
-    assert 'a backfill writes to tables only, and pumps write to foreign streams: "HOT"' in told.stderr
+    result = run("backfill", files.pipeline, "--until", "2026-01-01")
+    assert result.exit_code == 2
+    assert 'a backfill writes to tables only, and pumps write to foreign streams: "HOT"' in result.stderr
 
 
 def test_a_changed_written_stream_is_another_plan(files: Files, tmp_path: Path) -> None:
@@ -160,12 +203,12 @@ def test_a_changed_written_stream_is_another_plan(files: Files, tmp_path: Path) 
     was = tmp_path / "was.sql"
     was.write_text(files.text)
     files.write(files.text.replace("headers 'kind', ", ""))
-    told = run("run", files.pipeline, "--until-end")
-    assert told.exit_code == 2
-    assert 'written stream "HOT" has changed' in told.stderr
-    told = run("apply", files.pipeline, "--was", was, "--yes")
-    assert told.exit_code == 2
-    assert 'written stream "HOT" has changed: messages that wait for it' in told.stderr
+    result = run("run", files.pipeline, "--until-end")
+    assert result.exit_code == 2
+    assert 'written stream "HOT" has changed' in result.stderr
+    result = run("apply", files.pipeline, "--was", was, "--yes")
+    assert result.exit_code == 2
+    assert 'written stream "HOT" has changed: messages that wait for it' in result.stderr
     files.write(files.text.replace("key 'sensor'", "key 'sensor', max_pending '7'"))
     assert run("run", files.pipeline, "--until-end").exit_code == 0
 
@@ -179,8 +222,8 @@ def test_a_pump_that_apply_adds_writes_from_then_on(files: Files, tmp_path: Path
     files.write(was.read_text())
     assert run("run", files.pipeline, "--until-end").exit_code == 0
     files.write(files.text)
-    told = run("apply", files.pipeline, "--was", was, "--yes")
-    assert told.exit_code == 0, told.output
+    result = run("apply", files.pipeline, "--was", was, "--yes")
+    assert result.exit_code == 0, result.output
     files.broker.produce("in", [message] * 3, timestamps=[3000, 4000, 5000])
     assert run("run", files.pipeline, "--until-end").exit_code == 0
     assert files.broker.topic("out")[0].timestamps == [3000, 4000, 5000]

@@ -6,7 +6,7 @@ import json
 import random
 import ssl
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -36,12 +36,6 @@ ORDER = {
     "name": "Order",
     "fields": [{"name": "id", "type": "int"}, {"name": "note", "type": ["null", "string"], "default": None}],
 }
-
-
-@pytest.fixture
-def registry() -> Iterator[FakeRegistry]:
-    with FakeRegistry() as fake:
-        yield fake
 
 
 def decoder(columns: str, **options: str) -> Decoder:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from registry_kit import FakeRegistry, written
@@ -37,12 +35,6 @@ ENVELOPE = {
     ],
 }
 KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]}
-
-
-@pytest.fixture
-def registry() -> Iterator[FakeRegistry]:
-    with FakeRegistry() as fake:
-        yield fake
 
 
 def decoder(options: str) -> ChangeDecoder:

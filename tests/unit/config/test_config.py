@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rowtide.config import SETTINGS, Secret, Settings, configuration_page, load_settings
+from rowtide.config.page import configuration_page
+from rowtide.config.reading import load_settings
+from rowtide.config.settings import SETTINGS, Secret, Settings
 from rowtide.errors import StatementError
 
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint
-from types import SimpleNamespace
 
 import pytest
 
 from rowtide_connectors.api import Guarantee, Option
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.kafka.connector import client_config, read_server
-from rowtide_connectors.memory.connector import MemoryConnector
 from rowtide_connectors.options import HIDDEN, read_options, redacted
 from rowtide_connectors.registry import (
     BUILT_IN,
-    GROUP,
     connector_names,
     find_connector,
     find_sink,
@@ -168,32 +164,3 @@ def test_what_a_connector_does_not_offer_is_refused_with_those_that_do(name: str
         hint = str(caught.value.hint)
         assert name not in hint
         assert all(find(each) for each in hint.partition(": ")[2].rstrip(".").split(", "))
-
-
-class Webhooks(MemoryConnector):
-    """A connector of another package: it has no source, and its sink is not part of the commit."""
-
-    name = "webhooks"
-    source = None
-    sink = SimpleNamespace(options=(), guarantee=Guarantee.AT_LEAST_ONCE)
-
-
-def test_a_sink_that_is_not_part_of_the_commit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = SimpleNamespace(name="Webhooks", load=Webhooks)
-    monkeypatch.setattr("rowtide_connectors.registry.entry_points", lambda group: [point])
-    with pytest.raises(OptionError) as caught:
-        find_sink("webhooks")
-    assert caught.value.message == (
-        'connector "webhooks" cannot be written to: its sink is not part of the transaction of a commit'
-    )
-    assert caught.value.hint == "Connectors with a sink: rdbms."
-
-
-def test_a_connector_that_cannot_be_loaded_is_not_in_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = EntryPoint(name="broken", value="rowtide_connectors.nowhere:CONNECTOR", group=GROUP)
-    monkeypatch.setattr("rowtide_connectors.registry.entry_points", lambda group: [broken])
-    with pytest.raises(OptionError, match='connector "broken" cannot be loaded'):
-        find_sink("broken")
-    with pytest.raises(OptionError) as caught:
-        find_sink("kafka")
-    assert caught.value.hint == "Connectors with a sink: rdbms."

@@ -409,7 +409,7 @@ def test_what_is_not_additive_is_refused() -> None:
 
 
 def test_an_aggregator_in_the_style_of_coral8_may_tell_of_an_emptied_group() -> None:
-    told: list[str] = []
+    answer: list[str] = []
 
     def handle(context: AggregatorContext) -> None:
         if context.opcode is not NOP and context.call in (AFTER_DELETE, AFTER_INSERT):
@@ -417,10 +417,10 @@ def test_an_aggregator_in_the_style_of_coral8_may_tell_of_an_emptied_group() -> 
 
     index = Fifo().aggregate(Aggregator("agg", TOTAL, handle))
     table = Table(Unit("u"), "t", TableType(TRADE, by_id=Hashed("id"), group=Hashed("symbol", all=index)))
-    table.results("agg").then(lambda rowop: told.append(str(rowop)), name="log")
+    table.results("agg").then(lambda rowop: answer.append(str(rowop)), name="log")
     table.insert(TRADE.row(1, "A"))
     table.delete(TRADE.row(1))
-    assert told == ['t.agg OP_INSERT total="1"', "t.agg OP_INSERT"]
+    assert answer == ['t.agg OP_INSERT total="1"', "t.agg OP_INSERT"]
 
 
 def test_a_function_of_ones_own_may_go_row_by_row() -> None:
@@ -433,11 +433,11 @@ def test_a_function_of_ones_own_may_go_row_by_row() -> None:
     )
     aggregator = SimpleAggregator("agg", TRADE, weighted=both, rows=Count())
     table = Table(Unit("u"), "t", TableType(TRADE, all=Fifo().aggregate(aggregator)))
-    told: list[str] = []
-    table.results("agg").then(lambda rowop: told.append(str(rowop)), name="log")
+    answer: list[str] = []
+    table.results("agg").then(lambda rowop: answer.append(str(rowop)), name="log")
     table.insert(TRADE.row(1, "A", 10.0))
     table.insert(TRADE.row(3, "A", 20.0))
-    assert told[-1] == 't.agg OP_INSERT weighted="17.5" rows="2"'
+    assert answer[-1] == 't.agg OP_INSERT weighted="17.5" rows="2"'
 
 
 def test_an_aggregator_may_look_at_any_index_below_its_group() -> None:

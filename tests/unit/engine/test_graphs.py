@@ -222,9 +222,9 @@ def test_a_scheduler_that_a_loop_drives_wakes_the_node_above() -> None:
             at.send(row)
 
         def event(self, payload: object, at: At) -> None:
-            told.append((at.rowtime, payload))
+            answer.append((at.rowtime, payload))
 
-    told: list[tuple[int, object]] = []
+    answer: list[tuple[int, object]] = []
     graph = Graph()
     graph.source("in")
     graph.node("B", Told, ["in"])
@@ -234,7 +234,7 @@ def test_a_scheduler_that_a_loop_drives_wakes_the_node_above() -> None:
     run.insert("in", 1_000, "x")
     run.bound("in", 10_000_000)
     run.drain()
-    assert told == [(1_050, ("x", "soon")), (3_601_000, ("x", "late"))]
+    assert answer == [(1_050, ("x", "soon")), (3_601_000, ("x", "late"))]
 
 
 @pytest.mark.parametrize("use", [Use.LIMITED, Use.RECORDED])
@@ -248,8 +248,8 @@ def test_in_a_model_what_loops_comes_back_before_the_next_row(use: Use) -> None:
         for each in model.take("in", Opcode.INSERT, reading.row(n), rowtime)
     ]
     # Each of the first two goes round as often as its number says.
-    told = [(each.rowtime, *each.row) for each in sent]
-    assert told == [(100, 2), (100, 1), (100, 0), (100, 1), (100, 0), (103, 0)]
+    answer = [(each.rowtime, *each.row) for each in sent]
+    assert answer == [(100, 2), (100, 1), (100, 0), (100, 1), (100, 0), (103, 0)]
     assert model.next_event is None
 
 
@@ -332,11 +332,11 @@ def test_in_a_model_an_event_that_fails_is_dropped_and_what_comes_later_comes() 
     with pytest.raises(ModelFailure, match="it fails"):
         model.run_event()
     # Nothing else was due at 110. The rest of the time goes on, and rows are not to blame.
-    told = []
-    told += model.take(TakenRowop("in", Opcode.INSERT, reading.row(8), 112))
+    answer = []
+    answer += model.take(TakenRowop("in", Opcode.INSERT, reading.row(8), 112))
     while model.next_event is not None and model.next_event < 122:
-        told += model.run_event()
-    assert [(each.rowtime, *each.row) for each in told] == [
+        answer += model.run_event()
+    assert [(each.rowtime, *each.row) for each in answer] == [
         (112, 8),
         (115, 7),
         (115, 7),

@@ -36,13 +36,13 @@ def customers() -> Table:
     return table
 
 
-def told_by(join: LookupJoin | JoinTwo) -> list[str]:
-    told: list[str] = []
+def rowops_of(join: LookupJoin | JoinTwo) -> list[str]:
+    rowops: list[str] = []
     join.out.then(
-        lambda rowop: told.append(f"{rowop.opcode.name} {rowop.label.row_type.format_csv(rowop.row)}"),
+        lambda rowop: rowops.append(f"{rowop.opcode.name} {rowop.label.row_type.format_csv(rowop.row)}"),
         name="log",
     )
-    return told
+    return rowops
 
 
 @pytest.mark.parametrize(
@@ -113,17 +113,17 @@ def lookup(**options: Any) -> LookupJoin:
 def test_a_lookup_join_passes_what_has_no_match_unless_it_is_inner() -> None:
     for kind, expected in [("left", ["INSERT 1,Bob,2,"]), ("inner", [])]:
         join = lookup(kind=kind)
-        told = told_by(join)
+        rowops = rowops_of(join)
         join.input.insert(ORDER.row(1, "Bob", 2.0))
-        assert told == expected
+        assert rowops == expected
         assert len(join.lookup(ORDER.row(1, "Bob", 2.0))) == len(expected)
 
 
 def test_a_nop_is_joined_and_passed_on_as_a_nop() -> None:
     join = lookup()
-    told = told_by(join)
+    rowops = rowops_of(join)
     join.input.send(NOP, ORDER.row(1, "Ann"))
-    assert told == ["NOP 1,Ann,,Aachen"]
+    assert rowops == ["NOP 1,Ann,,Aachen"]
 
 
 def test_null_meets_null() -> None:
@@ -265,18 +265,18 @@ def test_the_key_is_given_once_on_the_chosen_side(options: dict[str, Any], names
 def test_only_with_key_mirroring_an_unmatched_right_row_shows_its_key_on_the_left() -> None:
     for unique_key, shown in [("manual", "INSERT ,Ann,,Aachen"), ("none", "INSERT ,,,Aachen")]:
         join = two(kind="outer", unique_key=unique_key, right_fields=["city"])
-        told = told_by(join)
+        rowops = rowops_of(join)
         tables_of(join)[1].insert(CUSTOMER.row("Ann", "Aachen"))
-        assert told == [shown]
+        assert rowops == [shown]
 
 
 def test_a_simple_minded_outer_join_never_replaces_what_had_no_match() -> None:
     join = two(kind="outer", simple_minded=True)
-    told = told_by(join)
+    rowops = rowops_of(join)
     orders, people = tables_of(join)
     people.insert(CUSTOMER.row("Ann", "Aachen"))
     orders.insert(ORDER.row(1, "Ann", 2.0))
-    assert told == ["INSERT ,Ann,,Aachen", "INSERT 1,Ann,2,Aachen"]
+    assert rowops == ["INSERT ,Ann,,Aachen", "INSERT 1,Ann,2,Aachen"]
 
 
 def test_a_change_that_matches_replaces_row_by_row() -> None:
@@ -284,9 +284,9 @@ def test_a_change_that_matches_replaces_row_by_row() -> None:
     orders, people = tables_of(join)
     orders.insert(ORDER.row(1, "Ann"))
     orders.insert(ORDER.row(2, "Ann"))
-    told = told_by(join)
+    rowops = rowops_of(join)
     people.insert(CUSTOMER.row("Ann", "Aachen"))
-    assert told == ["DELETE 1,Ann,,", "INSERT 1,Ann,,Aachen", "DELETE 2,Ann,,", "INSERT 2,Ann,,Aachen"]
+    assert rowops == ["DELETE 1,Ann,,", "INSERT 1,Ann,,Aachen", "DELETE 2,Ann,,", "INSERT 2,Ann,,Aachen"]
 
 
 @pytest.mark.parametrize(
@@ -319,8 +319,8 @@ def test_tables_of_two_units_cannot_be_joined() -> None:
 
 def test_a_collapse_concludes_from_changes_since_the_last_flush_alone() -> None:
     collapse = Collapse("c", CUSTOMER, "customer", unit=Unit("u"))
-    told: list[str] = []
-    collapse.out.then(lambda rowop: told.append(f"{rowop.opcode.name} {rowop.row.city}"), name="log")
+    rowops: list[str] = []
+    collapse.out.then(lambda rowop: rowops.append(f"{rowop.opcode.name} {rowop.row.city}"), name="log")
     ann, moved = CUSTOMER.row("Ann", "Aachen"), CUSTOMER.row("Ann", "Bonn")
     for sent, left in [
         ([(INSERT, ann), (DELETE, moved)], []),
@@ -330,11 +330,11 @@ def test_a_collapse_concludes_from_changes_since_the_last_flush_alone() -> None:
         ([(DELETE, ann), (DELETE, moved)], ["DELETE Bonn"]),
         ([(NOP, ann)], []),
     ]:
-        told.clear()
+        rowops.clear()
         for opcode, row in sent:
             collapse.input.send(opcode, row)
         collapse.flush()
-        assert told == left
+        assert rowops == left
 
 
 def test_a_collapse_needs_a_key_and_a_unit() -> None:
@@ -375,9 +375,9 @@ def test_a_lookup_join_says_what_it_will_do() -> None:
     ]
     moved = RowType(city="string")
     by_city = LookupJoin("k", moved, table, by={"city": "city"}, index="by_city", right_fields=["customer"])
-    told = by_city.describe()
-    assert 'find all rows of table "customers" where city = left.city (index by_city, ' in told
-    assert "none found: send left with right absent, same opcode" in told
+    rowops = by_city.describe()
+    assert 'find all rows of table "customers" where city = left.city (index by_city, ' in rowops
+    assert "none found: send left with right absent, same opcode" in rowops
     first = LookupJoin("l", moved, table, by=["city"], index="by_city", limit_one=True, left_fields=["!city"])
     assert 'find the first row of table "customers"' in first.describe()
     swapped = LookupJoin(
@@ -441,7 +441,7 @@ def test_what_an_outer_join_says_it_sends_is_what_it_sends() -> None:
     join = JoinTwo(
         "j", orders, people, left_index="by_customer", right_index="by_name", kind="outer", left_fields=["id"]
     )
-    told = told_by(join)
+    rowops = rowops_of(join)
     people.insert(CUSTOMER.row("Ann", "Aachen"))
     orders.insert(ORDER.row(1, "Ann"))
     orders.insert(ORDER.row(2, "Ann"))
@@ -450,7 +450,7 @@ def test_what_an_outer_join_says_it_sends_is_what_it_sends() -> None:
     orders.delete(ORDER.row(1))
     orders.delete(ORDER.row(2))
     people.delete(CUSTOMER.row("Ann"))
-    assert told == [
+    assert rowops == [
         "INSERT ,Aachen",
         "DELETE ,Aachen",
         "INSERT 1,Aachen",

@@ -39,31 +39,31 @@ def table_of(table_type: TableType, *rows: tuple[object, ...]) -> Table:
     return table
 
 
-def told_by(table: Table) -> list[str]:
-    told: list[str] = []
-    table.pre.then(lambda rowop: told.append(str(rowop)), name="before")
-    table.out.then(lambda rowop: told.append(str(rowop)), name="after")
-    return told
+def rowops_of(table: Table) -> list[str]:
+    rowops: list[str] = []
+    table.pre.then(lambda rowop: rowops.append(str(rowop)), name="before")
+    table.out.then(lambda rowop: rowops.append(str(rowop)), name="after")
+    return rowops
 
 
 def test_a_delete_by_key_tells_of_the_whole_row() -> None:
     table = table_of(BY_ID, (1, "A", 10.0))
-    told = told_by(table)
+    rowops = rowops_of(table)
     table.input.delete(TRADE.row(1))
-    assert told == [
+    assert rowops == [
         't.pre OP_DELETE id="1" symbol="A" price="10"',
         't.out OP_DELETE id="1" symbol="A" price="10"',
     ]
     table.input.delete(TRADE.row(1))
     table.input.send(NOP, TRADE.row(1))
-    assert len(told) == 2
+    assert len(rowops) == 2
 
 
 def test_replacing_a_row_by_an_identical_one_is_a_delete_and_an_insert() -> None:
     table = table_of(BY_ID, (1, "A", 10.0))
-    told = told_by(table)
+    rowops = rowops_of(table)
     table.insert(TRADE.row(1, "A", 10.0))
-    assert [line.split()[:2] for line in told] == [
+    assert [line.split()[:2] for line in rowops] == [
         ["t.pre", "OP_DELETE"],
         ["t.out", "OP_DELETE"],
         ["t.pre", "OP_INSERT"],
@@ -101,10 +101,10 @@ def test_a_fifo_does_not_count_out_what_is_displaced_in_another_group() -> None:
 def test_rows_that_one_row_displaces_go_oldest_first() -> None:
     by_both = TableType(TRADE, by_price=Hashed("price"), by_symbol=Hashed("symbol"), by_id=Hashed("id"))
     table = table_of(by_both, (1, "A", 1.0), (2, "B", 2.0), (3, "C", 3.0))
-    told: list[tuple[str, int]] = []
-    table.out.then(lambda rowop: told.append((rowop.opcode.name, rowop.row.id)), name="after")
+    rowops: list[tuple[str, int]] = []
+    table.out.then(lambda rowop: rowops.append((rowop.opcode.name, rowop.row.id)), name="after")
     table.insert(TRADE.row(2, "A", 3.0))
-    assert told == [("DELETE", 1), ("DELETE", 2), ("DELETE", 3), ("INSERT", 2)]
+    assert rowops == [("DELETE", 1), ("DELETE", 2), ("DELETE", 3), ("INSERT", 2)]
 
 
 def test_null_is_a_key_of_its_own() -> None:
@@ -291,12 +291,12 @@ def test_a_key_function_that_fails_leaves_the_table_as_it_was(is_nested: bool) -
     ratio = Sorted("ratio", key=lambda row: 1 / row.price)
     indexes = {"by_symbol": Hashed("symbol", ratio=ratio)} if is_nested else {"ratio": ratio}
     table = table_of(TableType(TRADE, arrived=Fifo(), **indexes), (1, "A", 1.0))
-    told = told_by(table)
+    rowops = rowops_of(table)
     with pytest.raises(
         TableError, match=r'table "t": an index cannot take the row id="2" .* division by zero'
     ):
         table.insert(TRADE.row(2, "B", 0.0))
-    assert (len(table), told) == (1, [])
+    assert (len(table), rowops) == (1, [])
     assert table.insert(TRADE.row(3, "C", 2.0))
     assert [row.id for row in table] == [1, 3]
 

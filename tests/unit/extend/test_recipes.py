@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from package_kit import install
+
 ROOT = Path(__file__).parents[3]
 PAGES = sorted((ROOT / "docs" / "extend").glob("*.md"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -95,8 +97,8 @@ def test_the_page_of_connectors_is_followed(tmp_path: Path) -> None:
     entry = re.search(r'`(parrot = "[\w:]+")`', (ROOT / "docs/extend/connector.md").read_text())
     assert entry is not None
     point = entry.group(1).replace('"', "")
-    write(tmp_path / "parrot-1.dist-info" / "METADATA", "Metadata-Version: 2.1\nName: parrot\nVersion: 1\n")
-    write(tmp_path / "parrot-1.dist-info" / "entry_points.txt", f"[rowtide.connectors]\n{point}\n")
+    name, _, value = point.partition(" = ")
+    install(tmp_path, "parrot", "rowtide.connectors", {name: value})
     assert "topics that repeat what they are sent" in rowtide(tmp_path, "connectors", "list")
     statements = (
         "CREATE SERVER p FOREIGN DATA WRAPPER PARROT;"

@@ -100,7 +100,7 @@ def test_other_settings_have_the_names_and_values_of_the_java_client(
 
 
 @pytest.mark.parametrize(
-    ("label", "told"),
+    ("label", "answer"),
     [
         ("RSA PRIVATE KEY", "reads PKCS#8 only"),
         ("EC PRIVATE KEY", "reads PKCS#8 only"),
@@ -108,18 +108,18 @@ def test_other_settings_have_the_names_and_values_of_the_java_client(
     ],
 )
 def test_a_key_that_java_does_not_read_is_refused_with_what_to_type(
-    files: dict[str, str], label: str, told: str
+    files: dict[str, str], label: str, answer: str
 ) -> None:
     Path(files["key"]).write_text(pem(label))
-    with pytest.raises(StatementError, match=told) as caught:
+    with pytest.raises(StatementError, match=answer) as caught:
         client_settings({"ssl.key.location": files["key"], "ssl.certificate.location": files["certificate"]})
     assert '"ssl.key.location"' in caught.value.message
-    if told.startswith("reads"):
+    if answer.startswith("reads"):
         assert "openssl pkcs8 -topk8" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "answer"),
     [
         ({"ssl.key.location": "/no/key"}, 'file "/no/key" of setting "ssl.key.location" cannot be read'),
         ({"ssl.ca.location": "/etc"}, 'file "/etc" of setting "ssl.ca.location" cannot be read'),
@@ -128,10 +128,10 @@ def test_a_key_that_java_does_not_read_is_refused_with_what_to_type(
         ({"ssl.certificate.pem": pem("CERTIFICATE")}, 'setting "ssl.key.location" is missing'),
     ],
 )
-def test_half_of_what_is_needed_is_refused_by_name(given: dict[str, str], told: str) -> None:
+def test_half_of_what_is_needed_is_refused_by_name(given: dict[str, str], answer: str) -> None:
     with pytest.raises(StatementError) as caught:
         client_settings(given)
-    assert told in caught.value.message
+    assert answer in caught.value.message
 
 
 def encrypted(identifier: str) -> str:
@@ -150,3 +150,8 @@ def test_a_key_as_openssl_encrypts_it_by_default_is_refused_with_what_to_type(
         client_settings(given | {"ssl.key.pem": by_default})
     assert "-v1 PBE-SHA1-3DES" in str(caught.value.hint)
     assert client_settings(given | {"ssl.key.pem": by_3des})["ssl.keystore.key"] == by_3des
+
+
+def test_tokens_are_refused() -> None:
+    with pytest.raises(StatementError, match="a backfill does not log in with tokens"):
+        client_settings({"bootstrap_servers": "b:1", "sasl.mechanisms": "OAUTHBEARER"})

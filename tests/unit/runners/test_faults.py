@@ -1,16 +1,16 @@
-"""Faults lie in files of tasks; however many there are, one step of a plan reads them."""
+"""Faults stay in the blocks of tasks until they are read, by one step of a plan for each stage."""
 
 from __future__ import annotations
 
 import pickle
-from pathlib import Path
 
 import pytest
 
 from rowtide.errors import Reason
 from rowtide.operators.contract import Fault
-from rowtide.runners.spark.faults import FaultFiles
-from rowtide.runners.spark.given import FAULTS_AT_ONCE, Layout, TaskFiles
+from rowtide.runners.spark.exchange import Exchange, StageGiven
+from rowtide.runners.spark.faults import Faults
+from rowtide.runners.spark.given import FAULTS_AT_ONCE, Layout, TaskBlocks
 from spark_stand_in import StandIn
 
 
@@ -18,28 +18,46 @@ def fault(origin: int, counter: int) -> Fault:
     return Fault("TRIPS", Reason.LATE, f"row {counter}", 0, origin, counter, (counter,))
 
 
-def written(folder: Path, faults: list[Fault]) -> str | None:
-    files = TaskFiles(Layout(str(folder), 1, {}, frozenset(), has_seq=False), {})
-    files.faults(faults)
-    return files.close().faults
+class World:
+    """The faults of a run; each stage has one task, which the driver plays."""
+
+    def __init__(self, parts: int) -> None:
+        self.session = StandIn(parts)
+        self._exchange = Exchange(self.session.as_session(), parts)
+        self.faults = Faults(self.session.as_session(), self._exchange)
+
+    def add(self, faults: list[Fault], segment: int | None = None) -> None:
+        self.faults.add(self._given(faults), segment)
+
+    def _given(self, faults: list[Fault]) -> StageGiven:
+        blocks = TaskBlocks(Layout(1, {}, has_seq=False), {})
+        blocks.faults(faults)
+        return self._exchange.put(blocks.close(None), 0)
 
 
-@pytest.mark.parametrize("count", [1, 2, 500])
-def test_faults_of_many_files_are_read_by_one_job(tmp_path: Path, count: int) -> None:
-    session = StandIn(3)
-    files = FaultFiles(session.as_session())
+@pytest.mark.parametrize("count", [1, 2, 50])
+def test_faults_of_many_stages_are_read_by_one_job(count: int) -> None:
+    world = World(3)
     given = [[fault(number % 2, 10 * number + each) for each in range(2)] for number in range(count)]
-    files.add(written(tmp_path, each) for each in given)
-    rows = files._told({0: ("TRIPS", 4)}).collect()
-    assert session.jobs == [min(count, 3)]
-    assert files.count() == len(rows) == 2 * count
-    found = [(row[2], pickle.loads(bytes(row[6]))) for row in rows]
+    for each in given:
+        world.add(each)
+    rows = world.faults._reported({0: ("TRIPS", 4)}).collect()
+    assert len(world.session.jobs) == 1
+    assert world.faults.count() == len(rows) == 2 * count
+    turns = sorted({row[2] for row in rows})
+    found = [(turns.index(row[2]), pickle.loads(bytes(row[6]))) for row in rows]
     assert found == [(turn, each) for turn, held in enumerate(given) for each in held]
     assert {(row[0], row[4], row[5]) for row in rows} <= {(0, "TRIPS", 4), (1, None, None)}
 
 
-def test_a_file_of_many_faults_is_read_piece_by_piece(tmp_path: Path) -> None:
-    session = StandIn(2)
-    files = FaultFiles(session.as_session())
-    files.add([written(tmp_path, [fault(0, each) for each in range(2 * FAULTS_AT_ONCE + 1)]), None])
-    assert [row[1] for row in files._told({}).collect()] == list(range(2 * FAULTS_AT_ONCE + 1))
+def test_many_faults_are_read_block_by_block_and_each_once() -> None:
+    world = World(2)
+    faults = [fault(0, each) for each in range(2 * FAULTS_AT_ONCE + 1)]
+    world.add(faults)
+    world.add([])
+    world.add(faults[:3], segment=1)
+    assert [row[1] for row in world.faults._reported({}).collect()] == [*range(len(faults)), 0, 1, 2]
+    assert world.faults.count() == len(faults) + 3
+    assert world.faults.read() == faults
+    world.faults.forget(1)
+    assert world.faults.count() == len(faults)

@@ -12,6 +12,7 @@ import pytest
 from rowtide.plan.outputs import table_nodes
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
+from rowtide.runners.spark import given
 from rowtide.runners.spark.folding import FoldNote
 from rowtide.runners.spark.frames import SparkRun
 from rowtide.runners.spark.stage import RunDefinition
@@ -42,7 +43,8 @@ def session() -> StandIn:
 
 
 @pytest.fixture
-def run(session: StandIn, tmp_path: Path) -> SparkRun:
+def run(session: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkRun:
+    monkeypatch.setattr(given, "BLOCK_ROWS", 4)
     plan = plan_pipeline(SQL)
     nodes = table_nodes(plan)
     definition = RunDefinition(nodes, {"READINGS": range(PARTITIONS)})
@@ -73,7 +75,7 @@ def run(session: StandIn, tmp_path: Path) -> SparkRun:
 
 def folded(run: SparkRun, name: str, *, in_any_order: bool) -> list[list[tuple[int, tuple[int, int]]]]:
     table = {each.name: each for each in plan_pipeline(SQL).foreign_tables}[name]
-    found = run.fold(name, table.row_type, noted, "folded", in_any_order=in_any_order)
+    found = run.fold(name, table.row_type, noted, in_any_order=in_any_order)
     return [each for each in found.notes if isinstance(each, list)]
 
 

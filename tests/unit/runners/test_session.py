@@ -18,7 +18,6 @@ from rowtide.runners.spark.session import (
     OWN_CONF,
     KafkaJars,
     check_conf,
-    is_local,
     kafka_jars,
     open_session,
 )
@@ -109,6 +108,7 @@ def test_a_session_has_what_it_is_opened_with(opened: Opened, tmp_path: Path) ->
 def test_a_session_has_no_ui_and_as_many_parts_as_cores_by_default(opened: Opened) -> None:
     open_session("local[5]")
     assert opened.settings["spark.ui.enabled"] == "false"
+    assert opened.settings["spark.sql.adaptive.enabled"] == "false"
     assert opened.later == {"spark.sql.shuffle.partitions": "5"}
 
 
@@ -147,18 +147,6 @@ def test_a_setting_of_our_own_is_refused_with_what_to_type(name: str) -> None:
     with pytest.raises(StatementError, match=name) as caught:
         check_conf({"spark.executor.memory": "1g", name: "x"})
     assert caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("master", "here"),
-    [
-        *(("local", True), ("local[*]", True), ("local[2]", True), ("local[4,3]", True)),
-        *(("local-cluster[2,1,1024]", True), ("spark://local:7077", False), ("yarn", False)),
-        *(("k8s://https://local", False), ("localhost", False)),
-    ],
-)
-def test_only_a_local_master_has_all_workers_here(master: str, here: bool) -> None:
-    assert is_local(master) is here
 
 
 def test_pyproject_allows_no_pyspark_without_a_kafka_connector() -> None:

@@ -139,7 +139,7 @@ def test_a_compacted_topic_is_not_compared_and_not_replayed(tmp_path: Path) -> N
 
 
 def test_max_ahead_of_the_configuration_counts(tmp_path: Path) -> None:
-    from rowtide.config import load_settings
+    from rowtide.config.reading import load_settings
     from rowtide.plan.nodes import Promote, nodes_below
     from rowtide.runtime.configured import configured
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline_kit import work_off
-from rowtide.config import Settings
+from rowtide.config.settings import Settings
 from rowtide.errors import StatementError, SupersededError
 from rowtide.runtime.commit.crashpoints import POINTS, CrashAt, CrashPoints, SimulatedCrash, raise_crash
 from rowtide.runtime.configured import configured

@@ -90,8 +90,8 @@ def test_error_rows_have_their_row_their_stream_and_the_time_of_their_message(fi
 
 def test_a_late_row_goes_to_the_relation_that_refused_it_at_the_least_time_it_accepts(files: Files) -> None:
     before = {table: files.rows(table) for table in ("direct", "in_time", "ratios")}
-    told = files.call("errors resubmit", "--relation", "timed", "--kind", "late", "--dry-run")
-    assert "1 rows would be resubmitted, 0 stay" in told
+    answer = files.call("errors resubmit", "--relation", "timed", "--kind", "late", "--dry-run")
+    assert "1 rows would be resubmitted, 0 stay" in answer
     files.run()
     assert {table: files.rows(table) for table in before} == before
     files.call("errors resubmit", "--relation", "timed", "--kind", "late")
@@ -229,6 +229,38 @@ def test_rows_that_tables_and_windows_have_kept_are_not_given_to_them_twice(tmp_
 
     assert "does not read" in str(resubmittable.refusal(of("NOBODY")))
     assert 'would pass "P1" again' in str(resubmittable.refusal(of("MINUTES")))
+
+
+def test_a_change_is_applied_once_a_bound_releases_resubmitted_rows_of_a_quiet_stream(files: Files) -> None:
+    written, changed = (
+        files.sql.read_text(),
+        files.sql.read_text().replace("number / factor", "number / factor * 10"),
+    )
+    was = files.sql.with_name("was.sql")
+    was.write_text(written)
+    change = ("--was", str(was), "--yes")
+
+    def refused() -> str:
+        files.sql.write_text(changed)
+        said = files.call("apply", *change, code=2)
+        files.sql.write_text(written)
+        return said
+
+    files.call("errors resubmit", "--relation", "timed", "--kind", "late")
+    assert "are not read yet" in refused()
+    files.run()
+    assert "rowtide bound TOPIC TIME" in refused()
+    files.call("bound", "readings", "1970-01-01 00:10:00")
+    files.run()
+    assert 3 in [row[1] for row in files.rows("in_time")]
+    files.sql.write_text(changed)
+    assert "Applied with commit" in files.call("apply", *change)
+    files.read(8, 700_000)
+    files.read(9, 800_000)
+    files.factor("a", 2, 950_000)
+    files.run()
+    assert (8, 40) in files.rows("ratios")
+    assert (3, 1) in files.rows("ratios")
 
 
 def test_a_running_service_finds_what_is_resubmitted(tmp_path: Path) -> None:

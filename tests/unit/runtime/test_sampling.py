@@ -22,7 +22,7 @@ from rowtide_connectors.registry import find_source
 SERVER = "CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'sampling');\n"
 
 
-def told(columns: str, messages: Sequence[object], form: str = "JSON") -> list[Finding]:
+def answer(columns: str, messages: Sequence[object], form: str = "JSON") -> list[Finding]:
     plan = plan_pipeline(
         f"{SERVER}CREATE FOREIGN STREAM s ({columns}) SERVER k OPTIONS (topic 't', format '{form}');"
     )
@@ -36,7 +36,7 @@ def proposed(messages: Sequence[object]) -> str:
 
 
 def test_a_misspelt_column_is_named_with_the_field_that_is_meant() -> None:
-    first, *others = told("id INTEGER, totl DOUBLE", [{"ID": 1, "total": 2.5}] * 3)
+    first, *others = answer("id INTEGER, totl DOUBLE", [{"ID": 1, "total": 2.5}] * 3)
     assert first == Finding(True, "3 of 3 messages decode; fields that are not declared: total (3)")
     (missing,) = others
     assert not missing.fits
@@ -45,28 +45,28 @@ def test_a_misspelt_column_is_named_with_the_field_that_is_meant() -> None:
 
 
 def test_a_column_that_nothing_resembles_is_told_what_there_is() -> None:
-    (_, missing) = told("id INTEGER, total DOUBLE", [{"id": 1, "amount": 2.5}, {"id": 2, "tax": 1}])
+    (_, missing) = answer("id INTEGER, total DOUBLE", [{"id": 1, "amount": 2.5}, {"id": 2, "tax": 1}])
     assert missing.hint == "The messages also have: amount, tax."
 
 
 def test_a_column_that_is_always_null_loses_nothing() -> None:
-    (_, null) = told("id INTEGER, note VARCHAR(9)", [{"id": 1, "note": None}])
+    (_, null) = answer("id INTEGER, note VARCHAR(9)", [{"id": 1, "note": None}])
     assert null.fits
     assert null.text == 'column "NOTE" is null in all of 1 messages'
 
 
 def test_epoch_seconds_are_told_from_milliseconds() -> None:
-    (_, seconds) = told("ts TIMESTAMP", [{"ts": 1_767_225_600}])
+    (_, seconds) = answer("ts TIMESTAMP", [{"ts": 1_767_225_600}])
     assert not seconds.fits
     assert "1767225600 is 1970-01-21 10:53:45.600, in seconds it would be 2026-01-01 00:00:00" in seconds.text
     assert seconds.hint is not None
     assert "TS TIMESTAMP OPTIONS (time_unit 's')" in seconds.hint
-    assert len(told("ts TIMESTAMP", [{"ts": 1_767_225_600_000}, {"ts": "2026-01-01T00:00:00Z"}])) == 1
+    assert len(answer("ts TIMESTAMP", [{"ts": 1_767_225_600_000}, {"ts": "2026-01-01T00:00:00Z"}])) == 1
 
 
 def test_messages_that_do_not_fit_are_counted_by_reason_and_field() -> None:
     messages = [{"id": "x"}, {"id": "y"}, {"id": 1}, b"{broken", {}]
-    first, *others = told("id INTEGER NOT NULL", messages)
+    first, *others = answer("id INTEGER NOT NULL", messages)
     assert first.text == "1 of 5 messages decode"
     assert [each.text.split(",")[0] for each in others] == [
         "2 messages are rejected (TYPE)",
@@ -77,11 +77,11 @@ def test_messages_that_do_not_fit_are_counted_by_reason_and_field() -> None:
 
 
 def test_other_formats_are_decoded_alone() -> None:
-    assert told("a INTEGER, b VARCHAR(3)", [b"1,x", b"2"], "CSV")[0].text == "1 of 2 messages decode"
+    assert answer("a INTEGER, b VARCHAR(3)", [b"1,x", b"2"], "CSV")[0].text == "1 of 2 messages decode"
 
 
 def test_an_empty_topic_says_so() -> None:
-    assert told("id INTEGER", []) == [Finding(True, 'topic "t" has no messages to look at')]
+    assert answer("id INTEGER", []) == [Finding(True, 'topic "t" has no messages to look at')]
 
 
 def test_a_sample_is_of_the_last_messages_of_each_partition_and_leaves_out_what_has_no_value() -> None:
@@ -160,11 +160,11 @@ def test_paths_count_as_declared_and_are_looked_for_where_they_lead() -> None:
         "city VARCHAR(9) OPTIONS (path '$.user.city'), zip VARCHAR(9) OPTIONS (path '$.user.zip'), "
         "ts TIMESTAMP OPTIONS (time_unit 's')"
     )
-    first, missing = told(columns, [{"user": {"city": "Rome"}, "ts": 1_767_225_600, "tags": []}] * 2)
+    first, missing = answer(columns, [{"user": {"city": "Rome"}, "ts": 1_767_225_600, "tags": []}] * 2)
     assert first.text == "2 of 2 messages decode; fields that are not declared: tags (2)"
     assert missing.text == 'column "ZIP" ($.user.zip) is in none of 2 messages: it is always NULL'
     columns = "at TIMESTAMP OPTIONS (path '$.meta.at')"
-    (_, seconds) = told(columns, [{"meta": {"at": 1_767_225_600}}])
+    (_, seconds) = answer(columns, [{"meta": {"at": 1_767_225_600}}])
     assert "look like seconds" in seconds.text
     assert seconds.hint == "Declare it as: AT TIMESTAMP OPTIONS (time_unit 's')."
 

@@ -14,6 +14,7 @@ from rowtide.plan.plan import Pump
 from rowtide.runtime.commit.retry import StoppedError
 from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.recovery.begin import StartEdge, StartTimestamp, parse_begin
+from rowtide.runtime.recovery.digest import dumped, plan_digests
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide.testing.in_memory_topic import InMemoryTopic, TopicReader
@@ -457,6 +458,37 @@ class Meanwhile:
 
 
 EACH_COMMIT = Pace(100, 10, 1, None)
+
+
+def test_another_plan_that_starts_before_the_epoch_is_taken_refuses_the_start() -> None:
+    world = world_with()
+    other, world.plan = world.plan, readings_plan(within_ms=3_000)
+    context = world.context(
+        crash_points=Meanwhile("start.before_epoch", lambda: run(world)),
+    )
+    world.plan = other
+    with pytest.raises(StatementError, match='pump "P_LATEST" has changed'):
+        Service(context).run(until_end=True)
+    alone = world_with()
+    run(alone)
+    assert world.state() == alone.state()
+    assert world.checkpoint.record == alone.checkpoint.record
+
+
+def test_another_plan_that_is_applied_before_the_epoch_is_taken_refuses_the_start() -> None:
+    world = world_with()
+    run(world)
+    applied = dumped(plan_digests(readings_plan(within_ms=3_000)))
+
+    def apply() -> None:
+        record = world.checkpoint.record
+        assert record is not None
+        world.checkpoint.record = replace(record, digest=applied, epoch=record.epoch + 1)
+
+    with pytest.raises(StatementError, match='pump "P_LATEST" has changed'):
+        run(world, crash_points=Meanwhile("start.before_epoch", apply))
+    assert world.checkpoint.record is not None
+    assert (world.checkpoint.record.epoch, world.checkpoint.record.digest) == (2, applied)
 
 
 def test_a_start_reads_the_newest_snapshot_once() -> None:

@@ -87,10 +87,10 @@ def test_the_table_inside_a_model_is_shown_from_the_snapshot(tmp_path: Path) -> 
     for each in sent:
         files.broker.produce("packets", [message(each)], timestamps=[each[0]])
     files.run()
-    told = json.loads(files.call("state show", "traffic.today", "--json", "--limit", "1000"))
-    assert told["columns"] == ["HOUR", "LOCAL_IP", "REMOTE_IP", "BYTES"]
-    assert told["total"] == len(told["rows"]) > 1
-    shown = {tuple(row[1:]) for row in told["rows"]}
+    answer = json.loads(files.call("state show", "traffic.today", "--json", "--limit", "1000"))
+    assert answer["columns"] == ["HOUR", "LOCAL_IP", "REMOTE_IP", "BYTES"]
+    assert answer["total"] == len(answer["rows"]) > 1
+    shown = {tuple(row[1:]) for row in answer["rows"]}
     # What the model holds of today has come out too.
     hourly = {(local, remote, count) for _, local, remote, count in files.rows("hourly_traffic")}
     assert shown <= hourly

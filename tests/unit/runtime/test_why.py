@@ -1,6 +1,7 @@
 """Why a row is there: the messages after it, the operators between, bounds and decisions it waited for."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.in_memory_topic import InMemoryTopic
+from rowtide.testing.virtual_clock import VirtualClock
 from runtime_kit import World
 
 HEAD = """
@@ -84,6 +86,45 @@ def test_a_group_is_told_by_its_messages_and_by_what_closed_it() -> None:
     assert "CLICKS[1] Source" in found.path
     # The view tells the same of its own row.
     assert messages(ran.why("PER_MINUTE", k="a", total=21)) == messages(found)
+
+
+class SlowClock(VirtualClock):
+    """A second passes at each look."""
+
+    def monotonic(self) -> float:
+        self.sleep(1.0)
+        return super().monotonic()
+
+
+def test_an_explanation_ends_at_its_limit_of_time() -> None:
+    ran = Ran(PER_MINUTE, [(0, 5, "a", 1), (0, 61, "a", 8)])
+    slow = replace(ran.world.context(sources=ran.topics), clock=SlowClock())
+    question = RowQuestion({1: "a"}, None)
+    assert messages(why(slow, "OUT", question)) == messages(ran.why("OUT", k="a"))
+    with pytest.raises(StatementError, match=r"not explained within 0.5 s") as caught:
+        why(slow, "OUT", question, limit_s=0.5)
+    assert "limits.why_s" in str(caught.value.hint)
+
+
+ELEMENTS = """
+CREATE FOREIGN TABLE out (k VARCHAR(8), v INTEGER, total BIGINT) SERVER d;
+CREATE VIEW elements AS SELECT STREAM c.k, e.v
+  FROM clicks AS c, JSON_TABLE (c.k, '$[*]' COLUMNS (v INTEGER PATH '$')) AS e;
+CREATE VIEW per_value AS SELECT STREAM FLOOR(ROWTIME TO MINUTE) AS period, v, COUNT(*) AS c
+  FROM elements GROUP BY FLOOR(ROWTIME TO MINUTE), v;
+CREATE PUMP p STARTED AS INSERT INTO out SELECT STREAM CAST(c AS VARCHAR(8)), v, c FROM per_value;
+"""
+
+
+def test_an_element_of_json_is_told_by_its_message() -> None:
+    ran = Ran(
+        ELEMENTS,
+        [(0, 5, "[1,2]", 1), (0, 6, "[]", 1), (1, 7, "[2,2]", 1), (0, 70, "[]", 1), (1, 70, "[]", 1)],
+    )
+    found = ran.why("ELEMENTS", v=1)
+    assert messages(found) == [("CLICKS", 0, 0)]
+    assert any("JsonTable" in each for each in found.path)
+    assert messages(ran.why("PER_VALUE", v=2)) == [("CLICKS", 0, 0), ("CLICKS", 1, 0)]
 
 
 PAIRS = """

@@ -184,8 +184,8 @@ def test_a_slow_reader_holds_up_nobody_and_is_not_read_from_until_it_reads() -> 
 
 def test_what_others_lines_send_to_a_client_that_does_not_read_has_a_limit() -> None:
     driver = trades()
-    told: list[str] = []
-    with serving(driver, most_output=1_000_000, tell=told.append) as server:
+    reported: list[str] = []
+    with serving(driver, most_output=1_000_000, tell=reported.append) as server:
         driver.inputs["whoami"] = lambda words: driver.print(server.current)
         driver.inputs["tell"] = lambda words: driver.print(server.send(int(words[0]), ["y" * 100_000]))
         deaf, other = Client(server.port, receive_buffer=4096), Client(server.port)
@@ -196,7 +196,7 @@ def test_what_others_lines_send_to_a_client_that_does_not_read_has_a_limit() -> 
         assert answers == sorted(answers, reverse=True)
         assert other.ask("tell,99") == ["False"]
         assert other.ask("tell,2", 2) == ["y" * 100_000, "True"]
-    assert "client 1 cut off: more than 1000000 bytes wait for it" in told
+    assert "client 1 cut off: more than 1000000 bytes wait for it" in reported
 
 
 def test_an_endless_line_is_refused() -> None:
@@ -246,15 +246,15 @@ def test_a_shutdown_answers_what_has_come() -> None:
 
 def test_a_client_that_takes_nothing_ends_with_the_time_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_server, "DRAIN_SECONDS", 0.1)
-    told: list[str] = []
-    with serving(trades(), tell=told.append) as server:
+    reported: list[str] = []
+    with serving(trades(), tell=reported.append) as server:
         deaf, other = Client(server.port, receive_buffer=4096), Client(server.port)
         deaf.send("t,OP_INSERT,1,A,1", "many,200000")
         while other.ask("size") == ["0"]:
             pass
         other.send("shutdown")
         assert other.take(1) == [""]
-    assert told[-1] == "client 1 cut off: it did not take its output in time"
+    assert reported[-1] == "client 1 cut off: it did not take its output in time"
 
 
 def test_quit_ends_one_connection_and_an_input_of_that_name_comes_first() -> None:

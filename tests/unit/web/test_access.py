@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -17,12 +15,13 @@ from structlog.testing import capture_logs
 
 from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
-from rowtide.web import Handlers, build_app, build_monitoring_app
-from rowtide.web.access import REQUESTS_AT_MOST, Access, access_of, is_loopback
+from rowtide.web import build_monitoring_app
+from rowtide.web.access import REQUESTS_AT_MOST, Access, access_of
+from rowtide.web.server import is_loopback
 from rowtide.web.tokens import Role, TokenFile
-from web_kit import Pipeline, StoppedClock
+from web_kit import Pipeline, StoppedClock, asked, whole_app
 
-TOKENS = {role: f"the-token-of-{role.label}-0123456789" for role in Role}
+TOKENS = {role: f"the-token-of-{role.label}-0123456789" for role in Role if role}
 OPEN = {"/healthz", "/readyz"}
 """Pages that probes ask for, without a token."""
 ROLES = {
@@ -34,46 +33,6 @@ ROLES = {
     "/why-not": Role.READ,
     "/snapshot": Role.OPERATE,
 }
-
-
-class Given:
-    def to_json(self) -> Mapping[str, object]:
-        return {}
-
-
-def whole_app(access: Access) -> Starlette:
-    """Return the application with every page that there is."""
-
-    def query(_sql: str, _once: bool) -> Any:
-        raise StatementError("planned")
-
-    return build_app(
-        Pipeline(),
-        Metrics(),
-        StoppedClock(),
-        version="1",
-        handlers=Handlers(
-            why_not=lambda _: Given(),
-            why=lambda _relation, _row: Given(),
-            snapshot=Given,
-            contents=lambda _relation, _limit: Given(),
-            query=query,
-        ),
-        access=access,
-    )
-
-
-def asked(app: Starlette, method: str, path: str, token: str | None = None, **more: str) -> httpx.Response:
-    headers = {name.replace("_", "-"): value for name, value in more.items()}
-    if token is not None:
-        headers["Authorization"] = f"Bearer {token}"
-
-    async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
-            return await client.request(method, path, headers=headers)
-
-    return asyncio.run(ask())
 
 
 def tokens_in(folder: Path, *lines: str, mode: int = 0o600) -> Path:

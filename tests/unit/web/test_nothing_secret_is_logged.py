@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from rowtide.config import LogSettings
+from rowtide.config.settings import LogSettings
 from rowtide.runtime.logs import set_up_logs
 from rowtide.web.access import access_of
 from rowtide_connectors.memory import memory_broker
@@ -56,10 +56,10 @@ def test_no_row_token_or_question_is_in_the_log(
             ):
                 httpx.get(url + path, headers=headers, trust_env=False, timeout=30)
             httpx.post(f"{url}/snapshot?x={ASKED}", headers=headers, trust_env=False, timeout=30)
-    told = capfd.readouterr()
+    answer = capfd.readouterr()
     # The client of this test logs, too.
     records = [each for each in caplog.records if not each.name.startswith("http")]
-    lines = told.out + told.err + "".join(f"{each.getMessage()} {each.exc_text}" for each in records)
+    lines = answer.out + answer.err + "".join(f"{each.getMessage()} {each.exc_text}" for each in records)
     assert lines.count('"event": "audit"') == 3
     for secret in (ROW, TOKEN, ASKED):
         assert secret not in lines

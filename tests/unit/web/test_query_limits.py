@@ -163,10 +163,12 @@ def test_a_query_with_too_many_rows_ends_after_as_many_as_are_allowed(tmp_path: 
         answer = service.query("SELECT a.acct FROM t a, t b")
         assert answer[-1]["error"] == "the query has more than 100 rows"
         assert len([line for line in answer if "row" in line]) <= 100
-        told = CliRunner().invoke(app, ["sql", "--service", service.url, "-e", "SELECT a.acct FROM t a, t b"])
-        assert told.exit_code == 2
-        assert told.stdout == "ACCT\n"
-        assert "error: the query has more than 100 rows\nhint: Add LIMIT or WHERE" in told.stderr
+        reported = CliRunner().invoke(
+            app, ["sql", "--service", service.url, "-e", "SELECT a.acct FROM t a, t b"]
+        )
+        assert reported.exit_code == 2
+        assert reported.stdout == "ACCT\n"
+        assert "error: the query has more than 100 rows\nhint: Add LIMIT or WHERE" in reported.stderr
         assert len(service.query("SELECT acct FROM t WHERE amount < 10")) == 12
 
 

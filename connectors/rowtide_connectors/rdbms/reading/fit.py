@@ -16,7 +16,7 @@ from rowtide_connectors.rdbms.sql_type import SqlType
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 _NUMBERS = (*_INTEGERS, "DECIMAL", "DOUBLE", "REAL")
 _TIMES = ("DATE", "TIME", "TIMESTAMP")
-_TEXTS = ("CHAR", "VARCHAR")
+_TEXTS = ("CHAR", "VARCHAR", "UUID", "JSON")
 _BYTES = ("BINARY", "VARBINARY")
 
 _FAMILIES: Sequence[tuple[type[sa.types.TypeEngine[Any]], tuple[str, ...], str]] = (
@@ -29,6 +29,8 @@ _FAMILIES: Sequence[tuple[type[sa.types.TypeEngine[Any]], tuple[str, ...], str]]
     (sa.DateTime, ("TIMESTAMP", *_TEXTS), "TIMESTAMP"),
     (sa.Date, ("DATE", "TIMESTAMP", *_TEXTS), "DATE"),
     (sa.Time, ("TIME", *_TEXTS), "TIME"),
+    (sa.Uuid, _TEXTS, "UUID"),
+    (sa.JSON, _TEXTS, "JSON"),
     (sa.LargeBinary, _BYTES, "VARBINARY(1000)"),
     (sa.String, (*_TEXTS, "DECIMAL", *_TIMES), "VARCHAR(100)"),
 )

@@ -287,7 +287,7 @@ def _from(table: PhysicalTable) -> sa.TableClause:
 
 
 def _matching(name: str, columns: Mapping[str, object]) -> str | None:
-    """Return the column of this name, without regard to case if there is no exact one."""
+    """Return the column with this name. If no name matches exactly, upper and lower case are ignored."""
     if name in columns:
         return name
     return next((each for each in columns if each.lower() == name.lower()), None)
@@ -305,22 +305,3 @@ def _shown(kind: sa.types.TypeEngine[Any], connection: sa.Connection) -> str:
     if isinstance(kind, sa.types.NullType):
         return "of an unknown type"
     return str(kind.compile(dialect=connection.dialect)).lower()
-
-
-def addressed(url: str, username: str | None, password: str | None) -> sa.URL:
-    """Return the address of a database.
-
-    Raises:
-      OptionError: the URL cannot be read.
-    """
-    try:
-        address = sa.make_url(url)
-    except exc.ArgumentError as error:
-        raise OptionError(
-            'option "url" is not a database address', hint="Such as postgresql://user@host/name."
-        ) from error
-    if username is not None:
-        address = address.set(username=username)
-    if password is not None:
-        address = address.set(password=password)
-    return address

@@ -53,6 +53,13 @@ def add(table: str, column: sa.Column[Any]) -> None:
     op.add_column(_named(table), column, schema=schema_of(bind.dialect.name))
 
 
+def make_nullable(table: str, column: str, kind: sa.types.TypeEngine[Any]) -> None:
+    """Let a column be NULL. SQLite copies the table."""
+    schema = schema_of(op.get_bind().dialect.name)
+    with op.batch_alter_table(_named(table), schema=schema) as changed:
+        changed.alter_column(column, existing_type=kind, nullable=True)
+
+
 def index(name: str, table: str, columns: list[str], **options: Any) -> None:
     """Create an index."""
     bind = op.get_bind()

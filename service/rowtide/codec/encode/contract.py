@@ -6,7 +6,7 @@ A decoder of the same declaration reads the row back. The message of a row never
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NoReturn, Protocol
+from typing import NoReturn, Protocol, runtime_checkable
 
 from rowtide.errors import Reason, RejectedRowError
 
@@ -23,6 +23,23 @@ class Encoder(Protocol):
         Raises:
           RejectedRowError: CONSTRAINT, the format cannot carry the row.
         """
+
+
+@runtime_checkable
+class RegisteredEncoder(Protocol):
+    """Encodes with a schema of a registry, which it asks before the first row."""
+
+    def check(self) -> None:
+        """Check that the registry has or takes the schema, and that the schema fits. Changes nothing.
+
+        Raises:
+          StatementError: the schema does not fit the columns.
+          GoneError, MismatchError: the registry does not have the schema, or does not take it.
+          UnavailableError: the registry does not answer, or denies access (DeniedError).
+        """
+
+    def prepare(self) -> None:
+        """Fetch the schema, or register it; a second call does nothing. Raises as ``check``."""
 
 
 def refuse(message: str) -> NoReturn:

@@ -2,6 +2,7 @@
 
 NULL is ``null``. Numbers are JSON numbers: a DECIMAL with all its digits. TIMESTAMP, DATE and TIME are text as
 ISO 8601, unless the column declares ``time_unit`` or ``pattern``. BINARY is text in base64.
+JSON is nested, as it was written.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ class JsonEncoder:
 
     def __init__(self, declared: Declared, row_type: RowType) -> None:
         self._names = [field.name for field in row_type]
-        self._paths = [_path(declared, field) for field in row_type]
+        self._paths = [place_of(declared, field) for field in row_type]
         self._writers = [json_writer(declared, field) for field in row_type]
         self._flat = (
             [path[0] for path in self._paths] if all(len(path) == 1 for path in self._paths) else None
         )
-        _refuse_collisions(declared, self._names, self._paths)
+        refuse_collisions(declared, self._names, self._paths)
 
     def encode(self, row: Sequence[object]) -> bytes:
         """Return the value of a row's message; see ``codec.encode.contract.Encoder``."""
@@ -78,7 +79,7 @@ def json_writer(declared: Declared, field: Field) -> ToMessage | None:
     kind = field.type
     if PATTERN in options:
         parts = java_pattern(options[PATTERN])
-        return lambda value: written(parts, _moment(kind, value, field.name))
+        return lambda value: written(parts, moment(kind, value, field.name))
     if TIME_UNIT in options:
         return _counted(kind, options[TIME_UNIT], field.name)
     match kind.kind:
@@ -88,13 +89,20 @@ def json_writer(declared: Declared, field: Field) -> ToMessage | None:
             return lambda value: float(str(np.float32(_finite(value, field.name))))
         case Kind.BINARY | Kind.VARBINARY:
             return _base64
+        case Kind.JSON:
+            return lambda value: msgspec.Raw(str(value).encode())
         case Kind.DATE | Kind.TIME | Kind.TIMESTAMP:
             return lambda value: _iso(kind, value, field.name)
         case _:
             return None
 
 
-def _path(declared: Declared, field: Field) -> tuple[str, ...]:
+def place_of(declared: Declared, field: Field) -> tuple[str, ...]:
+    """Return the path of names at which a message has a column.
+
+    Raises:
+      StatementError: the column's type or one of its options is wrong, or its path has an index.
+    """
     path = reading_of(declared, field).path
     if path is None:
         return (main_spelling(field.name),)
@@ -109,7 +117,12 @@ def _path(declared: Declared, field: Field) -> tuple[str, ...]:
     return names
 
 
-def _refuse_collisions(declared: Declared, names: Sequence[str], paths: Sequence[tuple[str, ...]]) -> None:
+def refuse_collisions(declared: Declared, names: Sequence[str], paths: Sequence[tuple[str, ...]]) -> None:
+    """Refuse columns that have one place in the message.
+
+    Raises:
+      FormatOptionError: naming two of them.
+    """
     for at, (name, path) in enumerate(zip(names, paths, strict=True)):
         for other, taken in zip(names[:at], paths[:at], strict=True):
             if path[: len(taken)] == taken[: len(path)]:
@@ -132,7 +145,7 @@ def _base64(value: Any) -> str:
     return base64.b64encode(value).decode()
 
 
-def _moment(kind: Type, value: Any, name: str) -> DayTime:
+def moment(kind: Type, value: Any, name: str) -> DayTime:
     """Return a value as day and time; refuse one that is not within the years 1 to 9999."""
     match kind.kind:
         case Kind.DATE:
@@ -147,7 +160,7 @@ def _moment(kind: Type, value: Any, name: str) -> DayTime:
 
 
 def _iso(kind: Type, value: Any, name: str) -> str:
-    at = _moment(kind, value, name)
+    at = moment(kind, value, name)
     seconds, ms = divmod(at.ms, 1000)
     minutes, second = divmod(seconds, 60)
     time = f"{minutes // 60:02}:{minutes % 60:02}:{second:02}.{ms:03}"

@@ -5,25 +5,40 @@ See docs/sql/streams.md#written-messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rowtide.codec.encode.contract import Encoder, refuse
-from rowtide.codec.encode.json import JsonEncoder, encode_json, json_writer, main_spelling
-from rowtide.codec.encode.text import CsvEncoder, RawEncoder, text_writer
-from rowtide.codec.format_options import KEY_FORMAT
+from rowtide.codec.api import Format
+from rowtide.codec.encode.contract import RegisteredEncoder, refuse
+from rowtide.codec.encode.json import encode_json, json_writer, main_spelling
+from rowtide.codec.encode.text import text_writer
+from rowtide.codec.format_options import (
+    AUTO_REGISTER,
+    AVRO_WRITE_OPTIONS,
+    KEY_FORMAT,
+    KEY_SUBJECT,
+    REGISTRY_URL,
+    REGISTRY_WRITE_OPTIONS,
+)
 from rowtide.codec.options import Declared, FormatOption, FormatOptionError, check_options_taken
-from rowtide.codec.registry import DEFAULT_FORMAT, FORMATS, every_option
+from rowtide.codec.registry import DEFAULT_FORMAT, FORMATS, every_option, find_format, format_names
 from rowtide.plan.plan import ForeignStream
+from rowtide.plan.upserts import CHANGES, KEY, UPSERT, named_columns, takes_changes
 from rowtide.rows.types import Field, RowType
 from rowtide_connectors.options import suggestion
 
-KEY, HEADERS, PARTITION = "key", "headers", "partition"
+HEADERS, PARTITION = "headers", "partition"
 WRITE_OPTIONS = (
     FormatOption(KEY, "the columns of the message key, separated by commas"),
     FormatOption(
         KEY_FORMAT,
-        "how the key is written: TEXT (the default for one column) or JSON (an object, or the value of one column)",
+        "how the key is written: TEXT (the default for one column), JSON or AVRO (an object or record, or the value "
+        "of one column). With changes the default is that of a table which reads the topic",
+    ),
+    FormatOption(
+        CHANGES,
+        f"{UPSERT}: rows replace the row of their key, and a DELETE is a message without a value; without this option "
+        "the stream takes no DELETE",
     ),
     FormatOption(
         HEADERS,
@@ -34,16 +49,17 @@ WRITE_OPTIONS = (
         "an integer column with the partition, which is not part of the value; "
         "NULL and no option: by the key",
     ),
+    *AVRO_WRITE_OPTIONS,
 )
 """The options of a written stream that make the parts of a message."""
-KEY_FORMATS = ("JSON", "TEXT")
+KEY_FORMATS = ("AVRO", "JSON", "TEXT")
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """One message."""
 
-    value: bytes
+    value: bytes | None
     key: bytes | None
     headers: tuple[tuple[str, bytes], ...]
     partition: int | None
@@ -52,15 +68,11 @@ class Encoded:
     def size(self) -> int:
         """The bytes of key, value and headers."""
         headers = sum(len(name.encode()) + len(value) for name, value in self.headers)
-        return len(self.value) + len(self.key or b"") + headers
+        return len(self.value or b"") + len(self.key or b"") + headers
 
 
-_ENCODERS: Mapping[str, Callable[[Declared, RowType], Encoder]] = {
-    "JSON": JsonEncoder,
-    "CSV": CsvEncoder,
-    "RAW": RawEncoder,
-}
-"""Encoders by the name of their format."""
+_FURTHER_OPTIONS = {"AVRO": AVRO_WRITE_OPTIONS, "PROTOBUF": REGISTRY_WRITE_OPTIONS}
+"""The options of a written stream in a format, besides those of a stream that is read."""
 
 
 class MessageEncoder:
@@ -75,30 +87,45 @@ class MessageEncoder:
         columns = {name: dict(given) for name, given in stream.column_options}
         declared = Declared(stream.name, stream.row_type, options, columns)
         name = options.get("format", DEFAULT_FORMAT).upper()
-        make = _ENCODERS.get(name)
-        if make is None:
-            what = "cannot be written" if name in FORMATS else "does not exist"
+        found = find_format(name)
+        if found is None or found.encoder is None:
+            what = "does not exist" if found is None else "cannot be written"
+            written = [each for each in format_names() if each not in FORMATS or FORMATS[each].encoder]
             raise FormatOptionError(
                 f'format "{name}" of {declared.what} {what}',
                 "format",
-                hint=f"Formats that pumps write are {', '.join(sorted(_ENCODERS))}.",
+                hint=f"Formats that pumps write are {', '.join(each for each in written if each != name)}.",
             )
-        check_options_taken(name, declared, FORMATS[name].options, (option for _, option in every_option()))
+        _check_taken(name, found, declared)
         self._key = _columns(declared, KEY)
+        _check_changes(declared, self._key)
         self._headers = _columns(declared, HEADERS)
         self._partition = next(iter(_columns(declared, PARTITION, most=1)), None)
         _check_partition(declared, self._partition)
         apart = {*self._headers, self._partition, *(self._key if name == "RAW" else ())}
         self._value = [at for at in range(len(stream.row_type)) if at not in apart]
-        self._encoder = make(declared, _picked(stream.row_type, self._value))
-        self._key_writer = _key_writer(declared, [stream.row_type[at] for at in self._key])
+        self._encoder = found.encoder(declared, _picked(stream.row_type, self._value))
+        self._key_writer, registered = _key_writer(declared, [stream.row_type[at] for at in self._key])
+        self._registered: list[RegisteredEncoder] = [] if registered is None else [registered]
+        if isinstance(self._encoder, RegisteredEncoder):
+            self._registered.append(self._encoder)
         self._header_writers = [
             (main_spelling(field.name), _bytes_writer(declared, field))
             for field in (stream.row_type[at] for at in self._headers)
         ]
 
-    def encode(self, row: Sequence[object]) -> Encoded:
-        """Return the message of a row.
+    def check(self) -> None:
+        """Check schemas against their registry; changes nothing. Raises as ``RegisteredEncoder.check``."""
+        for each in self._registered:
+            each.check()
+
+    def prepare(self) -> None:
+        """Fetch or register schemas, before the first row. Raises as ``RegisteredEncoder.prepare``."""
+        for each in self._registered:
+            each.prepare()
+
+    def encode(self, row: Sequence[object], *, deletes: bool = False) -> Encoded:
+        """Return the message of a row. One that ``deletes`` the row of its key has no value.
 
         Raises:
           RejectedRowError: CONSTRAINT, the row cannot be written.
@@ -114,11 +141,24 @@ class MessageEncoder:
             if row[at] is not None
         ]
         return Encoded(
-            self._encoder.encode([row[at] for at in self._value]),
+            None if deletes else self._encoder.encode([row[at] for at in self._value]),
             None if self._key_writer is None else self._key_writer([row[at] for at in self._key]),
             tuple(headers),
             partition,
         )
+
+
+def _check_taken(name: str, found: Format, declared: Declared) -> None:
+    """Refuse options of other formats."""
+    taken = found.options
+    every = [option for _, option in every_option(name) if option.name != KEY_FORMAT]
+    if declared.options.get(KEY_FORMAT, "").upper() == "AVRO":
+        # The key needs the registry, whatever the format of the value is.
+        every = [option for option in every if not option.name.startswith("registry_")]
+        of_key = [option for option in AVRO_WRITE_OPTIONS if option.name in (KEY_SUBJECT, AUTO_REGISTER)]
+        taken = (*taken, *of_key)
+    taken = (*taken, *_FURTHER_OPTIONS.get(name, ()))
+    check_options_taken(name, declared, taken, (*every, *AVRO_WRITE_OPTIONS))
 
 
 def _picked(row_type: RowType, places: Sequence[int]) -> RowType:
@@ -131,25 +171,40 @@ def _columns(declared: Declared, option: str, most: int | None = None) -> tuple[
     Raises:
       FormatOptionError: one of them does not exist, or is named twice.
     """
-    given = [name.strip() for name in declared.options.get(option, "").split(",")]
-    if given == [""]:
-        if option in declared.options:
-            raise declared.error(option, "it names no column")
+    text = declared.options.get(option)
+    if text is None:
         return ()
-    found = []
-    names = declared.row_type.names
-    for name in given:
-        written = name[1:-1] if len(name) > 1 and name[0] == name[-1] == '"' else name.upper()
-        if written not in names:
-            shown = [main_spelling(each) for each in names]
-            hint = suggestion(main_spelling(written), shown)
-            raise declared.error(option, f'column "{name}" does not exist', hint=hint)
-        found.append(names.index(written))
+    if not text.strip():
+        raise declared.error(option, "it names no column")
+    found, unknown = named_columns(declared.row_type, text)
+    for name in unknown:
+        shown = [main_spelling(each) for each in declared.row_type.names]
+        hint = suggestion(name.lower(), shown)
+        raise declared.error(option, f'column "{name}" does not exist', hint=hint)
     if len(set(found)) < len(found):
         raise declared.error(option, "it names a column twice")
     if most is not None and len(found) > most:
         raise declared.error(option, "it names more than one column")
-    return tuple(found)
+    return found
+
+
+def _check_changes(declared: Declared, key: Sequence[int]) -> None:
+    """Refuse changes without a key, and those of one key in several partitions."""
+    given = declared.options.get(CHANGES)
+    if given is None:
+        return
+    if given.strip().lower() != UPSERT:
+        raise declared.error(CHANGES, f'"{given}" is not supported', hint=f"Write {CHANGES} '{UPSERT}'.")
+    if not key:
+        raise declared.error(
+            CHANGES, "messages have no key", hint="Add key 'column': a message replaces the row of its key."
+        )
+    if not set(_columns(declared, PARTITION)) <= set(key):
+        raise declared.error(
+            PARTITION,
+            "the column is not part of the key",
+            hint="Otherwise the changes of one row could be in two partitions. Add the column to the key.",
+        )
 
 
 def _check_partition(declared: Declared, at: int | None) -> None:
@@ -158,21 +213,44 @@ def _check_partition(declared: Declared, at: int | None) -> None:
         raise declared.error(PARTITION, f'column "{field.name}" is {field.type}, not an integer')
 
 
+_KeyWriter = Callable[[Sequence[object]], bytes | None]
+
+
 def _key_writer(
     declared: Declared, fields: Sequence[Field]
-) -> Callable[[Sequence[object]], bytes | None] | None:
-    """Return the function that makes a key of the key's values; None: messages have no key."""
-    form = declared.options.get(KEY_FORMAT, "TEXT" if len(fields) == 1 else "JSON").upper()
+) -> tuple[_KeyWriter | None, RegisteredEncoder | None]:
+    """Return the function that makes a key of the key's values, and what asks a registry for its schema.
+
+    Without the function messages have no key.
+    """
+    form = declared.options.get(KEY_FORMAT, _default_key_format(declared, len(fields))).upper()
     if not fields:
         if KEY_FORMAT in declared.options:
             raise declared.error(KEY_FORMAT, "the stream has no key", hint="Add key 'column' to its OPTIONS.")
-        return None
+        return None, None
     if form not in KEY_FORMATS:
         raise declared.error(
             KEY_FORMAT, f'"{form}" is not supported', hint=f"Keys are written as {' or '.join(KEY_FORMATS)}."
         )
     if form == "TEXT":
-        return _text_key(declared, fields)
+        return _text_key(declared, fields), None
+    if form == "AVRO":
+        from rowtide.codec.encode.avro import AvroKey
+
+        avro = AvroKey(declared, fields)
+        return avro.encode, avro
+    return _json_key(declared, fields), None
+
+
+def _default_key_format(declared: Declared, columns: int) -> str:
+    form = declared.options.get("format", DEFAULT_FORMAT).upper()
+    if takes_changes(declared.options.items()) and form in ("AVRO", "JSON", "PROTOBUF"):
+        # What a table that the topic fills reads by default.
+        return "AVRO" if form == "AVRO" and REGISTRY_URL in declared.options else "JSON"
+    return "TEXT" if columns == 1 else "JSON"
+
+
+def _json_key(declared: Declared, fields: Sequence[Field]) -> _KeyWriter:
     writers = [json_writer(declared, field) for field in fields]
     names = [main_spelling(field.name) for field in fields]
 
@@ -188,7 +266,7 @@ def _key_writer(
     return as_json
 
 
-def _text_key(declared: Declared, fields: Sequence[Field]) -> Callable[[Sequence[object]], bytes | None]:
+def _text_key(declared: Declared, fields: Sequence[Field]) -> _KeyWriter:
     if len(fields) > 1:
         raise declared.error(
             KEY_FORMAT,

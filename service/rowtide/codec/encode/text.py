@@ -21,7 +21,7 @@ def text_writer(declared: Declared, field: Field) -> Callable[[object], str]:
     Raises:
       StatementError: the column has bytes, which are not text.
     """
-    if field.type.is_text:
+    if field.type.is_string:
         return str
     if field.type.is_binary:
         raise StatementError(

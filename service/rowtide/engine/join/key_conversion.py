@@ -126,7 +126,7 @@ class KeyConversion:
 def _family(kind: FieldType) -> str:
     if not isinstance(kind, Type):
         return "array"
-    if kind.is_text:
+    if kind.is_string:
         return "text"
     if kind.is_binary:
         return "bytes"

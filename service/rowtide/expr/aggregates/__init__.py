@@ -1,12 +1,12 @@
 """Every aggregate and window function, declared once: its types, its meaning, its forms.
 
-The planner finds what SQL names in ``SPELLED``; plans and operators find a call's function in ``AGGREGATES``.
+The planner finds what SQL names in ``SPELLED``; plans and operators ask ``aggregate_of`` for the function of a call.
 """
 
 from __future__ import annotations
 
 from rowtide.expr.aggregates.aggregate import Aggregate, Calling, CallingOver, Family, FrameShape
-from rowtide.expr.aggregates.registry import AGGREGATES, OF_GROUPS, ONLY_OVER, SPELLED, spelled
+from rowtide.expr.aggregates.registry import AGGREGATES, OF_GROUPS, ONLY_OVER, SPELLED, aggregate_of, spelled
 
 __all__ = [
     "AGGREGATES",
@@ -18,5 +18,6 @@ __all__ = [
     "CallingOver",
     "Family",
     "FrameShape",
+    "aggregate_of",
     "spelled",
 ]

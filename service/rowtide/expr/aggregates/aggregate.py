@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rowtide.expr.tree import Expr
+from rowtide.expr.tree import Expr, PythonAggregate
 from rowtide.rows.types import Type
 
 
@@ -45,6 +45,10 @@ class Calling(Protocol):
     @property
     def fraction(self) -> Fraction | None:
         """The fraction of a percentile."""
+
+    @property
+    def of(self) -> PythonAggregate | None:
+        """The aggregate in Python; None: a built-in one."""
 
 
 class CallingOver(Calling, Protocol):
@@ -117,7 +121,8 @@ class Aggregate:
     * ``fraction``: that of the percentile that it always is. ``takes_fraction``: it is written with one.
     * ``few_of_rows``: it keeps a few values of rows that only come; ``few_of_changes``: also of rows that go.
     * ``can_fail``: its type may not hold a result; but it does if it holds all values, as the result is
-      ``between`` them. ``finite``: it takes neither NaN nor infinity.
+      ``between`` them. ``undoes``: its functions take back a change exactly. ``finite``: it takes neither NaN
+      nor infinity.
     * ``of_values`` gets the values in ascending order if it is ``ascending``. Where it ``folds``, the
       result over some values can replace them.
     * ``pair_of``: the function that makes one value of its two arguments (``functions.pairs``).
@@ -140,6 +145,7 @@ class Aggregate:
     few_of_changes: bool = False
     can_fail: bool = False
     between: bool = False
+    undoes: bool = False
     finite: bool = False
     compiled: Compiled = Compiled()
     of_values: OfValues | None = None
@@ -150,7 +156,7 @@ class Aggregate:
     def __post_init__(self) -> None:
         if self.ascending and self.order_matters:
             raise ValueError(f"{self.name}: values in ascending order do not come in an order that matters")
-        if self.can_fail and self.order_matters:
+        if self.can_fail and self.order_matters and not self.undoes:
             # A value that does not fit is removed by value, so equal values must be interchangeable.
             raise ValueError(f"{self.name}: an aggregate to which the order matters cannot fail")
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rowtide.expr.aggregates.aggregate import Aggregate, Family
+from rowtide.expr.aggregates.aggregate import Aggregate, Calling, Family
 from rowtide.expr.aggregates.bits import BITS
 from rowtide.expr.aggregates.count import COUNTS
 from rowtide.expr.aggregates.extreme import EXTREMES
 from rowtide.expr.aggregates.mode import MODES
 from rowtide.expr.aggregates.percentile import PERCENTILES
 from rowtide.expr.aggregates.pick import PICKS
+from rowtide.expr.aggregates.python import in_python
 from rowtide.expr.aggregates.rank import RANKS
 from rowtide.expr.aggregates.regression import REGRESSIONS
 from rowtide.expr.aggregates.sum import SUMS
@@ -42,6 +43,11 @@ OF_GROUPS = frozenset(name for name, each in SPELLED.items() if each.in_groups)
 """Names of all that works in groups; most of them work over windows, too."""
 ONLY_OVER = frozenset(name for name, each in SPELLED.items() if not each.in_groups)
 """Names of what needs a window."""
+
+
+def aggregate_of(call: Calling) -> Aggregate:
+    """Return the declaration of the aggregate of a call: one in Python, or the built-in one that it names."""
+    return AGGREGATES[call.function] if call.of is None else in_python(call.of)
 
 
 def spelled(family: Family) -> frozenset[str]:

@@ -43,7 +43,7 @@ from rowtide.expr.functions.type_rules import common_type
 from rowtide.rows.arrays import Mask
 from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
-from rowtide.rows.types import BOOLEAN, Type
+from rowtide.rows.types import BOOLEAN, UUID, Kind, Type
 
 _ROW: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -71,12 +71,19 @@ _ARROW: dict[str, Any] = {
 }
 
 
+NO_ORDER_OF_JSON = (
+    "JSON has no comparison: compare a value in it, x ->> 'name', or its text, CAST(x AS VARCHAR)."
+)
+
+
 def _comparable(name: str) -> Callable[[Sequence[Type]], Type]:
     """Resolve two arguments that have a common type."""
 
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 2:
             raise mismatch(name, args)
+        if any(arg.kind is Kind.JSON for arg in args):
+            raise mismatch(name, args, hint=NO_ORDER_OF_JSON)
         try:
             return common_type(args)
         except TypeMismatch as error:
@@ -98,6 +105,8 @@ def _truth(name: str) -> Callable[[Sequence[Type]], Type]:
 def compared_as(args: Sequence[Type], result: Type) -> Sequence[Type]:
     """Return the common type as the type of each argument; exact numbers and text keep their types."""
     del result
+    if any(arg.kind is Kind.UUID for arg in args):
+        return [UUID] * len(args)
     if all(arg.is_exact for arg in args) or any(arg.is_variable_width for arg in args):
         return args
     return [common_type(args)] * len(args)
@@ -222,6 +231,8 @@ def _extreme(name: str, sign: str) -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if not args:
             raise mismatch(name, args)
+        if any(arg.kind is Kind.JSON for arg in args):
+            raise mismatch(name, args, hint=NO_ORDER_OF_JSON)
         try:
             return common_type(args)
         except TypeMismatch as error:

@@ -109,7 +109,7 @@ def _value_of(kind: Type, pair: bytes) -> object:
     if kind.is_float:
         return float(struct.unpack(">d", held)[0])
     text = held.decode()
-    if kind.is_text:
+    if kind.is_string:
         return text
     if kind.kind is Kind.DECIMAL:
         return Decimal(text)

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 
 from rowtide.errors import StatementError
+from rowtide.expr.functions.arguments import ARGUMENTS
 from rowtide.expr.functions.casts.cast import CASTS
 from rowtide.expr.functions.comparison import COMPARISONS
 from rowtide.expr.functions.conditional import CONDITIONALS
@@ -54,6 +55,7 @@ _DECLARED = {
         *POWERS,
         *BITS,
         *PAIRS,
+        *ARGUMENTS,
         *DIVISORS,
         *MADE,
     )

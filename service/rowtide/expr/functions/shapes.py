@@ -1,7 +1,7 @@
 """Functions of texts and integers, declared by the shape of their arguments.
 
 A shape has a letter for each argument: ``t`` a text, ``i`` an integer, ``b`` a text or a binary string;
-those after ``?`` are optional.
+those after ``?`` are optional. ``j`` is JSON, or a text that is JSON.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from rowtide.rows.types import Kind, Type
 
 _SORTS: dict[str, Callable[[Type], bool]] = {
     "t": lambda given: given.is_text,
+    "j": lambda given: given.is_text or given.kind is Kind.JSON,
     "i": lambda given: given.is_integer,
     "b": lambda given: given.is_text or given.is_binary,
 }
-_WORDS = {"t": "text", "i": "integer", "b": "text or binary"}
+_WORDS = {"t": "text", "j": "JSON or text", "i": "integer", "b": "text or binary"}
 
 
 def no_columns(signature: CallSignature) -> ColumnKernel | None:

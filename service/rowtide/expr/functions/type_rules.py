@@ -75,6 +75,9 @@ def _common(first: Type, second: Type) -> Type | None:
         if getattr(first, is_family) and getattr(second, is_family):
             known = first.precision is not None and second.precision is not None
             return Type(varying, max(first.precision or 0, second.precision or 0) if known else None)
+    for form, other in ((first, second), (second, first)):
+        if form.kind in (Kind.UUID, Kind.JSON) and other.is_text:
+            return form
     if {first.kind, second.kind} == {Kind.DATE, Kind.TIMESTAMP}:
         return TIMESTAMP
     return None

@@ -85,6 +85,11 @@ def check_arguments(path: str, function: Callable[..., Any], names: Sequence[str
     Raises:
       LoadingError: it takes another number of arguments, or is a coroutine or a generator.
     """
+    if inspect.isclass(function) and callable(getattr(function, "add", None)):
+        raise LoadingError(
+            f'"{path}" is a class with the method "add"',
+            hint="CREATE AGGREGATE FUNCTION declares an aggregate, RETURNS TABLE (..) a table function.",
+        )
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise LoadingError(f'"{path}" is asynchronous', hint="Write def instead of async def.")
     if inspect.isgeneratorfunction(function):

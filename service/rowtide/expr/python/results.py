@@ -140,11 +140,11 @@ def _decimal(kind: Type) -> Fit:
 
 
 def _string(kind: Type) -> Fit:
-    shorten = cast_text.row(Type(Kind.VARCHAR if kind.is_text else Kind.VARBINARY), kind)
+    shorten = cast_text.row(Type(Kind.VARCHAR if kind.is_string else Kind.VARBINARY), kind)
 
     def fit(value: Any) -> object:
         found: Any
-        if kind.is_text:
+        if kind.is_string:
             if not isinstance(value, str):
                 raise ResultMisfit("which is not a str")
             found = str.__str__(value)
@@ -157,7 +157,10 @@ def _string(kind: Type) -> Fit:
         try:
             return shorten(found)
         except RejectedRowError:
-            raise ResultMisfit(f"which is longer than {kind}") from None
+            why = (
+                f"which is longer than {kind}" if kind.is_text or kind.is_binary else f"which is not a {kind}"
+            )
+            raise ResultMisfit(why) from None
 
     return fit
 

@@ -12,10 +12,10 @@ import json
 import math
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-from rowtide.errors import RejectedRowError
-from rowtide.expr.aggregates import AGGREGATES
+from rowtide.expr.aggregates import aggregate_of
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.group.group_functions import limit_of as least_too_large
 from rowtide.operators.group.value_functions import make_window_function
@@ -32,6 +32,7 @@ from rowtide.operators.over.by_row.functions import (
     to_json,
     to_whole,
 )
+from rowtide.operators.python.change_states import ChangedState, RowsLeft, Undo, over_changes
 from rowtide.operators.storage.row_keys import DescendingKey
 from rowtide.plan.frames import WindowCall
 from rowtide.rows.rowop import Row
@@ -50,7 +51,9 @@ def make(call: AggregateCall, row_type: RowType, *, of_changes: bool) -> WindowF
       matter.
     """
     of = call.type if call.argument is None else call.argument.type
-    aggregate = AGGREGATES[call.function]
+    aggregate = aggregate_of(call)
+    if of_changes and call.of is not None:
+        return over_changes(call, call.of, row_type)
     if of_changes and takes_rows(call):
         return Arrivals(call, row_type)
     maker = (MAKERS_OF_CHANGES if of_changes else MAKERS_OF_ROWS).get(call.function)
@@ -58,22 +61,29 @@ def make(call: AggregateCall, row_type: RowType, *, of_changes: bool) -> WindowF
         found = maker(call, of)
     else:
         over = WindowCall(
-            call.function, call.argument, call.type, ignore_nulls=call.ignore_nulls, fraction=call.fraction
+            call.function,
+            call.argument,
+            call.type,
+            distinct=call.of is not None and call.distinct,
+            ignore_nulls=call.ignore_nulls,
+            fraction=call.fraction,
+            of=call.of,
         )
         found = make_window_function(over, endless=not of_changes)
-    return DistinctValues(found, of) if call.distinct and aggregate.distinct_matters else found
+    each_once = call.distinct and aggregate.distinct_matters and call.of is None
+    return DistinctValues(found, of) if each_once else found
 
 
 def takes_rows(call: AggregateCall) -> bool:
     """Return whether an aggregate over changes depends on which of two rows with one value is removed."""
-    return AGGREGATES[call.function].order_matters
+    return aggregate_of(call).order_matters
 
 
 def limit_of(call: AggregateCall) -> Callable[[Any], bool] | None:
     """Return the test for values that an aggregate can never take; None: it takes all."""
     if call.argument is None:
         return None
-    if call.argument.type.is_float and AGGREGATES[call.function].finite:
+    if call.argument.type.is_float and aggregate_of(call).finite:
         return lambda value: not math.isfinite(value)
     least = least_too_large(call)
     if least is None:
@@ -176,7 +186,7 @@ class Arrivals:
             raise TypeError("this aggregate has a field as argument")
         self._argument = call.argument.index
         self._call = call
-        self._aggregate = AGGREGATES[call.function]
+        self._aggregate = aggregate_of(call)
         self._each_once = call.distinct and self._aggregate.distinct_matters
         self._types = [field.type for field in row_type]
         self._added = 0
@@ -253,13 +263,34 @@ class DistinctValues(DistinctFunction):
         self._inner.load(inner)
 
 
-def has_result(function: WindowFunction) -> bool:
-    """Return whether the current result of a function fits its type."""
-    try:
+def moved(function: WindowFunction, value: Any, *, leaves: bool) -> Undo:
+    """Add a value to a function, or remove it, and return what undoes it.
+
+    Raises:
+      RejectedRowError: an aggregate in Python fails; nothing has changed.
+    """
+    if isinstance(function, ChangedState | RowsLeft):
+        return function.moved(value, leaves=leaves)
+    move(function, value, leaves=leaves)
+    return partial(move, function, value, leaves=not leaves)
+
+
+def move(function: WindowFunction, value: Any, *, leaves: bool) -> None:
+    """Add a value to a function, or remove it."""
+    if leaves:
+        function.drop(value)
+    else:
+        function.add(value)
+
+
+def check_result(function: WindowFunction) -> None:
+    """Check that the current result of a function fits its type.
+
+    Raises:
+      RejectedRowError: it does not.
+    """
+    if not (isinstance(function, SumFunction) and function.surely_fits()):
         function.result()
-    except RejectedRowError:
-        return False
-    return True
 
 
 def to_text(function: WindowFunction) -> str:

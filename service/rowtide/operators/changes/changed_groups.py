@@ -38,10 +38,11 @@ from rowtide.operators.over.codes import column_of, values_of
 from rowtide.operators.over.held import Following, Moved, Values
 from rowtide.operators.over.spreads import VarianceKernel
 from rowtide.operators.shown_changes import ShownChanges
+from rowtide.operators.splitting import BEFORE
 from rowtide.operators.storage.gathering import take_column, take_values
 from rowtide.operators.storage.growing import grown
 from rowtide.plan.frames import WindowCall
-from rowtide.plan.nodes import GroupChanges
+from rowtide.plan.nodes import GroupChanges, Node
 from rowtide.rows.arrays import Int64s, Mask
 from rowtide.rows.column import Column
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
@@ -78,7 +79,7 @@ class ChangedGroupsOperator:
 
         self.account = Account()
         self._node = node
-        self._told = ShownChanges(node)
+        self._shown_changes = ShownChanges(node)
         self._place = place
         self._kinds = [node.input.row_type[index].type for index in node.keys]
         self._keys = KeyGroups(self._kinds)
@@ -143,7 +144,7 @@ class ChangedGroupsOperator:
             take_values(tray.counter, causes),
             followed.opcodes[keep],
         )
-        return self._told.of(out, followed.paired[keep])
+        return self._shown_changes.of(out, followed.paired[keep])
 
     def _follow(self, tray: Tray, groups: Int64s) -> _Followed:
         """Count added and removed rows; see the kernel."""
@@ -256,7 +257,7 @@ class ChangedGroupsOperator:
             kept[f"aggregate {at}"] = pa.array([json.dumps(each) for each in call.save(order)], pa.string())
         return {
             "account": self.account.to_arrow(),
-            "clock": pa.table({"reached": [self._reached], "given": [0], "due": [LATEST]}),
+            "clock": pa.table({"reached": [self._reached], "given": [0], BEFORE: [0], "due": [LATEST]}),
             "groups": pa.table(kept),
             "refused": Tray.empty(self._node.input.row_type).to_arrow(),
         }
@@ -286,6 +287,10 @@ class ChangedGroupsOperator:
     @staticmethod
     def merge(states: Sequence[State]) -> State:
         return GroupChangesOperator.merge(states)
+
+    @staticmethod
+    def split(node: Node, state: State, parts: int) -> list[State]:
+        return GroupChangesOperator.split(node, state, parts)
 
     def _load(self, state: State) -> bool:
         """Restore a snapshot; False: the kernels cannot."""

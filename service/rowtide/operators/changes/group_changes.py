@@ -19,28 +19,30 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from rowtide.expr.aggregates import AGGREGATES
-from rowtide.expr.tree import AggregateCall, Expr, FieldRef
-from rowtide.operators.changes.change_functions import (
-    from_text,
-    has_result,
-    limit_of,
-    make,
-    takes_rows,
-    to_text,
-)
+from rowtide.errors import RejectedRowError
+from rowtide.operators.changes.change_functions import check_result, from_text, move, moved, to_text
+from rowtide.operators.changes.group_calls import GroupCall
 from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput, Want
-from rowtide.operators.faults import overflowing
+from rowtide.operators.faults import rejected
 from rowtide.operators.merge.ranks import RANK, Ranks
-from rowtide.operators.over.by_row.functions import SumFunction, WindowFunction, from_json, to_json
+from rowtide.operators.over.by_row.functions import WindowFunction, from_json, overflow, to_json
+from rowtide.operators.python.change_states import Undo
 from rowtide.operators.shown_changes import ShownChanges
+from rowtide.operators.splitting import (
+    BEFORE,
+    key_of,
+    merged_given,
+    parts_of_groups,
+    parts_of_rows,
+    split_clock,
+    split_state,
+)
 from rowtide.operators.storage.row_keys import key_getter
 from rowtide.operators.table.refused import RefusedRows, WaitingChange, WaitingChanges
-from rowtide.plan.nodes import GroupChanges
+from rowtide.plan.nodes import GroupChanges, Node
 from rowtide.rows.column import Column
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
-from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.rowtime.period import Hop, Period, PeriodEdge, Session, period_end, period_value
 from rowtide.rowtime.reach import least_reaching
@@ -69,43 +71,6 @@ class _Group:
         self.shown: Row | None = None
 
 
-class _Call:
-    """One aggregate, and the values that it takes of a row."""
-
-    def __init__(self, call: AggregateCall, row_type: RowType, *, of_changes: bool) -> None:
-        self.call = call
-        aggregate = AGGREGATES[call.function]
-        self.fallible = aggregate.can_fail and not aggregate.between
-        self._row_type = row_type
-        self._of_changes = of_changes
-        self._by_row = of_changes and takes_rows(call)
-        self.never = limit_of(call)
-        self._argument = _index(call.argument)
-        self._condition = _index(call.condition)
-        self._nulls = aggregate.counts_nulls(call)
-        # Both zeros are one value: which of them is left must not matter.
-        self._signless = of_changes and call.argument is not None and call.argument.type.is_float
-
-    def takes(self, row: Row) -> bool:
-        """Return whether the aggregate uses a row."""
-        if self._condition is not None and row[self._condition] is not True:
-            return False
-        return self._argument is None or self._nulls or row[self._argument] is not None
-
-    def function(self) -> WindowFunction:
-        """Make the function of a new group."""
-        return make(self.call, self._row_type, of_changes=self._of_changes)
-
-    def value(self, row: Row) -> object:
-        """Return the argument of the function for a row that it uses."""
-        if self._argument is None:
-            return True
-        if self._by_row:
-            return row
-        value = row[self._argument]
-        return value + 0.0 if self._signless and isinstance(value, float) else value
-
-
 class GroupChangesOperator:
     """Plain Python, row by row."""
 
@@ -114,7 +79,7 @@ class GroupChangesOperator:
         self._node = node
         self._origin = place.origin
         self._calls = [
-            _Call(call, node.input.row_type, of_changes=node.of_changes) for call in node.aggregates
+            GroupCall(call, node.input.row_type, of_changes=node.of_changes) for call in node.aggregates
         ]
         self._limited = [call for call in self._calls if call.never is not None]
         self._fallible = [at for at, call in enumerate(self._calls) if call.fallible]
@@ -131,7 +96,7 @@ class GroupChangesOperator:
         self._begun = 0
         self._due: int | None = None
         self._reached = EARLIEST
-        self._given = 0
+        self._given = self._before = 0
         self._held = 0
         self._out: list[TimedRow] = []
         self._pairs: list[int] = []
@@ -146,10 +111,10 @@ class GroupChangesOperator:
                 self._reach(timed.rowtime)
                 self._take(timed, windows, faults)
         self._reach(bound.rowtime)
-        told = Tray.from_rows(self._node.row_type, self._out) if self._out else None
+        emitted = Tray.from_rows(self._node.row_type, self._out) if self._out else None
         paired = np.zeros(len(self._out), dtype=np.bool_)
         paired[self._pairs] = True
-        out = self._shown.of(told, paired)
+        out = self._shown.of(emitted, paired)
         self._out, self._pairs = [], []
         self.account.rows_out += 0 if out is None else len(out)
         bound_out = bound if self._node.every_ms is None else self._promised()
@@ -214,10 +179,11 @@ class GroupChangesOperator:
             if group is not None and (group.rows or not leaves):
                 known.append(group)
         if not leaves and self._limited and self._is_refused(row):
-            self._reject(timed, known, faults)
+            self._reject(timed, known, overflow(), faults)
             return
-        if not self._change(known, row, leaves=leaves):
-            self._reject(timed, known, faults)
+        misfit = self._change(known, row, leaves=leaves)
+        if misfit is not None:
+            self._reject(timed, known, misfit, faults)
             return
         for group in known:
             group.rows += -1 if leaves else 1
@@ -237,7 +203,7 @@ class GroupChangesOperator:
 
         def applied(change: WaitingChange) -> bool:
             row, opcode = change
-            if not self._change([group], row, leaves=opcode == Opcode.DELETE):
+            if self._change([group], row, leaves=opcode == Opcode.DELETE) is not None:
                 return False
             group.rows += opcode
             return True
@@ -245,23 +211,24 @@ class GroupChangesOperator:
         waiting = self._waiting.apply(group.key, applied)
         if len(waiting) < 2:
             return
-        moved = [
-            (group.functions[at], self._calls[at].value(row), opcode == Opcode.DELETE)
-            for at in self._fallible
-            for row, opcode in waiting
-            if self._calls[at].takes(row)
-        ]
-        for function, value, leaves in moved:
-            _move(function, value, leaves=leaves)
-        if not all(has_result(group.functions[at]) for at in self._fallible):
-            for function, value, leaves in reversed(moved):
-                _move(function, value, leaves=not leaves)
+        undo: list[Undo] = []
+        try:
+            for at in self._fallible:
+                for row, opcode in waiting:
+                    if self._calls[at].takes(row):
+                        value = self._calls[at].value(row)
+                        undo.append(moved(group.functions[at], value, leaves=opcode == Opcode.DELETE))
+            for at in self._fallible:
+                check_result(group.functions[at])
+        except RejectedRowError:
+            for each in reversed(undo):
+                each()
             return
         for row, opcode in waiting:
             group.rows += opcode
             for at in self._infallible:
                 if self._calls[at].takes(row):
-                    _move(group.functions[at], self._calls[at].value(row), leaves=opcode == Opcode.DELETE)
+                    move(group.functions[at], self._calls[at].value(row), leaves=opcode == Opcode.DELETE)
         self._waiting.forget(group.key)
 
     def _is_refused(self, row: Row) -> bool:
@@ -291,36 +258,35 @@ class GroupChangesOperator:
                 heapq.heappush(self._ends, (end, group.number, place))
         return group
 
-    def _change(self, groups: Sequence[_Group], row: Row, *, leaves: bool) -> bool:
-        """Add or remove a row's values; False: one does not fit, and nothing has changed.
+    def _change(self, groups: Sequence[_Group], row: Row, *, leaves: bool) -> RejectedRowError | None:
+        """Add or remove a row's values; return why one does not fit: then nothing has changed.
 
         Aggregates that may fail come first. If one fails, the earlier ones are undone, and the others are
           unchanged.
         """
         calls = self._calls
-        done: list[tuple[WindowFunction, object]] = []
-        for at in self._fallible:
-            if not calls[at].takes(row):
-                continue
-            value = calls[at].value(row)
-            for group in groups:
-                function = group.functions[at]
-                _move(function, value, leaves=leaves)
-                done.append((function, value))
-                if not (isinstance(function, SumFunction) and function.surely_fits()) and not has_result(
-                    function
-                ):
-                    for taken, back in reversed(done):
-                        _move(taken, back, leaves=not leaves)
-                    return False
+        undo: list[Undo] = []
+        try:
+            for at in self._fallible:
+                if calls[at].takes(row):
+                    value = calls[at].value(row)
+                    for group in groups:
+                        undo.append(moved(group.functions[at], value, leaves=leaves))
+                        check_result(group.functions[at])
+        except RejectedRowError as error:
+            for each in reversed(undo):
+                each()
+            return error
         for at in self._infallible:
             if calls[at].takes(row):
                 value = calls[at].value(row)
                 for group in groups:
-                    _move(group.functions[at], value, leaves=leaves)
-        return True
+                    move(group.functions[at], value, leaves=leaves)
+        return None
 
-    def _reject(self, timed: TimedRow, known: Sequence[_Group], faults: list[Fault]) -> None:
+    def _reject(
+        self, timed: TimedRow, known: Sequence[_Group], error: RejectedRowError, faults: list[Fault]
+    ) -> None:
         """Reject a row that does not fit, and undo it and the groups that it created."""
         for group in known:
             if not group.rows and group.shown is None and not group.pending:
@@ -330,7 +296,8 @@ class GroupChangesOperator:
         elif self._node.of_changes and timed.opcode == Opcode.INSERT:
             self._refused.add(timed.row)
         self.account.rejected += 1
-        faults.append(overflowing(self._node.relation, timed, self._node.input.row_type.names))
+        names = self._node.input.row_type.names
+        faults.append(rejected(self._node.relation, error.reason, error.message, timed, names))
 
     def _changed(self, groups: Sequence[_Group], timed: TimedRow) -> None:
         """Emit changes at once, or note that they are due."""
@@ -501,7 +468,9 @@ class GroupChangesOperator:
         refused += [TimedRow(0, 0, 0, opcode, row) for row, opcode in self._waiting]
         return {
             "account": self.account.to_arrow(),
-            "clock": pa.table({"reached": [self._reached], "given": [self._given], "due": [due]}),
+            "clock": pa.table(
+                {"reached": [self._reached], "given": [self._given], BEFORE: [self._before], "due": [due]}
+            ),
             "groups": pa.table(
                 {name: pa.array(values, pa.int64()) for name, values in integers.items()}
                 | {RANK: pa.array(self._ranks.of(origins)), SHOWN: pa.array(shown, pa.string())}
@@ -515,6 +484,7 @@ class GroupChangesOperator:
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
         self._reached, self._given = clock["reached"], clock["given"]
+        self._before = clock.get(BEFORE, 0)
         self._due = None if clock["due"] == LATEST else clock["due"]
         fields = self._node.input.row_type
         self._refused, self._waiting = RefusedRows(), WaitingChanges()
@@ -557,7 +527,9 @@ class GroupChangesOperator:
     @staticmethod
     def merge(states: Sequence[State]) -> State:
         # Groups of all parts, in the order in which they began.
-        groups = pa.concat_tables([state["groups"] for state in states])
+        # A compiled part that continues row by row has the columns in another order.
+        names = states[0]["groups"].column_names
+        groups = pa.concat_tables([state["groups"].select(names) for state in states])
         order = pa.compute.sort_indices(
             groups, sort_keys=[(name, "ascending") for name in (ROWTIME, RANK, COUNTER, START)]
         )
@@ -567,7 +539,8 @@ class GroupChangesOperator:
             "clock": pa.table(
                 {
                     "reached": [max(clock["reached"] for clock in clocks)],
-                    "given": [sum(clock["given"] for clock in clocks)],
+                    "given": [merged_given(clocks)],
+                    BEFORE: [0],
                     "due": [min(clock["due"] for clock in clocks)],
                 }
             ),
@@ -575,22 +548,19 @@ class GroupChangesOperator:
             "refused": pa.concat_tables([state["refused"] for state in states]),
         }
 
-
-def _index(expr: Expr | None) -> int | None:
-    """Return the input field of an aggregate's argument or condition: a Project below has computed it."""
-    return expr.index if isinstance(expr, FieldRef) else None
+    @staticmethod
+    def split(node: Node, state: State, parts: int) -> list[State]:
+        (key,) = key_of(node)
+        by_part = {
+            "groups": parts_of_groups(node, state["groups"], parts),
+            "refused": parts_of_rows(node.inputs[0].row_type, state["refused"], key, parts),
+        }
+        return [*split_state({**state, "clock": split_clock(state["clock"])}, by_part, parts)]
 
 
 def _as_key(value: object) -> object:
     """Zero has no sign as a key."""
     return value + 0.0 if isinstance(value, float) else value
-
-
-def _move(function: WindowFunction, value: object, *, leaves: bool) -> None:
-    if leaves:
-        function.drop(value)
-    else:
-        function.add(value)
 
 
 def _same(one: Row | None, other: Row | None) -> bool:

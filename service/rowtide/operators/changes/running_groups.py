@@ -24,8 +24,9 @@ from rowtide.operators.faults import overflows
 from rowtide.operators.group.key_groups import KeyGroups
 from rowtide.operators.group.open_groups import aggregate_inputs
 from rowtide.operators.shown_changes import ShownChanges
+from rowtide.operators.splitting import parts_of_groups, split_state
 from rowtide.operators.storage.gathering import take_column, take_values
-from rowtide.plan.nodes import GroupChanges
+from rowtide.plan.nodes import GroupChanges, Node
 from rowtide.rows.arrays import Mask
 from rowtide.rows.column import Column
 from rowtide.rows.rowop import Opcode
@@ -118,6 +119,14 @@ class RunningGroupsOperator:
                 if name == "groups" or name.startswith("aggregate ")
             }
         return merged
+
+    @staticmethod
+    def split(node: Node, state: State, parts: int) -> list[State]:
+        if "refused" in state:
+            return GroupChangesOperator.split(node, state, parts)
+        part = parts_of_groups(node, state["groups"], parts)
+        by_part = {name: part for name in state if name == "groups" or name.startswith("aggregate ")}
+        return [*split_state(state, by_part, parts)]
 
     # --------------------------------------------------------------- inside
 

@@ -21,12 +21,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rowtide.expr.aggregates import AGGREGATES
+from rowtide.errors import RejectedRowError
+from rowtide.expr.aggregates import aggregate_of
 from rowtide.expr.tree import AggregateCall
 from rowtide.operators.group.distinct import DistinctAccumulator
 from rowtide.operators.group.group_functions import Spreads, ValueLists
 from rowtide.operators.group.group_spreads import SpreadsInKernels
 from rowtide.operators.group.rounding import round_half_away
+from rowtide.operators.over.by_row.functions import overflow
+from rowtide.operators.python.group_states import GroupStates
 from rowtide.operators.storage.growing import grown
 from rowtide.rows.arrays import Mask
 from rowtide.rows.column import Column
@@ -50,7 +53,7 @@ class Accumulator(Protocol):
         """Return which rows have a value that the aggregate can never take; None: it takes all."""
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
-        """Return whether these rows can be added without an overflow; changes nothing."""
+        """Return whether these rows can be added without an overflow; changes nothing that counts."""
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
         """Add rows that fit, in order. ``use`` is False if the value is NULL or left out."""
@@ -71,10 +74,22 @@ class Accumulator(Protocol):
 def make_accumulator(call: AggregateCall) -> Accumulator:
     """Choose the accumulator of an aggregate. The operator handles its FILTER."""
     of = call.type if call.argument is None else call.argument.type
-    accumulator = MAKERS.get(call.function, ValueLists)(call, of)
-    if call.distinct and call.argument is not None and AGGREGATES[call.function].distinct_matters:
+    accumulator: Accumulator
+    if call.of is not None:
+        accumulator = GroupStates(call.of, call.type)
+    else:
+        accumulator = MAKERS.get(call.function, ValueLists)(call, of)
+    if call.distinct and call.argument is not None and aggregate_of(call).distinct_matters:
         return DistinctAccumulator(accumulator, call.argument.type)
     return accumulator
+
+
+def why_not(accumulator: Accumulator) -> RejectedRowError:
+    """Return why rows did not fit an accumulator, just after ``fits`` has returned False."""
+    if isinstance(accumulator, DistinctAccumulator):
+        return why_not(accumulator.inner)
+    failure = accumulator.failure if isinstance(accumulator, GroupStates) else None
+    return failure or overflow()
 
 
 class _Arrays:
@@ -373,7 +388,7 @@ class Objects:
             held = [None if value is None else str(value) for value in held]
             kind = pa.string()
         else:
-            kind = pa.string() if self._type.is_text else pa.binary()
+            kind = pa.string() if self._type.is_string else pa.binary()
         return pa.table(
             {"held": pa.array(held, type=kind), "count": pa.array(self._counts[:count], type=pa.int64())}
         )

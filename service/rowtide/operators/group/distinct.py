@@ -31,7 +31,7 @@ class DistinctAccumulator:
     """An accumulator around another."""
 
     def __init__(self, inner: Accumulator, argument: Type) -> None:
-        self._inner = inner
+        self.inner = inner
         self._argument = argument
         self._values = KeyGroups([argument], windows=True)
         self._dropped = 0
@@ -39,21 +39,21 @@ class DistinctAccumulator:
         self._tried: _Tried | None = None
 
     def reserve(self, groups: int) -> None:
-        self._inner.reserve(groups)
+        self.inner.reserve(groups)
 
     def refused(self, column: Column | None, use: Mask) -> Mask | None:
-        return self._inner.refused(column, use)
+        return self.inner.refused(column, use)
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
-        return self._inner.fits(groups, column, self._fresh(groups, column, use))
+        return self.inner.fits(groups, column, self._fresh(groups, column, use))
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
         fresh = self._fresh(groups, column, use)
         self._tried = None
-        self._inner.add(groups, column, fresh)
+        self.inner.add(groups, column, fresh)
 
     def results(self, count: int) -> Column:
-        return self._inner.results(count)
+        return self.inner.results(count)
 
     def drop(self, count: int, rest: int) -> None:
         self._take_back()
@@ -61,7 +61,7 @@ class DistinctAccumulator:
         if self._values.count > self._clean_at:
             self._values.keep(np.flatnonzero(self._values.windows() >= self._dropped))
             self._clean_at = max(CLEAN_OVER, 2 * self._values.count)
-        self._inner.drop(count, rest)
+        self.inner.drop(count, rest)
 
     def state(self, count: int) -> pa.Table:
         # The values are a list for each group, sorted so that equal states are equal.
@@ -75,7 +75,7 @@ class DistinctAccumulator:
         for each in held:
             each.sort()
         values_of = pa.array(held, pa.list_(arrow_type(self._argument)))
-        return self._inner.state(count).append_column("$distinct", values_of)
+        return self.inner.state(count).append_column("$distinct", values_of)
 
     def load(self, table: pa.Table) -> None:
         lists = table.column("$distinct").combine_chunks()
@@ -85,7 +85,7 @@ class DistinctAccumulator:
         self._dropped, self._clean_at, self._tried = 0, CLEAN_OVER, None
         values = Column.from_arrow(self._argument, lists.flatten())
         self._values.number([values], len(groups), groups)
-        self._inner.load(table.drop_columns(["$distinct"]))
+        self.inner.load(table.drop_columns(["$distinct"]))
 
     def _fresh(self, groups: Groups, column: Column | None, use: Mask) -> Mask:
         """Return the rows with a new value. The values are noted provisionally."""

@@ -14,7 +14,7 @@ from rowtide.operators.group.open_groups import (
     row_places,
 )
 from rowtide.plan.nodes import GroupByHop
-from rowtide.rows.arrays import Int64s
+from rowtide.rows.arrays import Int64s, Mask
 from rowtide.rows.tray import Tray
 
 
@@ -54,6 +54,13 @@ class GroupByHopOperator(OpenGroupsOperator):
         used, without = progress.tolist()
         of = of[:used] if len(rows) == len(tray) else rows[of[:used]]
         return Assigned(groups[:used], of, last[:used], without=without)
+
+    def _is_grouped(self, tray: Tray) -> Mask | None:
+        hop = self._hop
+        if hop.size_ms >= hop.slide_ms:
+            return None
+        inside: Mask = (tray.rowtime - hop.offset_ms) % hop.slide_ms < hop.size_ms
+        return inside
 
     def _latest_shape(self, keys: int) -> tuple[int, ...]:
         return (keys, self._windows)

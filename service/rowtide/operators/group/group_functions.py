@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.errors import RejectedRowError
-from rowtide.expr.aggregates import AGGREGATES
+from rowtide.expr.aggregates import aggregate_of
 from rowtide.expr.tree import AggregateCall
 from rowtide.operators.over.by_row.functions import VarianceFunction
 from rowtide.rows.arrays import Mask
@@ -96,7 +96,7 @@ class ValueLists:
 
     def __init__(self, call: AggregateCall, argument: Type) -> None:
         self._call = call
-        self._aggregate = AGGREGATES[call.function]
+        self._aggregate = aggregate_of(call)
         self._argument = argument
         self._held: list[list[Any]] = []
 
@@ -150,7 +150,7 @@ def refused(call: AggregateCall, column: Column | None, use: Mask) -> Mask | Non
     """Return which rows have a value that an aggregate can never take; None: it takes all."""
     if column is None:
         return None
-    if column.type.is_float and AGGREGATES[call.function].finite:
+    if column.type.is_float and aggregate_of(call).finite:
         finite = np.isfinite(np.asarray(column.values, dtype=np.float64))
         return None if finite.all() else use & ~finite
     least = limit_of(call)

@@ -7,7 +7,7 @@ order (docs/sql/semantics.md#rowtime-of-a-group).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +16,18 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from rowtide.expr.aggregates import AGGREGATES
+from rowtide.errors import RejectedRowError
+from rowtide.expr.aggregates import aggregate_of
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput, Want
-from rowtide.operators.faults import overflows
-from rowtide.operators.group.aggregates import make_accumulator
+from rowtide.operators.faults import rejected
+from rowtide.operators.group.aggregates import make_accumulator, why_not
 from rowtide.operators.group.key_groups import FORGET_INTERNED_OVER, KeyGroups
 from rowtide.operators.merge.ranks import RANK, Ranks
+from rowtide.operators.over.by_row.functions import overflow
+from rowtide.operators.splitting import BEFORE, merged_given, parts_of_groups, split_clock, split_state
 from rowtide.operators.storage.growing import grown
-from rowtide.plan.nodes import GroupNode
+from rowtide.plan.nodes import GroupNode, Node
 from rowtide.rows.arrays import Int64s, Mask
 from rowtide.rows.column import Column, compact
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
@@ -71,7 +74,7 @@ class OpenGroupsOperator:
         self._calls: Sequence[AggregateCall] = node.aggregates
         self._ranks = Ranks(origin for origins in place.port_origins for origin in origins)
         self._bound = EARLIEST
-        self._given = 0
+        self._given = self._before = 0
         self._reset()
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
@@ -98,7 +101,7 @@ class OpenGroupsOperator:
         keys = self._keys.columns(groups[:, AT_KEY])
         state = {
             "account": self.account.to_arrow(),
-            "clock": pa.table({"bound": [self._bound], "given": [self._given]}),
+            "clock": pa.table({"bound": [self._bound], "given": [self._given], BEFORE: [self._before]}),
             "groups": pa.table(
                 {
                     # Copies: Arrow would share the memory, to which the operator continues to write.
@@ -119,6 +122,7 @@ class OpenGroupsOperator:
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
         self._bound, self._given = clock["bound"], clock["given"]
+        self._before = clock.get(BEFORE, 0)
         self._reset()
         table = state["groups"]
         self._reserve(len(table))
@@ -149,7 +153,8 @@ class OpenGroupsOperator:
             "clock": pa.table(
                 {
                     "bound": [max(clock["bound"] for clock in clocks)],
-                    "given": [sum(clock["given"] for clock in clocks)],
+                    "given": [merged_given(clocks)],
+                    BEFORE: [0],
                 }
             ),
             "groups": groups.take(order),
@@ -159,11 +164,21 @@ class OpenGroupsOperator:
                 merged[name] = pa.concat_tables([state[name] for state in states]).take(order)
         return merged
 
+    @staticmethod
+    def split(node: Node, state: State, parts: int) -> list[State]:
+        part = parts_of_groups(node, state["groups"], parts)
+        by_part = {name: part for name in state if name == "groups" or name.startswith("aggregate ")}
+        return [*split_state({**state, "clock": split_clock(state["clock"])}, by_part, parts)]
+
     # --------------------------------------------- implemented by a subclass
 
     def _assign(self, tray: Tray, rows: Int64s, keys: Int64s) -> Assigned:
         """Assign some rows to groups, and create missing ones; ``keys`` are those of the whole tray."""
         raise NotImplementedError
+
+    def _is_grouped(self, tray: Tray) -> Mask | None:
+        """Return which rows are in a group; None: all are."""
+        return None
 
     def _promised(self, bound: int) -> int:
         """Return the least rowtime of a row that can still come out, for a bound that is one."""
@@ -219,15 +234,29 @@ class OpenGroupsOperator:
             never = accumulator.refused(column, use)
             if never is not None and never.any():
                 refused = never if refused is None else refused | never
+        if refused is not None and (grouped := self._is_grouped(tray)) is not None:
+            refused &= grouped
         rows = np.arange(len(tray)) if refused is None else np.flatnonzero(~refused)
-        failed = [] if refused is None else np.flatnonzero(refused).tolist()
+        failed = {} if refused is None else dict.fromkeys(np.flatnonzero(refused).tolist(), overflow())
         if len(rows):
-            failed += self._add(tray, keys, inputs, rows)
-        faults += overflows(self._node.relation, tray, np.array(sorted(failed), dtype=np.int64))
+            failed |= self._add(tray, keys, inputs, rows)
+        faults += self._faults(tray, failed)
         self.account.rejected += len(failed)
 
-    def _add(self, tray: Tray, keys: Int64s, inputs: AggregateInputs, rows: Int64s) -> list[int]:
-        """Add some rows, in order; return those that an aggregate cannot take.
+    def _faults(self, tray: Tray, failed: Mapping[int, RejectedRowError]) -> list[Fault]:
+        """Return the faults of some rows of a tray, in their order."""
+        rows = sorted(failed)
+        given = zip(rows, tray.take(np.array(rows, dtype=np.int64)).rows(), strict=True)
+        names = tray.row_type.names
+        return [
+            rejected(self._node.relation, failed[row].reason, failed[row].message, timed, names)
+            for row, timed in given
+        ]
+
+    def _add(
+        self, tray: Tray, keys: Int64s, inputs: AggregateInputs, rows: Int64s
+    ) -> dict[int, RejectedRowError]:
+        """Add some rows, in order; return those that an aggregate cannot take, and why.
 
         A row that does not fit has no effect: it begins no group and keeps no session open. Rows that
         do not fit are halved, so a tray with few such rows costs little more than one without.
@@ -240,25 +269,23 @@ class OpenGroupsOperator:
             part = [(None if column is None else column.take(taken), use[taken]) for column, use in inputs]
         for accumulator in self._accumulators:
             accumulator.reserve(self._count)
-        if all(
-            accumulator.fits(assigned.groups, column, use)
-            for accumulator, (column, use) in zip(self._accumulators, part, strict=True)
-        ):
+        tried = zip(self._accumulators, part, strict=True)
+        misfit = next(
+            (each for each, (column, use) in tried if not each.fits(assigned.groups, column, use)), None
+        )
+        if misfit is None:
             for accumulator, (column, use) in zip(self._accumulators, part, strict=True):
                 accumulator.add(assigned.groups, column, use)
             self.account.done += assigned.without
             self._held += len(rows) - assigned.without
             if self._count > before:
                 self._least_end = min(self._least_end, int(self._groups[before : self._count, AT_END].min()))
-            return []
+            return {}
         self._take_back(assigned, before)
         if len(rows) == 1:
-            return [int(rows[0])]
+            return {int(rows[0]): why_not(misfit)}
         middle = len(rows) // 2
-        return [
-            *self._add(tray, keys, inputs, rows[:middle]),
-            *self._add(tray, keys, inputs, rows[middle:]),
-        ]
+        return self._add(tray, keys, inputs, rows[:middle]) | self._add(tray, keys, inputs, rows[middle:])
 
     def _take_back(self, assigned: Assigned, before: int) -> None:
         """Undo an assignment."""
@@ -360,7 +387,7 @@ def _aggregate_input(call: AggregateCall, tray: Tray, every: Mask) -> tuple[Colu
     use = every
     if isinstance(call.argument, FieldRef):
         column = tray.columns[call.argument.index]
-        if column.valid is not None and not AGGREGATES[call.function].counts_nulls(call):
+        if column.valid is not None and not aggregate_of(call).counts_nulls(call):
             use = column.valid
     if isinstance(call.condition, FieldRef):
         flags = tray.columns[call.condition.index]

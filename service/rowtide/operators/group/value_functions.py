@@ -13,7 +13,7 @@ from dataclasses import astuple
 from fractions import Fraction
 from typing import Any
 
-from rowtide.expr.aggregates import AGGREGATES, Calling, Family
+from rowtide.expr.aggregates import Calling, Family, aggregate_of
 from rowtide.expr.aggregates.regression import REGRESSIONS, PairSums, regression
 from rowtide.operators.over.by_row.functions import (
     NOTHING,
@@ -30,14 +30,17 @@ from rowtide.operators.over.by_row.functions import (
     from_json,
     to_json,
 )
+from rowtide.operators.python.window_states import over_frame
 from rowtide.plan.frames import WindowCall
 from rowtide.rows.types import Type
 
 
 def make_window_function(call: WindowCall, *, endless: bool) -> WindowFunction:
     """Make the function of a call; ``endless``: its frame has no start, so values never leave."""
+    if call.of is not None:
+        return over_frame(call.of, endless=endless, distinct=call.distinct)
     of = call.type if call.argument is None else call.argument.type
-    aggregate = AGGREGATES[call.function]
+    aggregate = aggregate_of(call)
     maker = MAKERS.get(call.function)
     differs = call.distinct and aggregate.distinct_matters and aggregate.family is Family.VALUES
     if maker is not None:
@@ -51,7 +54,7 @@ def make_window_function(call: WindowCall, *, endless: bool) -> WindowFunction:
 
 def by_values(call: Calling, of: Type) -> WindowFunction:
     """Make the function of any aggregate that declares its result over values."""
-    return SortedValues(call, of) if AGGREGATES[call.function].ascending else ByValues(call, of)
+    return SortedValues(call, of) if aggregate_of(call).ascending else ByValues(call, of)
 
 
 class TruthFunction:
@@ -87,7 +90,7 @@ class FoldedValues:
 
     def __init__(self, call: Calling, of: Type) -> None:
         self._call = call
-        self._aggregate = AGGREGATES[call.function]
+        self._aggregate = aggregate_of(call)
         self._of = of
         self._held: list[Any] = []
         self._before: list[Any] = []
@@ -143,7 +146,7 @@ class SortedValues:
 
     def __init__(self, call: Calling, of: Type) -> None:
         self._call = call
-        self._aggregate = AGGREGATES[call.function]
+        self._aggregate = aggregate_of(call)
         self._of = of
         self._held: list[Any] = []
 
@@ -170,7 +173,7 @@ class ByValues:
 
     def __init__(self, call: Calling, of: Type) -> None:
         self._call = call
-        self._aggregate = AGGREGATES[call.function]
+        self._aggregate = aggregate_of(call)
         self._nulls = self._aggregate.counts_nulls(call)
         self._of = of
         self._held: deque[Any] = deque()

@@ -26,10 +26,11 @@ from rowtide.operators.contract import (
 from rowtide.operators.faults import rejected_rows
 from rowtide.operators.group.key_groups import KeyGroups, without_nulls
 from rowtide.operators.merge.ranks import RANK, Ranks
+from rowtide.operators.splitting import key_of, parts_of_rows, split_state
 from rowtide.operators.storage.growing import grown
 from rowtide.operators.storage.row_store import Numbers, RowStore
 from rowtide.operators.storage.waiting import TrayQueue
-from rowtide.plan.nodes import AsOfJoin, AsOfJoinOn, JoinKind, KeyedTable
+from rowtide.plan.nodes import AsOfJoin, AsOfJoinOn, JoinKind, KeyedTable, Node
 from rowtide.rows.deferred import deferred_take
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import COUNTER, ROWTIME, Tray
@@ -132,6 +133,17 @@ class AsOfJoinOperator:
             order = [(column, "ascending") for column in (ROWTIME, RANK, COUNTER)]
             merged[name] = merged[name].sort_by(order)
         return merged
+
+    @staticmethod
+    def split(node: Node, state: State, parts: int) -> list[State]:
+        table, stream = (each.row_type for each in node.inputs)
+        table_key, stream_key = key_of(node)
+        by_part = {
+            "image": parts_of_rows(table, state["image"], table_key, parts),
+            "changes": parts_of_rows(table, state["changes"], table_key, parts),
+            "waiting": parts_of_rows(stream, state["waiting"], stream_key, parts),
+        }
+        return [*split_state(state, by_part, parts)]
 
     def _ranked(self, port: int, tray: Tray) -> pa.Table:
         """Return rows in Arrow form, with the rank of each in the order of its port."""

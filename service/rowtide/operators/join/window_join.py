@@ -31,8 +31,10 @@ from rowtide.operators.join.window_join_places import (
     clock_table,
     found_table,
     merge,
+    split,
 )
 from rowtide.operators.merge.ranks import RANK, Ranks
+from rowtide.operators.splitting import BEFORE
 from rowtide.operators.storage.growing import Growing
 from rowtide.operators.storage.row_store import RowStore
 from rowtide.plan.nodes import JoinTime, Node, WindowJoin
@@ -112,6 +114,7 @@ class WindowJoinOperator:
     """The compiled join. The operator signs its output."""
 
     merge = staticmethod(merge)
+    split = staticmethod(split)
 
     def __init__(self, node: WindowJoin, place: OperatorSite) -> None:
         self.account = Account()
@@ -131,7 +134,7 @@ class WindowJoinOperator:
         self._pairs = np.empty((PAIRS, 3), dtype=np.int64)
         self._waiting = 0
         self._closed_waiting = 0
-        self._given = 0
+        self._given = self._before = 0
         self._keeps_any = self._places.keeps(LEFT) or self._places.keeps(RIGHT)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
@@ -175,7 +178,9 @@ class WindowJoinOperator:
         waiting = sorted(tuple(place) for place in self._heap[: self._waiting].tolist())
         return {
             "account": self.account.to_arrow(),
-            "clock": clock_table(left.bound, right.bound, left.store.end, right.store.end, self._given),
+            "clock": clock_table(
+                left.bound, right.bound, left.store.end, right.store.end, self._given, self._before
+            ),
             "left": _remembered(left),
             "right": _remembered(right),
             "found": found_table(waiting),
@@ -185,7 +190,7 @@ class WindowJoinOperator:
         """Held rows are numbered again, in their order."""
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
-        self._given = clock["given"]
+        self._given, self._before = clock["given"], clock.get(BEFORE, 0)
         again = []
         for side, name in zip(self._sides, ("left", "right"), strict=True):
             side.bound = clock[name]

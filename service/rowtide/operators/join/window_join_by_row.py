@@ -30,8 +30,10 @@ from rowtide.operators.join.window_join_places import (
     clock_table,
     found_table,
     merge,
+    split,
 )
 from rowtide.operators.merge.ranks import RANK, Ranks
+from rowtide.operators.splitting import BEFORE
 from rowtide.operators.storage.row_keys import key_getter
 from rowtide.plan.nodes import WindowJoin
 from rowtide.rows.rowop import Opcode, Row, TimedRow
@@ -84,6 +86,7 @@ class WindowJoinByRow:
     """The join in plain Python, row by row. The operator signs its output."""
 
     merge = staticmethod(merge)
+    split = staticmethod(split)
 
     def __init__(self, node: WindowJoin, place: OperatorSite) -> None:
         self.account = Account()
@@ -100,7 +103,7 @@ class WindowJoinByRow:
         # Number of the right row last: no two pairs have all three equal.
         self._found: list[tuple[Frontier, _Held | None, _Held | None]] = []
         self._pairs_held = 0
-        self._given = 0
+        self._given = self._before = 0
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """Port 0 is the left side, port 1 the right one."""
@@ -143,6 +146,7 @@ class WindowJoinByRow:
                 self._sides[LEFT].next_number,
                 self._sides[RIGHT].next_number,
                 self._given,
+                self._before,
             ),
             "left": self._table(LEFT, Tray.from_rows(left, [held.timed for held in lefts]), lefts),
             "right": self._table(RIGHT, Tray.from_rows(right, [held.timed for held in rights]), rights),
@@ -152,7 +156,7 @@ class WindowJoinByRow:
     def restore(self, state: State) -> None:
         self.account = Account.from_arrow(state["account"])
         clock = state["clock"].to_pylist()[0]
-        self._given = clock["given"]
+        self._given, self._before = clock["given"], clock.get(BEFORE, 0)
         rows: list[dict[int, _Held]] = []
         for side, name, row_type in (
             (self._sides[LEFT], "left", self._node.left.row_type),

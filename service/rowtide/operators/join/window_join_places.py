@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from rowtide.operators.contract import State, Want
 from rowtide.operators.merge.ranks import RANK
-from rowtide.plan.nodes import JoinTime, WindowJoin
+from rowtide.operators.splitting import BEFORE, key_of, merged_given, parts_of_rows, split_clock, split_state
+from rowtide.plan.nodes import JoinTime, Node, WindowJoin
+from rowtide.rows.arrays import Int64s
 from rowtide.rows.tray import COUNTER, ROWTIME
 from rowtide.rowtime.bound import EARLIEST, LATEST
 
@@ -239,7 +242,7 @@ def merge(states: Sequence[State]) -> State:
         max(clock["right"] for clock in clocks),
         totals["left"],
         totals["right"],
-        sum(clock["given"] for clock in clocks),
+        merged_given(clocks),
     )
     merged["found"] = found_table(
         sorted(
@@ -251,7 +254,25 @@ def merge(states: Sequence[State]) -> State:
     return merged
 
 
-def clock_table(left: int, right: int, left_number: int, right_number: int, given: int) -> pa.Table:
+def split(node: Node, state: State, parts: int) -> list[State]:
+    """Split the rows of both sides, and the pairs that wait. Rows keep their numbers."""
+    by_part: dict[str, Int64s] = {}
+    homes: list[dict[int, int]] = []
+    for name, side, key in zip(("left", "right"), node.inputs, key_of(node), strict=True):
+        by_part[name] = parts_of_rows(side.row_type, state[name], key, parts)
+        homes.append(
+            dict(zip(state[name].column("$number").to_pylist(), by_part[name].tolist(), strict=True))
+        )
+    found = state["found"].to_pylist()
+    # A row without a match waits alone.
+    own = [homes[LEFT].get(each["left"], homes[RIGHT].get(each["right"], 0)) for each in found]
+    by_part["found"] = np.array(own, dtype=np.int64)
+    return [*split_state({**state, "clock": split_clock(state["clock"])}, by_part, parts)]
+
+
+def clock_table(
+    left: int, right: int, left_number: int, right_number: int, given: int, before: int = 0
+) -> pa.Table:
     """Return both sides' bounds and next numbers, and the number of output rows, for a snapshot."""
     values = {
         "left": left,
@@ -259,6 +280,7 @@ def clock_table(left: int, right: int, left_number: int, right_number: int, give
         "left_number": left_number,
         "right_number": right_number,
         "given": given,
+        BEFORE: before,
     }
     return pa.table({name: [value] for name, value in values.items()})
 

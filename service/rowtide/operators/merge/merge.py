@@ -31,6 +31,7 @@ from rowtide.operators.contract import (
 )
 from rowtide.operators.faults import late_row
 from rowtide.operators.merge.ranks import Ranks
+from rowtide.operators.splitting import Whole
 from rowtide.operators.storage.waiting import TrayQueue
 from rowtide.plan.nodes import Merge
 from rowtide.rows.tray import Tray
@@ -46,7 +47,7 @@ END: Threshold = (LATEST, 0, 0, 0)
 PROMISED = "promised"
 
 
-class MergeOperator:
+class MergeOperator(Whole):
     """Merges the ports that ``place.port_origins`` names: partitions of a stream, or streams."""
 
     def __init__(self, node: Merge, place: OperatorSite) -> None:
@@ -182,12 +183,6 @@ class MergeOperator:
             rows = Tray.from_arrow(self._node.row_type, state[f"queue {port}"])
             self._queues[port].append(rows)
             self._held += len(rows)
-
-    @staticmethod
-    def merge(states: Sequence[State]) -> State:
-        # A merge has no parts.
-        (state,) = states
-        return state
 
     def _threshold(self, port: int) -> Threshold:
         """Return the least place that a later row of this port may have."""

@@ -47,7 +47,12 @@ class Ranks:
         self._ranks = np.array([self.of_origin[origin] for origin in known], dtype=np.int64)
 
     def of(self, origin: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the rank of each origin; its number if no order is known."""
+        """Return the rank of each origin; its number if no order is known.
+
+        Origins that no longer enter rank behind all others: state can hold rows that entered through a pump that
+        was stopped or dropped since.
+        """
         if not self.order:
             return origin.astype(np.int64)
-        return self._ranks[np.searchsorted(self._known, origin)]
+        at = np.minimum(np.searchsorted(self._known, origin), len(self._known) - 1)
+        return np.where(self._known[at] == origin, self._ranks[at], len(self.order))

@@ -27,6 +27,7 @@ from rowtide.operators.contract import (
 )
 from rowtide.operators.faults import rejected
 from rowtide.operators.registry import make
+from rowtide.operators.splitting import Whole
 from rowtide.operators.storage.waiting import TrayQueue
 from rowtide.plan.nodes import WindowAggregate, WindowsAbreast
 from rowtide.rows.rowop import Opcode, TimedRow
@@ -63,7 +64,7 @@ class _Window:
         return self.given.take(lambda tray: int(np.searchsorted(tray.counter, number)))
 
 
-class OverAbreastOperator:
+class OverAbreastOperator(Whole):
     """The windows of one node; their results come after the fields of the input, window by window."""
 
     def __init__(self, node: WindowsAbreast, place: OperatorSite) -> None:
@@ -199,17 +200,11 @@ class OverAbreastOperator:
 
     def _restore_rejected(self, table: pa.Table) -> None:
         row_type = self._node.input.row_type
-        told = zip(table.column(_REASON).to_pylist(), table.column(_MESSAGE).to_pylist(), strict=True)
-        for row, (reason, message) in zip(Tray.from_arrow(row_type, table).rows(), told, strict=True):
+        refusals = zip(table.column(_REASON).to_pylist(), table.column(_MESSAGE).to_pylist(), strict=True)
+        for row, (reason, message) in zip(Tray.from_arrow(row_type, table).rows(), refusals, strict=True):
             self._rejected[row.counter] = rejected(
                 self._node.relation, Reason[reason], message, row, row_type.names
             )
-
-    @staticmethod
-    def merge(states: Sequence[State]) -> State:
-        """Rows of several partitions are not apart here."""
-        (state,) = states
-        return state
 
 
 def _before(tray: Tray, row: int) -> Bound:

@@ -42,7 +42,7 @@ def values_of(column: Column) -> tuple[Values, Mask]:
 def column_of(of: Type, values: Values, known: Mask | None) -> Column:
     """Return the column of kernels' values."""
     if of.is_variable_width:
-        empty = "" if of.is_text else b""
+        empty = "" if of.is_string else b""
         mask = np.ones(len(values), dtype=np.bool_) if known is None else known
         return Column.from_values(of, [empty if each else None for each in mask.tolist()])
     if known is not None and known.all():

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rowtide.expr.aggregates import AGGREGATES, FrameShape
+from rowtide.expr.aggregates import FrameShape, aggregate_of
 from rowtide.operators.over.calls import (
     CountKernel,
     DoubleSum,
@@ -44,7 +44,7 @@ def make_call(call: WindowCall, form: KernelForm, frame: Frame) -> WindowKernelC
     """
     of = call.type if call.argument is None else call.argument.type
     found = MAKERS[call.function](Making(call, of, form, shape_of(frame)))
-    if call.distinct and AGGREGATES[call.function].distinct_matters:
+    if call.distinct and aggregate_of(call).distinct_matters:
         found.once = DistinctCounts()
     return found
 

@@ -43,8 +43,8 @@ class ProjectOperator(RowWise):
         if errors is not None:
             out = out.where(~errors.mask(len(tray)))
         self._count(len(tray), len(out), len(tray) - len(out))
-        told = RowErrors.first([errors, *(found[at].errors for at in self._keys)])
-        faults = rejected_rows(self._relation, tray, told)
+        reported = RowErrors.first([errors, *(found[at].errors for at in self._keys)])
+        faults = rejected_rows(self._relation, tray, reported)
         return StepOutput(out if len(out) else None, bound, faults)
 
     def _missing(self, tray: Tray, found: Sequence[Evaluated]) -> RowErrors | None:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from rowtide.operators.contract import Account, State
+from rowtide.operators.splitting import split_state
+from rowtide.plan.nodes import Node
 
 
 class RowWise:
@@ -29,6 +31,10 @@ class RowWise:
     @staticmethod
     def merge(states: Sequence[State]) -> State:
         return {"account": pa.concat_tables([state["account"] for state in states])}
+
+    @staticmethod
+    def split(node: Node, state: State, parts: int) -> list[State]:
+        return [*split_state(state, {}, parts)]
 
     def _count(self, came: int, left: int, rejected: int) -> None:
         """Account for a tray: rows that neither left nor were rejected were filtered."""

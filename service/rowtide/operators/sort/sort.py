@@ -20,6 +20,7 @@ from rowtide.operators.contract import (
 )
 from rowtide.operators.faults import late_row
 from rowtide.operators.sort.held_rows import HeldRows
+from rowtide.operators.splitting import Whole
 from rowtide.plan.nodes import Sort
 from rowtide.rows.column import compact
 from rowtide.rows.rowop import TimedRow
@@ -30,7 +31,7 @@ TAKEN = 1
 """The port of bounds that an idle partition takes. Rows and all other bounds come at port 0."""
 
 
-class SortOperator:
+class SortOperator(Whole):
     """The t-sort of one partition, or of a merged stream.
 
     On a merged stream rows of equal rowtime keep their order of arrival,
@@ -111,12 +112,6 @@ class SortOperator:
         self._last = (clock["origin"], clock["counter"])
         self._rows = HeldRows(self._node.row_type)
         self._rows.add(Tray.from_arrow(self._node.row_type, state["rows"]))
-
-    @staticmethod
-    def merge(states: Sequence[State]) -> State:
-        # A t-sort has no parts.
-        (state,) = states
-        return state
 
     def _floor(self) -> int:
         """Return the least rowtime that is accepted after the rows so far."""

@@ -11,6 +11,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from rowtide.operators.contract import Account, OperatorSite, State, StepOutput, Want
+from rowtide.operators.splitting import Whole
 from rowtide.plan.nodes import SortInPeriod
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
@@ -19,7 +20,7 @@ from rowtide.rowtime.period import PeriodEdge, closed_by, end_after, period_end,
 from rowtide.rowtime.reach import least_reaching
 
 
-class SortInPeriodOperator:
+class SortInPeriodOperator(Whole):
     """Holds the rows of open periods. Rows equal in all keys keep their order; NULL is the greatest value."""
 
     def __init__(self, node: SortInPeriod, place: OperatorSite) -> None:
@@ -66,12 +67,6 @@ class SortInPeriodOperator:
         self._bound, self._given = clock["bound"], clock["given"]
         rows = Tray.from_arrow(self._node.row_type, state["rows"])
         self._trays = [rows] if len(rows) else []
-
-    @staticmethod
-    def merge(states: Sequence[State]) -> State:
-        # An order of all rows has no parts.
-        (state,) = states
-        return state
 
     def _close(self) -> Tray | None:
         """Return the rows of the periods that the bound has closed, sorted."""

@@ -192,7 +192,7 @@ class KeyCoder:
                     valid = None
             mine = np.ascontiguousarray(codes[:, index])
             if table is not None:
-                array = table.values(mine, pa.string() if kind.is_text else pa.binary())
+                array = table.values(mine, pa.string() if kind.is_string else pa.binary())
                 if valid is not None:
                     array = pa.compute.if_else(pa.array(valid), array, pa.scalar(None, array.type))
                 columns.append(Column(kind, array, valid))

@@ -121,6 +121,15 @@ class Node:
         """Whether each of its rows is a row of its one input, unchanged: it only drops rows."""
         return False
 
+    @property
+    def multiplies(self) -> bool:
+        """Whether a row-wise node may make several rows of one, all at the place of that row."""
+        return False
+
+    def unchanged(self, fields: Sequence[int]) -> tuple[int, ...] | None:
+        """Return the fields of its input that a row-wise node passes on as ``fields``; None: some are computed."""
+        return tuple(fields)
+
     # ---------------------------------------------------------------------------------- changelogs
 
     def is_changelog(self) -> bool:

@@ -140,6 +140,12 @@ class Project(RowWiseNode):
         found = tuple(at for at in held if at is not None)
         return found if len(found) == len(known) else None
 
+    def unchanged(self, fields: Sequence[int]) -> tuple[int, ...] | None:
+        """Return the fields that the expressions repeat."""
+        given = [self.expressions[index] for index in fields]
+        found = tuple(each.index for each in given if isinstance(each, FieldRef))
+        return found if len(found) == len(given) else None
+
     def holds_rowtime(self, field: int) -> bool:
         """Return whether the field's expression is ROWTIME, or a field that holds it."""
         match self.expressions[field]:

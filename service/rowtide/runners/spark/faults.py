@@ -1,7 +1,6 @@
-"""Faults of a parallel run: they stay in the files of the tasks until they become error rows.
+"""Faults of a parallel run: they stay in the blocks of the tasks until they become error rows.
 
-Each row of a file has several faults (see ``given``). The driver counts them,
-and reads them only if they are few.
+A block has several faults (see ``given``). The driver knows how many they are, and reads them only if they are few.
 """
 
 from __future__ import annotations
@@ -11,13 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.dataset
-import pyarrow.parquet as pq
 
 from rowtide.checkpoint.ledger import PartitionId
 from rowtide.operators.contract import Fault
-from rowtide.runners.spark.given import REPORT
-from rowtide.runners.spark.runs import SEQ
+from rowtide.runners.spark.blocks import CellKind
+from rowtide.runners.spark.exchange import Cells, Exchange, StageGiven, batch_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,52 +23,56 @@ FaultRows = Callable[[Sequence[Fault], pa.RecordBatch], bytes]
 """Makes the stored form of one task's faults from their messages, if they still have one: columns
 source, partition, offset, timestamp and value. Pickled to the workers."""
 
-_TOLD = "origin int, counter long, turn long, identity binary, source string, partition int, content binary"
+_REPORTED = (
+    "origin int, counter long, turn long, identity binary, source string, partition int, content binary"
+)
+_MADE = "number int, cell binary"
 _MESSAGE = ("source", "partition", "offset", "timestamp", "value")
 _ROWS_AT_ONCE = 1_000
 """Number of error rows that are made, and later written, at once. Each may have a message of a megabyte."""
 
 
-class FaultFiles:
-    """The faults in some files, in the order in which the files were written."""
+class Faults:
+    """The faults of a run, in the order in which they were added."""
 
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: SparkSession, exchange: Exchange) -> None:
         self._session = session
-        self._paths: dict[str, int | None] = {}
+        self._exchange = exchange
+        self._given: list[tuple[int | None, StageGiven]] = []
 
-    def add(self, paths: Iterable[str | None], segment: int | None = None) -> None:
-        """Add these files of a segment, each once; None: a task had no faults."""
-        self._paths.update(dict.fromkeys((path for path in paths if path is not None), segment))
+    def add(self, given: StageGiven, segment: int | None = None) -> None:
+        """Add what tasks of a segment gave."""
+        if any(done.faults for done in given.done.values()):
+            self._given.append((segment, given))
 
     def forget(self, segment: int) -> None:
-        """Drop the files of a segment, which runs again."""
-        self._paths = {path: number for path, number in self._paths.items() if number != segment}
+        """Drop the faults of a segment, which runs again."""
+        self._given = [(number, given) for number, given in self._given if number != segment]
 
     def count(self) -> int:
         """Count the faults, including repetitions. No fault is read."""
-        counts = (table.column(SEQ).to_pylist() for table in self._chunks([SEQ]))
-        return sum(each for held in counts for each in held)
+        return sum(done.faults for _, given in self._given for done in given.done.values())
 
     def read(self) -> list[Fault]:
         """Bring the faults to the driver, each once, in the order of their rows within each origin."""
         found: dict[Fault, None] = {}
-        for table in self._chunks([REPORT]):
-            for content in table.column(REPORT).to_pylist():
+        for _, given in self._given:
+            for content in given.cells(CellKind.FAULTS):
                 found.update(dict.fromkeys(pickle.loads(content)))
         return sorted(found, key=lambda fault: (fault.origin, fault.counter))
 
     def rows(
-        self, messages: Mapping[str, DataFrame], places: Mapping[int, PartitionId], make: FaultRows, path: str
-    ) -> Callable[[], Iterator[bytes]]:
+        self, messages: Mapping[str, DataFrame], places: Mapping[int, PartitionId], make: FaultRows
+    ) -> Iterable[bytes]:
         """Make error rows on Spark: the messages are read again, and joined to their faults.
 
-        ``messages`` are those of each source relation, ``places`` maps origins to partitions. The
-        result is stored at ``path``; returns a reader of it, in order, one piece at a time.
+        ``messages`` are those of each source relation, ``places`` maps origins to partitions. Returns a reader of
+        the result, in order, a few pieces at a time.
         """
         from pyspark.sql import functions
 
-        told = self._told(places)
-        once = told.groupBy("origin", "counter", "identity").agg(
+        reported = self._reported(places)
+        once = reported.groupBy("origin", "counter", "identity").agg(
             functions.min("turn").alias("turn"),
             functions.first("source").alias("source"),
             functions.first("partition").alias("partition"),
@@ -88,33 +89,36 @@ class FaultFiles:
             read.withColumnRenamed("offset", "counter"), ["source", "partition", "counter"], "left"
         )
         frame = joined.orderBy("origin", "counter", "turn")
-        frame.mapInArrow(_made(make), "content binary").write.mode("overwrite").parquet(path)
-        return lambda: _pieces(path)
+        with batch_rows(self._session, _ROWS_AT_ONCE):
+            made = self._exchange.keep(frame.mapInArrow(_made(make), _MADE))
+            counts = made.groupBy("run").count().collect()
+        return Cells(made, {row[0]: row[1] for row in counts})
 
-    def _told(self, places: Mapping[int, PartitionId]) -> DataFrame:
+    def _reported(self, places: Mapping[int, PartitionId]) -> DataFrame:
         """Return the faults as rows: place, identity, and the pickled fault."""
-        if not self._paths:
+        if not self._given:
             raise ValueError("no faults to read")
-        # One step of the Spark plan, for any number of files.
-        count, tasks = len(self._paths), self._session.sparkContext.defaultParallelism
-        numbers = self._session.range(0, count, 1, min(count, tasks))
-        return numbers.mapInArrow(_apart(list(self._paths), dict(places)), _TOLD)
-
-    def _chunks(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        for path in self._paths:
-            yield pq.ParquetFile(path).read(columns=list(columns))
+        frames = [
+            given.frame.where(f"kind = {int(CellKind.FAULTS)}").selectExpr(f"{turn} AS turn", "run", "cell")
+            for turn, (_, given) in enumerate(self._given)
+            if given.frame is not None
+        ]
+        together = frames[0]
+        for each in frames[1:]:
+            together = together.unionAll(each)
+        return together.mapInArrow(_apart(dict(places)), _REPORTED)
 
 
 def _apart(
-    paths: Sequence[str], places: Mapping[int, PartitionId]
+    places: Mapping[int, PartitionId],
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the work of a task that reads the fault files whose numbers it gets."""
+    """Make the work of a task that takes blocks of faults apart."""
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for turn in batch.column(0).to_pylist():
-                for chunk in pq.ParquetFile(paths[turn]).iter_batches(batch_size=1, columns=[REPORT]):
-                    yield _rows_of(turn, pickle.loads(chunk.column(0)[0].as_py()), places)
+            columns = (batch.column(name).to_pylist() for name in ("turn", "run", "cell"))
+            for turn, run, content in zip(*columns, strict=True):
+                yield _rows_of((turn << 32) + run, pickle.loads(content), places)
 
     return work
 
@@ -137,20 +141,15 @@ def _rows_of(turn: int, faults: Sequence[Fault], places: Mapping[int, PartitionI
 
 def _made(make: FaultRows) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        number = 0
         for batch in batches:
             for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
                 part = batch.slice(start, _ROWS_AT_ONCE)
                 faults = [pickle.loads(content) for content in part.column("content").to_pylist()]
                 columns = {name: part.column("counter" if name == "offset" else name) for name in _MESSAGE}
                 content = make(faults, pa.RecordBatch.from_pydict(columns))
-                yield pa.RecordBatch.from_pydict({"content": pa.array([content], pa.binary())})
+                made = {"number": pa.array([number], pa.int32()), "cell": pa.array([content], pa.binary())}
+                yield pa.RecordBatch.from_pydict(made)
+                number += 1
 
     return work
-
-
-def _pieces(path: str) -> Iterator[bytes]:
-    """Read a folder's only column, file by file in the order of Spark's partitions."""
-    files = sorted(pyarrow.dataset.dataset(path, format="parquet").files)
-    for file in files:
-        for batch in pyarrow.dataset.dataset(file, format="parquet").to_batches(batch_size=1):
-            yield from batch.column("content").to_pylist()

@@ -1,20 +1,23 @@
-"""Folds an output inside tasks: the rows for a table, key by key, in Parquet files."""
+"""Folds an output inside tasks: the rows for a table, key by key."""
 
 from __future__ import annotations
 
-import pickle
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rowtide.operators.contract import Fault
 from rowtide.rows.tray import Tray, tray_schema
+from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import LATEST, Bound
-from rowtide.runners.spark.given import Layout, TaskFiles
-from rowtide.runners.spark.runs import TaskInputs
+from rowtide.runners.spark.blocks import blocks_of
+from rowtide.runners.spark.given import Layout, TaskBlocks
+from rowtide.runners.spark.runs import BLOCK_ROWS, TaskInputs
+
+if TYPE_CHECKING:
+    from rowtide.runners.spark.exchange import StageGiven
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,56 +33,45 @@ FoldFunction = Callable[[Iterable[Tray]], Iterable["Tray | Fault | FoldNote"]]
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The result of a fold: files of trays as Parquet, and its reports."""
+    """The result of a fold: its rows, which stay with Spark, and its reports."""
 
-    paths: Sequence[str]
+    given: Sequence[StageGiven]
+    row_type: RowType
     notes: Sequence[object]
 
-
-@dataclass(frozen=True, slots=True)
-class FoldDone:
-    """The report of one task of a fold to the driver."""
-
-    rows: str | None
-    faults: str | None
-    notes: Sequence[object]
+    def trays(self) -> Iterator[Tray]:
+        """Read the rows, task by task, a few blocks at a time."""
+        for each in self.given:
+            for batch in each.batches(0):
+                yield Tray.from_arrow(self.row_type, batch)
 
 
 @dataclass(frozen=True, slots=True)
 class FoldTasks:
-    """The tasks of a fold. Spark passes each its number among ``inputs``. Pickled to the workers."""
+    """The tasks of a fold. Pickled to the workers."""
 
     fold: FoldFunction
-    folder: str
-    inputs: Sequence[TaskInputs]
+    inputs: TaskInputs
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Process the tasks of these numbers, and report each."""
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                done = pickle.dumps(self._folded(self.inputs[number]))
-                yield pa.RecordBatch.from_pydict({"content": pa.array([done], pa.binary())})
-
-    def _folded(self, inputs: TaskInputs) -> FoldDone:
-        (row_type,) = inputs.row_types
-        files = TaskFiles(Layout(self.folder, 1, {}, frozenset(), has_seq=False), {})
-        path = f"{self.folder}/{uuid.uuid4().hex}.parquet"
+        """Fold one task's rows, and report the notes."""
+        (row_type,) = self.inputs.row_types
+        given = TaskBlocks(Layout(1, {}, has_seq=False), {})
         notes: list[object] = []
         schema = pa.schema([field.with_nullable(True) for field in tray_schema(row_type)])
-        writer: pq.ParquetWriter | None = None
-        for each in self.fold(_trays(inputs)):
+        for each in self.fold(self._trays(batches)):
             if isinstance(each, Fault):
-                files.faults([each])
+                given.faults([each])
             elif isinstance(each, FoldNote):
                 notes.append(each.content)
             else:
-                writer = writer or pq.ParquetWriter(path, schema)
-                writer.write_table(each.to_arrow().cast(schema))
-        if writer is not None:
-            writer.close()
-        return FoldDone(None if writer is None else path, files.close().faults, notes)
+                for start in range(0, len(each), BLOCK_ROWS):
+                    rows = each.slice(start, min(start + BLOCK_ROWS, len(each)))
+                    (batch,) = rows.to_arrow().cast(schema).combine_chunks().to_batches()
+                    given.write(0, 0, batch, rows.rowtime)
+            yield from given.taken()
+        yield from given.close(notes)
 
-
-def _trays(inputs: TaskInputs) -> Iterator[Tray]:
-    for cut in inputs.in_order({0: Bound(LATEST)}):
-        yield from (tray for _, tray, _ in cut.arrivals if tray is not None)
+    def _trays(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Tray]:
+        for cut in self.inputs.in_order(blocks_of(batches), {0: Bound(LATEST)}):
+            yield from (tray for _, tray, _ in cut.arrivals if tray is not None)

@@ -1,7 +1,7 @@
 """A program on Spark: one segment after the other. The tasks of each read the output of earlier ones.
 
-Spark selects the messages, places the tasks and repeats failed ones; the rows
-are in files (see ``runs``). The driver keeps a shadow of the live circuit.
+Spark selects the messages, places the tasks, repeats failed ones, and brings the
+rows from one segment to the next (see ``exchange``). The driver keeps a shadow of the live circuit.
 After each segment it takes over the states that the tasks reported and lets the
 bounds follow, as the live service would. So in the end the shadow has the state
 of a live service that has read just these messages, and the rows never pass
@@ -11,14 +11,9 @@ through the driver.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rowtide.errors import FaultError
 from rowtide.flow.circuit import Arrival, Circuit
@@ -34,11 +29,12 @@ from rowtide.plan.nodes import Source, TableSource
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import EARLIEST, NO_BOUND, Bound
-from rowtide.runners.spark.faults import FaultFiles
+from rowtide.runners.spark.exchange import Exchange, Spread, StageGiven
+from rowtide.runners.spark.faults import Faults
 from rowtide.runners.spark.folding import Folded, FoldFunction, FoldTasks
-from rowtide.runners.spark.given import Layout, output_schema
+from rowtide.runners.spark.given import Layout, TaskBlocks
+from rowtide.runners.spark.outputs import OutputTasks, output_schema
 from rowtide.runners.spark.runs import (
-    SEQ,
     SEQ_BITS,
     MergeLimit,
     Numbered,
@@ -51,29 +47,26 @@ from rowtide.runners.spark.runs import (
     numbered,
     ranked,
 )
+from rowtide.runners.spark.session import MESSAGES_AT_ONCE
+from rowtide.runners.spark.slots import feeders_of, only_passes, wanted_slots
 from rowtide.runners.spark.stage import (
-    DONE,
     DecodeMessages,
-    Done,
     RunDefinition,
     SegmentTask,
     SourceTasks,
     StageTasks,
     TaskReport,
     entry_row_types,
-    task_files,
-    told,
+    task_blocks,
 )
 from rowtide.runners.spark.ties import may_be_split
-from rowtide.runners.spark.waiting import WaitingFile, WaitingTasks
+from rowtide.runners.spark.waiting import RowsAside, WaitingTasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FEW_ROWS = 20_000
 """Number of rows that one task processes faster than Spark starts another task."""
-
-TaskFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 SilentPartitions = Callable[[Flow, Mapping[str, int]], tuple[Mapping[tuple[str, int], Bound], bool]]
 """Returns the bounds that silent partitions take, beyond those that they have, in the state of a flow.
@@ -89,46 +82,57 @@ class SparkRun:
     Args:
       session: the Spark session.
       definition: outputs and partitions, as in the live flow.
-      staging: a folder for the output of the stages, which the workers and this process share.
+      folder: a folder of this process, for the state of rows that wait.
       intake: decodes messages. Pickled to the workers.
-      folded: outputs that ``fold`` folds, with their key fields. The others are kept as Parquet.
+      folded: outputs that ``fold`` folds, with their key fields. The others are kept as they are.
       few: up to this number of rows of an operator go to one task, whatever their keys; default ``FEW_ROWS``.
+
+    What Spark keeps of it is removed by ``close``.
     """
 
     def __init__(
         self,
         session: SparkSession,
         definition: RunDefinition,
-        staging: str,
+        folder: str,
         intake: DecodeMessages,
         folded: Mapping[str, Sequence[int]] | None = None,
         few: int | None = None,
     ) -> None:
         self._session = session
         self._definition = definition
-        self._staging = staging
+        self._folder = folder
         self._intake = intake
         self._folded = {name: tuple(key) for name, key in (folded or {}).items()}
         self._program = definition.program()
         self._segments = segments(self._program)
         self._home = {at: number for number, each in enumerate(self._segments) for at in each.steps}
         self._kept = frozenset(at for name, at in self._program.outputs.items() if name not in self._folded)
-        self._splits = self._wanted_splits()
+        self._slots = wanted_slots(self._program, self._segments, self._kept, self._folded)
+        self._slot_home = {
+            slot: self._home[at] for at, splits in self._slots.items() for slot in splits.values()
+        }
         self._few = FEW_ROWS if few is None else few
         self._parts = int(session.conf.get("spark.sql.shuffle.partitions") or 1)
-        self._pieces: dict[tuple[int, Split], list[Piece]] = {}
+        self._exchange = Exchange(session, self._parts)
+        self._given: dict[int, list[StageGiven]] = {}
+        """What the tasks of each segment gave, then the driver for it."""
+        self._rows: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+        """The number and the greatest rowtime of the rows of each slot."""
+        self._passed: dict[tuple[int, Split], list[Piece]] = {}
+        """What merges let through whose rows are read from their feeders."""
         self._bits: dict[int, int] = {}
         """The number of bits of ``$seq`` after each stage."""
-        self._outputs: dict[int, list[str]] = {}
         self._circuits = {
             number: Circuit(self._program, each.steps) for number, each in enumerate(self._segments)
         }
         self._reached: dict[Port, Bound] = {}
-        self._waiting: dict[int, dict[int, WaitingFile]] = {}
-        """The rows that wait in each merge, by port."""
+        self._waiting: dict[int, RowsAside] = {}
+        """The rows that wait in each merge."""
         self._promised: dict[tuple[str, int], Bound] = {}
-        self.faults = FaultFiles(session)
-        """The faults of late and rejected rows, on disk."""
+        self.faults = Faults(session, self._exchange)
+        """The faults of late and rejected rows, which stay with Spark."""
         self.messages = 0
         """The number of messages that were read."""
         self._latest: dict[str, int] = {}
@@ -218,12 +222,15 @@ class SparkRun:
         for number in numbers:
             segment = self._segments[number]
             self._circuits[number] = Circuit(self._program, segment.steps)
-            for key in [key for key in self._pieces if key[0] in segment.steps]:
-                del self._pieces[key]
+            for key in [key for key in self._passed if key[0] in segment.steps]:
+                del self._passed[key]
             for at in segment.steps:
-                self._outputs.pop(at, None)
                 self._waiting.pop(at, None)
+                for slot in self._slots.get(at, {}).values():
+                    self._rows.pop(slot, None)
+                    self._last.pop(slot, None)
             self.faults.forget(number)
+            self._exchange.drop(self._given.pop(number, ()))
 
     def _describe(self, number: int) -> str:
         """Set the description of later jobs in Spark's web UI, and return it."""
@@ -238,24 +245,29 @@ class SparkRun:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         at = self._program.outputs[name]
-        schema = from_arrow_schema(output_schema(self._program.steps[at].node.row_type))
-        paths = self._outputs.get(at, [])
-        return self._session.read.schema(schema).parquet(*paths) if paths else self._nothing(schema)
+        row_type = self._program.steps[at].node.row_type
+        schema = from_arrow_schema(output_schema(row_type))
+        if not (pieces := self._pieces(at, ())):
+            return self._session.createDataFrame([], schema)
+        (piece,) = pieces
+        return self._exchange.blocks(self._holding(pieces)).mapInArrow(OutputTasks(row_type, piece), schema)
 
     def rows(self, name: str) -> Tray:
         """Collect the rows of an output on the driver, in the order of the live flow."""
         at = self._program.outputs[name]
         step = self._program.steps[at]
-        tables = [pq.ParquetFile(path).read() for path in self._outputs.get(at, ())]
-        if not tables:
+        parts = [
+            rows
+            for piece in self._pieces(at, ())
+            for given in self._given[self._home[at]]
+            for batch in given.batches(piece.slot)
+            if (rows := piece.rows(step.node.row_type, batch)) is not None
+        ]
+        if not parts:
             return Tray.empty(step.node.row_type)
-        held = pa.concat_tables(tables)
-        found = Numbered(Tray.from_arrow(step.node.row_type, held), np.asarray(held.column(SEQ)))
-        return found.in_time(Ranks(step.origins)).tray
+        return Numbered.concat(parts).in_time(Ranks(step.origins)).tray
 
-    def fold(
-        self, name: str, row_type: RowType, fold: FoldFunction, folder: str, *, in_any_order: bool = False
-    ) -> Folded:
+    def fold(self, name: str, row_type: RowType, fold: FoldFunction, *, in_any_order: bool = False) -> Folded:
         """Fold the rows of an output, each key's in one task and in order of time; keep the remaining rows.
 
         ``row_type`` names the fields; the output must have been named in ``folded``. Rows that are
@@ -264,17 +276,21 @@ class SparkRun:
         """
         at, split = self._program.outputs[name], self._folded[name]
         self._session.sparkContext.setJobDescription(f"rows of {name}, by key")
-        pieces, origins = self._pieces.get((at, split), []), self._origins([at])
+        pieces = self._pieces(at, split)
+        inputs = TaskInputs({0: pieces}, [row_type], self._origins([at]))
+        if not pieces:
+            return Folded([], row_type, [])
+        spread = self._spread(pieces, split)
         if in_any_order and not split and _row_count(pieces) > self._few:
-            inputs = self._shares(pieces, row_type, origins)
-        else:
-            inputs = self._inputs({0: pieces}, [row_type], split, origins)
-        work = FoldTasks(fold, f"{self._staging}/{folder}", inputs)
-        done = [pickle.loads(each) for each in self._told_by(self._numbers(len(inputs)), work)]
-        self.faults.add(each.faults for each in done)
-        return Folded(
-            [each.rows for each in done if each.rows], [note for each in done for note in each.notes]
-        )
+            spread = Spread.ANY
+        given = self._exchange.run(self._blocks(pieces, spread), FoldTasks(fold, inputs))
+        self.faults.add(given)
+        notes = [note for run in given.done for note in pickle.loads(given.report(run))]
+        return Folded([given], row_type, notes)
+
+    def close(self) -> None:
+        """Remove what Spark keeps."""
+        self._exchange.close()
 
     def shadow(self) -> Flow:
         """Return the live flow after exactly these messages, without the rows that wait in merges."""
@@ -294,17 +310,17 @@ class SparkRun:
         return flow
 
     def state(self) -> dict[str, State]:
-        """Return the snapshot of the live flow. The rows that wait in merges lie in files, not in memory."""
+        """Return the snapshot of the live flow. The rows that wait in merges are in files, not in memory."""
         merges = {self._program.steps[at].key: self._merge_state(at) for at in self._waiting}
         return self.shadow().snapshot() | merges
 
     def ahead(self) -> dict[int, tuple[int, Sequence[Want]]]:
         """Return the merges where rows wait, by position: their number, and what the first of them needs."""
         found = {}
-        for at, ports in self._waiting.items():
+        for at, waiting in self._waiting.items():
             merge = self._merge_of(self._circuits[self._home[at]], at)
-            first = min(rows.first_place(port, merge.ranks) for port, rows in ports.items())
-            found[at] = sum(rows.rows for rows in ports.values()), merge.wants_at(first)
+            first = min(rows.first_place(port, merge.ranks) for port, rows in waiting.counts.items())
+            found[at] = sum(rows.rows for rows in waiting.counts.values()), merge.wants_at(first)
         return found
 
     def _merge_of(self, circuit: Circuit, at: int) -> MergeOperator:
@@ -312,38 +328,11 @@ class SparkRun:
 
     def _merge_state(self, at: int) -> State:
         merge = self._merge_of(self._circuits[self._home[at]], at)
-        ports = self._waiting[at]
-        held = sum(rows.rows for rows in ports.values())
+        waiting = self._waiting[at]
+        held = sum(rows.rows for rows in waiting.counts.values())
         account = replace(merge.account, rows_in=merge.account.rows_in + held)
-        queues = {f"queue {port}": each.table() for port, each in ports.items()}
+        queues = {f"queue {port}": waiting.table(port) for port in waiting.counts}
         return {**merge.snapshot(), "account": account.to_arrow(), **queues}
-
-    def _wanted_splits(self) -> dict[int, tuple[Split, ...]]:
-        """Return, for each step whose rows are read later, the ways in which they are split.
-
-        Works from the outputs backwards: rows that only pass a merge are split when they are written.
-        """
-        found: dict[int, dict[Split, None]] = {}
-        for name, key in self._folded.items():
-            # Outputs with the same rows are one step, and may have different keys.
-            found.setdefault(self._program.outputs[name], {})[key] = None
-        for segment in reversed(self._segments):
-            (entry, *_) = segment.entries
-            for port, at in self._feeders(entry).items():
-                if self._only_passes(segment):
-                    wanted = found.get(entry, {})
-                else:
-                    wanted = {segment.keys[port] if segment.keys else (): None}
-                found.setdefault(at, {}).update(wanted)
-        return {at: tuple(wanted) for at, wanted in found.items()}
-
-    def _only_passes(self, segment: Segment) -> bool:
-        """Return whether a segment is only a merge, whose rows are read from their files."""
-        return (
-            len(segment.steps) == 1
-            and segment.is_merge(self._program)
-            and segment.entries[0] not in self._kept
-        )
 
     def _run_source(
         self, number: int, segment: Segment, messages: Mapping[str, DataFrame], in_order: bool
@@ -353,7 +342,8 @@ class SparkRun:
         if not in_order:
             frame = frame.repartition("partition").sortWithinPartitions("partition", "offset")
         stage = SegmentTask(self._definition, number, {})
-        self._take_over(number, self._told_by(frame, SourceTasks(stage, self._layout(number), self._intake)))
+        work = SourceTasks(stage, self._layout(number), self._intake)
+        self._take_over(number, self._exchange.run(frame, work, MESSAGES_AT_ONCE))
         arrivals = {at: [(0, None, self._entrance_bound(at))] for at in segment.entries}
         self._settle(number, arrivals)
 
@@ -362,54 +352,54 @@ class SparkRun:
         (entry,) = segment.entries
         _, tray, bound = initial(node, self._program.steps[entry])
         stage = SegmentTask(self._definition, number, {0: bound})
-        files = task_files(stage, self._layout(number))
-        report = stage.run([] if tray is None else [StageInput([(0, tray, bound)])], files)
-        self._take_over(number, [told(files, report)])
+        self._run_here(stage, [] if tray is None else [StageInput([(0, tray, bound)])])
         self._settle(number, {entry: [(0, None, bound)]})
 
     def _run_operator(self, number: int, segment: Segment) -> None:
         (entry,) = segment.entries
-        feeders = self._feeders(entry)
+        feeders = feeders_of(self._program, entry)
         row_types = entry_row_types(self._program, entry)
         bounds = {port: self._reached[entry, port] for port in feeders}
         splits = segment.keys or ((),) * len(feeders)
-        pieces = {port: self._pieces.get((at, splits[port]), []) for port, at in feeders.items()}
-        origins = self._origins(feeders.values())
-        together = self._goes_together(segment, [each for held in pieces.values() for each in held])
-        inputs = self._inputs(pieces, row_types, splits[0], origins, together=together)
-        self._run_stage(number, bounds, inputs)
+        pieces = {port: self._pieces(at, splits[port]) for port, at in feeders.items()}
+        inputs = TaskInputs(pieces, row_types, self._origins(feeders.values()))
+        every = [each for held in pieces.values() for each in held]
+        spread = Spread.ONE if self._goes_together(segment, every) else self._spread(every, splits[0])
+        self._run_stage(number, bounds, inputs, spread)
         self._settle(number, {entry: [(port, None, bound) for port, bound in bounds.items()]})
 
     def _run_merge(self, number: int, segment: Segment) -> None:
         """Pass the rows that the final bounds allow. The rest is the state of the merge."""
         (entry,) = segment.entries
         merge = cast("MergeOperator", self._circuits[number].operators[entry])
-        feeders = self._feeders(entry)
+        feeders = feeders_of(self._program, entry)
         for port in feeders:
             merge.offer(port, None, self._reached[entry, port])
         limits = {port: MergeLimit(place, port, merge.ranks) for port, place in enumerate(merge.limits())}
         origins = tuple(sorted(merge.ranks, key=merge.ranks.__getitem__))
         row_type = self._program.steps[entry].node.row_type
-        waiting = self._set_aside(number, feeders, limits, row_type, origins)
-        for port, rows in waiting.items():
+        waiting = self._set_aside(feeders, limits, row_type, origins)
+        counts = waiting.counts if waiting else {}
+        for port, rows in counts.items():
             merge.offer(port, None, rows.bound)
-        if waiting:
+        if waiting and counts:
             self._waiting[entry] = waiting
         bound = merge.release().bound
-        if self._only_passes(segment):
-            for split in self._splits.get(entry, ()):
-                self._pieces[entry, split] = self._passing(feeders, limits, [split] * len(feeders))
+        if only_passes(self._program, segment, self._kept):
+            for split in self._slots.get(entry, ()):
+                self._passed[entry, split] = self._passing(feeders, limits, [split] * len(feeders))
         else:
             splits = segment.keys or ((),) * len(feeders)
             pieces = self._passing(feeders, limits, splits)
-            if segment.is_row_wise:
-                inputs = self._shares(pieces, row_type, origins)
+            if segment.is_row_wise and not _must_count(segment, pieces):
+                spread = Spread.ANY if _row_count(pieces) > self._few else Spread.ONE
             else:
-                together = self._goes_together(segment, pieces)
-                inputs = self._inputs({0: pieces}, [row_type], splits[0], origins, together=together)
-            self._run_stage(number, {0: bound}, inputs)
+                spread = (
+                    Spread.ONE if self._goes_together(segment, pieces) else self._spread(pieces, splits[0])
+                )
+            self._run_stage(number, {0: bound}, TaskInputs({0: pieces}, [row_type], origins), spread)
         came = sum(self._account(at).rows_out for at in feeders.values())
-        passed = came - sum(each.rows for each in waiting.values())
+        passed = came - sum(each.rows for each in counts.values())
         merge.account.rows_in += passed
         merge.account.done += passed
         merge.account.rows_out += passed
@@ -424,116 +414,123 @@ class SparkRun:
             [
                 piece.behind(limits[port], meets_itself=meets_itself)
                 for port, at in feeders.items()
-                for piece in self._pieces.get((at, splits[port]), [])
+                for piece in self._pieces(at, splits[port])
             ]
         )
 
     def _set_aside(
         self,
-        number: int,
         feeders: Mapping[int, int],
         limits: Mapping[int, MergeLimit],
         row_type: RowType,
         origins: tuple[int, ...],
-    ) -> dict[int, WaitingFile]:
-        """Write the rows that wait in a merge to a file for each port, and return those that there are."""
-        inputs: dict[int, TaskInputs] = {}
-        most = 0
+    ) -> RowsAside | None:
+        """Set the rows that wait in a merge aside; None: there are none."""
+        pieces: dict[int, list[Piece]] = {}
         for port, at in feeders.items():
-            splits = self._splits.get(at, ())
+            splits = [*self._slots.get(at, ())]
             if limits[port].place >= END or not splits:
                 continue
-            # All rows are in the files, split in some way. Prefer no split: then they are in order.
-            split = min(splits, key=len)
-            pieces = [piece.waiting(limits[port]) for piece in self._pieces.get((at, split), [])]
-            pieces = [piece for piece in pieces if piece.most_rows()]
-            if pieces:
-                parts = range(self._parts if split else 1)
-                inputs[port] = TaskInputs({0: pieces}, [row_type], parts, origins)
-                most += _row_count(pieces)
-        work = WaitingTasks(f"{self._staging}/segment-{number}", list(inputs.values()), row_type)
-        if most <= self._few:
-            found = list(enumerate(map(work.written, range(len(inputs)))))
-        else:
-            found = [pickle.loads(each) for each in self._told_by(self._numbers(len(inputs)), work)]
-        ports = list(inputs)
-        return {ports[at]: rows for at, rows in sorted(found) if rows is not None}
+            # The same rows are in each slot. Without a split they are fewer blocks.
+            found = [piece.waiting(limits[port]) for piece in self._pieces(at, min(splits, key=len))]
+            if held := [piece for piece in found if piece is not None]:
+                pieces[port] = held
+        every = [piece for held in pieces.values() for piece in held]
+        if not every:
+            return None
+        spread = Spread.SLOT if _row_count(every) > self._few else Spread.ONE
+        since = min(limits[port].place[0] for port in pieces)
+        work = WaitingTasks(TaskInputs(pieces, [row_type] * len(feeders), origins))
+        given = self._exchange.run(self._blocks(every, spread, since), work)
+        return RowsAside(given, row_type, self._folder)
 
-    def _shares(
-        self, pieces: Sequence[Piece], row_type: RowType, origins: tuple[int, ...]
-    ) -> list[TaskInputs]:
-        """Return what each task reads if any split will do: some of the files."""
-        shares = [pieces[first :: self._parts] for first in range(min(self._parts, len(pieces)))]
-        return [TaskInputs({0: share}, [row_type], (0,), origins) for share in shares]
+    def _pieces(self, at: int, split: Split) -> list[Piece]:
+        """Return the rows of a step, split in a way that is wanted."""
+        if (at, split) in self._passed:
+            return self._passed[at, split]
+        slot = self._slots[at][split]
+        if slot not in self._rows:
+            return []
+        number = self._home[at]
+        bits, has_seq = self._bits.get(number, SEQ_BITS), self._layout(number).has_seq
+        return [Piece(slot, self._rows[slot], self._last[slot], has_seq, bits, bits=bits)]
 
-    def _inputs(
-        self,
-        pieces: Mapping[int, Sequence[Piece]],
-        row_types: Sequence[RowType],
-        split: Split,
-        origins: tuple[int, ...],
-        *,
-        together: bool = False,
-    ) -> list[TaskInputs]:
-        """Return the input of each task: its part, or all rows if they are few, not split or go together."""
-        parts = range(self._parts if split else 1)
-        if together or sum(map(_row_count, pieces.values())) <= self._few:
-            return [TaskInputs(pieces, row_types, parts, origins)]
-        return [TaskInputs(pieces, row_types, (part,), origins) for part in parts]
+    def _blocks(self, pieces: Iterable[Piece], spread: Spread, since: int | None = None) -> DataFrame:
+        """Return the blocks of these pieces, each once, as the input of tasks."""
+        return self._exchange.read(self._exchange.blocks(self._holding(pieces), since), spread)
+
+    def _holding(self, pieces: Iterable[Piece]) -> list[tuple[StageGiven, set[int]]]:
+        """Return what has the blocks of these pieces, and their slots there."""
+        slots: dict[int, set[int]] = {}
+        for piece in pieces:
+            slots.setdefault(self._slot_home[piece.slot], set()).add(piece.slot)
+        return [(each, slots[number]) for number in sorted(slots) for each in self._given[number]]
+
+    def _spread(self, pieces: Sequence[Piece], split: Split) -> Spread:
+        """Return how a stage's input is spread: by key, unless it is not split or has few rows."""
+        is_split = split and self._parts > 1 and _row_count(pieces) > self._few
+        return Spread.PART if is_split else Spread.ONE
 
     def _goes_together(self, segment: Segment, pieces: Sequence[Piece]) -> bool:
         """Return whether one task must process a segment."""
-        counts = is_full(pieces) and not segment.is_row_wise
-        return counts or not may_be_split(self._program, segment, self._folded)
+        return _must_count(segment, pieces) or not may_be_split(self._program, segment, self._folded)
 
     def _origins(self, steps: Iterable[int]) -> tuple[int, ...]:
         """Return the origins of the rows of some steps, in their order at one rowtime."""
         return tuple(dict.fromkeys(origin for at in steps for origin in self._program.steps[at].origins))
 
-    def _run_stage(self, number: int, bounds: Mapping[int, Bound], inputs: Sequence[TaskInputs]) -> None:
-        pieces = [piece for each in inputs for held in each.ports.values() for piece in held]
-        is_row_wise = self._segments[number].is_row_wise
-        self._bits[number] = bits_behind(pieces, is_row_wise=is_row_wise)
-        counts = is_full(pieces) and not is_row_wise
-        stage = SegmentTask(self._definition, number, bounds, in_parts=len(inputs) > 1, counts=counts)
+    def _run_stage(
+        self, number: int, bounds: Mapping[int, Bound], inputs: TaskInputs, spread: Spread
+    ) -> None:
+        pieces = [piece for held in inputs.ports.values() for piece in held]
+        segment = self._segments[number]
+        self._bits[number] = bits_behind(pieces, is_one_to_one=segment.is_one_to_one)
+        stage = SegmentTask(
+            self._definition,
+            number,
+            bounds,
+            in_parts=spread is not Spread.ONE,
+            counts=_must_count(segment, pieces),
+        )
+        if not pieces:
+            self._run_here(stage, [])
+            return
         work = StageTasks(stage, self._layout(number), inputs)
-        self._take_over(number, self._told_by(self._numbers(len(inputs)), work))
+        self._take_over(number, self._exchange.run(self._blocks(pieces, spread), work))
+
+    def _run_here(self, stage: SegmentTask, cuts: Iterable[StageInput]) -> None:
+        """Process a few rows on the driver."""
+        given = task_blocks(stage, self._layout(stage.number))
+        self._put(stage.number, given, stage.run(cuts, given))
+
+    def _put(self, number: int, given: TaskBlocks, report: TaskReport) -> None:
+        """Take what the driver has made for a segment."""
+        turn = len(self._given.get(number, ()))
+        self._take_over(number, self._exchange.put(given.close(report), turn))
 
     def _layout(self, number: int) -> Layout:
         segment = self._segments[number]
         is_source = isinstance(self._program.steps[segment.entries[0]].node, Source)
         return Layout(
-            f"{self._staging}/segment-{number}",
             self._parts,
-            {at: self._splits[at] for at in segment.feeders if at in self._splits},
-            self._kept.intersection(segment.steps),
-            # Row-wise steps and t-sorts never make two rows of one.
-            has_seq=not is_source,
+            {
+                at: [(slot, split) for split, slot in self._slots.get(at, {}).items()]
+                for at in segment.feeders
+            },
+            # T-sorts and most row-wise steps never make two rows of one.
+            has_seq=not is_source or segment.multiplies,
         )
 
-    def _numbers(self, count: int) -> DataFrame:
-        """Return numbers, each for a separate task."""
-        return self._session.range(0, count, 1, max(count, 1))
-
-    def _nothing(self, schema: object) -> DataFrame:
-        return self._session.createDataFrame([], schema)  # type: ignore[call-overload, no-any-return]
-
-    def _told_by(self, frame: DataFrame, work: TaskFunction) -> list[bytes]:
-        """Run tasks, and return their reports: places of files, no rows."""
-        return [bytes(row[0]) for row in frame.mapInArrow(work, DONE).collect()]
-
-    def _take_over(self, number: int, told_: Iterable[bytes]) -> None:
-        """Note the files of a stage's tasks, and take over the reported states."""
+    def _take_over(self, number: int, given: StageGiven) -> None:
+        """Note what a segment's tasks gave, and take over the reported states."""
+        self._given.setdefault(number, []).append(given)
+        self.faults.add(given, number)
         states: dict[int, list[State]] = {}
-        bits = self._bits.get(number, SEQ_BITS)
-        for content in told_:
-            done: Done = pickle.loads(content)
-            for (at, split), run in done.files.runs.items():
-                self._pieces.setdefault((at, split), []).append(Piece(run, bits, bits=bits))
-            for at, path in done.files.outputs.items():
-                self._outputs.setdefault(at, []).append(path)
-            self.faults.add([done.files.faults], number)
-            report: TaskReport = pickle.loads(Path(done.report).read_bytes())
+        for run, done in given.done.items():
+            for slot, rows in done.rows.items():
+                self._rows[slot] = self._rows.get(slot, 0) + rows
+                self._last[slot] = max(self._last.get(slot, done.last[slot]), done.last[slot])
+            report: TaskReport = pickle.loads(given.report(run))
             self.messages += report.messages
             relation = self._program.steps[self._segments[number].entries[0]].node.relation
             self._latest[relation] = max(self._latest.get(relation, EARLIEST), report.latest)
@@ -555,12 +552,12 @@ class SparkRun:
         """
         passed = self._circuits[number].push(arrivals)
         if passed.given or passed.faults:
-            files = task_files(SegmentTask(self._definition, number, {}), self._layout(number))
+            given = task_blocks(SegmentTask(self._definition, number, {}), self._layout(number))
             for at in self._segments[number].feeders:
                 for tray in passed.given.get(at, ()):
-                    files.rows(at, numbered(tray, None))
-            files.faults(passed.faults)
-            self._take_over(number, [told(files, TaskReport({}, {}, 0))])
+                    given.rows(at, numbered(tray, None))
+            given.faults(passed.faults)
+            self._put(number, given, TaskReport({}, {}, 0))
         for port, _, bound in passed.leaving:
             self._reached[port] = bound
 
@@ -574,20 +571,15 @@ class SparkRun:
             raise FaultError(f"step {at} is a source: it judges no rows and cannot feed a merge")
         return operator.account
 
-    def _feeders(self, entry: int) -> dict[int, int]:
-        """Return the step that feeds each port of an entry, port by port."""
-        found = {
-            port: at
-            for at, step in enumerate(self._program.steps)
-            for position, port in step.targets
-            if position == entry
-        }
-        return dict(sorted(found.items()))
-
     def _entrance_bound(self, at: int) -> Bound:
         step = self._program.steps[at]
         return self._promised.get((step.node.relation, step.partition or 0), NO_BOUND)
 
 
+def _must_count(segment: Segment, pieces: Sequence[Piece]) -> bool:
+    """Return whether one task must process a segment and count its rows: see ``runs.is_full``."""
+    return is_full(pieces) and not segment.is_one_to_one
+
+
 def _row_count(pieces: Sequence[Piece]) -> int:
-    return sum(each.most_rows() for each in pieces)
+    return sum(each.count for each in pieces)

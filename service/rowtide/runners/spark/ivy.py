@@ -7,11 +7,13 @@ JVM is up.
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,6 +24,14 @@ MIN_JAVA = 17
 
 FETCH_TIMEOUT_S = 600
 """One fetch takes 8 to 45 s; a slow mirror gets ten minutes before we give up."""
+
+FETCH_ATTEMPTS = 3
+
+FETCH_PAUSE_S = 2.0
+"""How long to wait before a fetch is tried again."""
+
+_PROBLEM = re.compile(r"\[FAILED|not found|ERROR|UNRESOLVED|exception", re.IGNORECASE)
+"""The lines of Ivy's report that say what went wrong; the others frame them or count."""
 
 _SETTINGS = """\
 <ivysettings>
@@ -56,8 +66,8 @@ def java() -> str:
     found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if found is None:
         raise StatementError(f"java {MIN_JAVA} or newer is missing", hint=JAVA_HINT)
-    told = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
-    version = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    printed = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(?:1\.)?(\d+)', printed.stderr + printed.stdout)
     if version is None or int(version[1]) < MIN_JAVA:
         shown = version[1] if version else "of an unknown version"
         raise StatementError(f'java at "{found}" is {shown}, {MIN_JAVA} is needed', hint=JAVA_HINT)
@@ -73,10 +83,8 @@ def write_settings(directory: Path) -> Path:
     mirror = os.environ.get("ROWTIDE_MAVEN_MIRROR")
     root = f' root="{mirror.rstrip("/")}/"' if mirror else ""
     path = directory / "ivysettings.xml"
-    # Several processes may do this at once: each renames a whole file into place.
-    draft = directory / f"ivysettings.{os.getpid()}.xml"
-    draft.write_text(_SETTINGS.format(cache=directory / "cache", root=root), encoding="utf-8")
-    return draft.replace(path)
+    path.write_text(_SETTINGS.format(cache=directory / "cache", root=root), encoding="utf-8")
+    return path
 
 
 def directory_of(name: str, version: str) -> Path:
@@ -87,6 +95,10 @@ def directory_of(name: str, version: str) -> Path:
 def fetch(organisation: str, name: str, version: str) -> Path:
     """Return a directory with the jar of these coordinates and its dependencies. Fetches them once.
 
+    A fetch that fails is tried again, ``FETCH_ATTEMPTS`` times in all: a repository drops a connection now
+    and then. One process fetches at a time and the others wait for it, because processes that share Ivy's
+    cache break each other's downloads.
+
     Raises:
       StatementError: Java or PySpark is missing.
       TransientError: the repository could not be reached, or lacks something.
@@ -95,36 +107,48 @@ def fetch(organisation: str, name: str, version: str) -> Path:
     if target.is_dir():
         return target
     ivy = cache_directory() / "ivy"
-    settings = write_settings(ivy)
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    command: Sequence[str] = (
-        *(java(), "-jar", str(_ivy_jar()), "-settings", str(settings)),
-        *("-dependency", organisation, name, version),
-        *("-retrieve", f"{draft}/[artifact]-[revision].[ext]"),
-        *("-types", "jar", "bundle", "-confs", "default"),
-    )
+    ivy.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.draft")
+    with (ivy / "lock").open("w") as lock:
+        # Closing the file, or the end of the process, gives the lock back.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if target.is_dir():
+            return target
+        command: Sequence[str] = (
+            *(java(), "-jar", str(_ivy_jar()), "-settings", str(write_settings(ivy))),
+            *("-dependency", organisation, name, version),
+            *("-retrieve", f"{draft}/[artifact]-[revision].[ext]"),
+            *("-types", "jar", "bundle", "-confs", "default"),
+        )
+        for left in reversed(range(FETCH_ATTEMPTS)):
+            try:
+                _retrieve(command, draft, f"{organisation}:{name}:{version}")
+                return draft.rename(target)
+            except TransientError:
+                if not left:
+                    raise
+                time.sleep(FETCH_PAUSE_S)
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
+    raise AssertionError("not reached: the last attempt returns or raises")
+
+
+def _retrieve(command: Sequence[str], draft: Path, coordinates: str) -> None:
+    # What a process that was killed has left is not complete.
+    shutil.rmtree(draft, ignore_errors=True)
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
-        if done.returncode != 0 or not draft.is_dir():
-            problems = [line.strip() for line in done.stdout.splitlines() if "::" in line or "ERROR" in line]
-            raise TransientError(
-                f'jars of "{organisation}:{name}:{version}" cannot be fetched: '
-                + "; ".join(problems[-5:] or [done.stderr.strip()[-500:]]),
-                hint="Check that Maven Central can be reached, or name another repository in ROWTIDE_MAVEN_MIRROR.",
-            )
-        try:
-            draft.rename(target)
-        except OSError:
-            # Another process was faster. Its directory has the same content.
-            if not target.is_dir():
-                raise
     except subprocess.TimeoutExpired as error:
         raise TransientError(
-            f'jars of "{organisation}:{name}:{version}" were not fetched within {FETCH_TIMEOUT_S} s'
+            f'jars of "{coordinates}" were not fetched within {FETCH_TIMEOUT_S} s'
         ) from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return target
+    if done.returncode != 0 or not draft.is_dir():
+        problems = [line.strip() for line in done.stdout.splitlines() if _PROBLEM.search(line)]
+        raise TransientError(
+            f'jars of "{coordinates}" cannot be fetched: '
+            + "; ".join(problems[:5] or [(done.stderr or done.stdout).strip()[-500:]]),
+            hint="Check that Maven Central can be reached, or name another repository in ROWTIDE_MAVEN_MIRROR.",
+        )
 
 
 def _ivy_jar() -> Path:

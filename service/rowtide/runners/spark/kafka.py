@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rowtide.errors import StatementError
+from rowtide_connectors.several import names_in, place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +49,7 @@ def read_range(
     begin: Mapping[int, int],
     end: Mapping[int, int],
 ) -> DataFrame:
-    """Return the messages of a topic from ``begin`` (inclusive) to ``end`` (exclusive), by partition.
+    """Return the messages of a topic, or of several, from ``begin`` (inclusive) to ``end`` (exclusive), by partition.
 
     One task reads a partition, in the order of its offsets, because the options that split partitions
     (``minPartitions``, ``maxRecordsPerPartition``) are not set.
@@ -64,17 +65,38 @@ def read_range(
     reader = session.read.format("kafka")
     for name, value in client_settings(server).items():
         reader = reader.option(f"kafka.{name}", value)
+    topics = names_in(topic)
+    numbers = {place_of(",".join(topics), each): each for each in sorted(wanted)}
+
+    def of_topics(offsets: Mapping[int, int]) -> str:
+        found: dict[str, dict[str, int]] = {}
+        for (name, partition), number in numbers.items():
+            found.setdefault(name, {})[str(partition)] = offsets[number]
+        return json.dumps(found)
+
+    assigned: dict[str, list[int]] = {}
+    for name, partition in numbers:
+        assigned.setdefault(name, []).append(partition)
     frame = (
-        reader.option("assign", json.dumps({topic: sorted(wanted)}))
-        .option("startingOffsets", json.dumps({topic: {str(each): begin[each] for each in wanted}}))
-        .option("endingOffsets", json.dumps({topic: {str(each): end[each] for each in wanted}}))
+        reader.option("assign", json.dumps(assigned))
+        .option("startingOffsets", of_topics(begin))
+        .option("endingOffsets", of_topics(end))
         .option("includeHeaders", "true")
         .option("failOnDataLoss", "true")
         .option("kafka.isolation.level", "read_committed")
         .load()
     )
     milliseconds = functions.expr("unix_millis(timestamp)").alias("timestamp")
-    return frame.select("topic", "partition", "offset", milliseconds, "key", "value", "headers")
+    number = functions.col("partition")
+    if len(topics) > 1:
+        pairs = [
+            functions.lit(each)
+            for (name, partition), found in numbers.items()
+            for each in (f"{name} {partition}", found)
+        ]
+        place = functions.concat_ws(" ", "topic", "partition")
+        number = functions.create_map(*pairs)[place].alias("partition")
+    return frame.select("topic", number, "offset", milliseconds, "key", "value", "headers")
 
 
 def client_settings(server: Mapping[str, str]) -> dict[str, str]:
@@ -90,6 +112,11 @@ def client_settings(server: Mapping[str, str]) -> dict[str, str]:
         if "." not in name and name != "bootstrap_servers":
             continue
         settings[_RENAMED.get(name, name)] = value
+    if settings.get("sasl.mechanism", "").upper() == "OAUTHBEARER":
+        raise StatementError(
+            'setting "sasl.mechanism" is OAUTHBEARER, and a backfill does not log in with tokens',
+            hint="Let `rowtide run --from earliest` fill in the history, or use another listener for the backfill.",
+        )
     if "ssl.keystore.location" in settings:
         # librdkafka reads PKCS#12 only; Java's default is JKS.
         settings.setdefault("ssl.keystore.type", "PKCS12")

@@ -1,12 +1,9 @@
-"""Rows between stages: sorted runs in files, split by key, merged by the tasks that read them.
+"""Rows between stages: blocks in order of their first rowtime, woven together by the task that reads them.
 
-A task writes the rows of each of its steps as Arrow batches, once for each key
-that a later stage splits them by, with separate batches for each part of the
-keys. A later task reads the batches of its part from the files of all tasks
-before it. No row passes through the JVM or the driver on the way.
-
-Every run is in order of rowtime, or is marked as not ordered; so merging needs
-only a few batches of each run in memory.
+A task writes the rows of each of its steps as blocks (``blocks``), once for each key that a later stage splits them
+by, with separate blocks for each part of the keys. Spark brings the blocks of a part to its task, sorted. When a
+block begins at some rowtime, no later block has rows before it: so the task processes all rows before it, and holds
+only blocks that overlap.
 
 Rows with the same cause share its place in time. ``$seq`` is their order,
 whichever tasks made them: see ``numbered``.
@@ -16,13 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import Any
+from operator import attrgetter
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.ipc
 from numpy.typing import NDArray
 
 from rowtide.errors import FaultError
@@ -34,6 +29,7 @@ from rowtide.rows.column import Column, arrow_type, owned
 from rowtide.rows.tray import COUNTER, OPCODE, ORIGIN, ROWTIME, Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import LATEST, Bound
+from rowtide.runners.spark.blocks import Block, unpacked
 
 SEQ = "$seq"
 """The order of the rows with one cause. It does not order other rows."""
@@ -45,9 +41,7 @@ COUNTED_BITS = MOST_BITS - SEQ_BITS
 """Bits of ``$seq`` if one task has counted all rows: see ``is_full``."""
 TIMES = ((ROWTIME, pa.int64()), (ORIGIN, pa.int32()), (COUNTER, pa.int64()), (OPCODE, pa.int8()))
 BLOCK_ROWS = 16_384
-"""Rows of one batch of a file, and of one input tray of a stage. Trays of about this size are fastest."""
-OPEN_FILES = 100
-"""Maximum files that a process keeps open: a task may read thousands of them in turn."""
+"""Rows of one block, and of one input tray of a stage. Trays of about this size are fastest."""
 WOVEN_BY_ONE_LOOK = 16
 """Maximum number of runs that are merged by their heads. More runs are sorted."""
 
@@ -110,11 +104,11 @@ class Causes:
         return found
 
 
-def numbered(tray: Tray, causes: Causes | None, *, is_row_wise: bool = False) -> Numbered:
+def numbered(tray: Tray, causes: Causes | None, *, is_one_to_one: bool = False) -> Numbered:
     """Return rows of a stage with their numbers: by the row that caused each, then in order of arrival.
 
     So tasks with different rows of one place agree on the order of their output rows. A stage that
-    ``is_row_wise`` makes at most one row of each, which can have its number.
+    ``is_one_to_one`` makes at most one row of each, which can have its number.
     """
     count = len(tray)
     begins = np.ones(count, dtype=np.bool_)
@@ -127,7 +121,7 @@ def numbered(tray: Tray, causes: Causes | None, *, is_row_wise: bool = False) ->
     seq = rows - np.maximum.accumulate(np.where(begins, rows, 0))
     if causes is None:
         return Numbered(tray, seq)
-    return Numbered(tray, (causes.of(tray) << (0 if is_row_wise else SEQ_BITS)) + seq)
+    return Numbered(tray, (causes.of(tray) << (0 if is_one_to_one else SEQ_BITS)) + seq)
 
 
 def is_full(pieces: Iterable[Piece]) -> bool:
@@ -138,62 +132,12 @@ def is_full(pieces: Iterable[Piece]) -> bool:
     return max((piece.bits for piece in pieces), default=0) + SEQ_BITS > MOST_BITS
 
 
-def bits_behind(pieces: Sequence[Piece], *, is_row_wise: bool) -> int:
+def bits_behind(pieces: Sequence[Piece], *, is_one_to_one: bool) -> int:
     """Return the number of bits of ``$seq`` after a stage that reads these; see ``numbered``."""
     before = max((piece.bits for piece in pieces), default=0)
-    if is_row_wise:
+    if is_one_to_one:
         return max(before, SEQ_BITS)
     return COUNTED_BITS if is_full(pieces) else before + SEQ_BITS
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """The output of one step of one task, split one way.
-
-    ``start`` and ``stop`` are the range of its blocks in the index of the file, ``rows`` all its rows.
-    ``has_seq``: the file has ``$seq``, else it is 0.
-    """
-
-    path: str
-    start: int
-    stop: int
-    rows: int
-    is_sorted: bool
-    has_seq: bool
-
-    def blocks(self) -> Int64s:
-        """Return the index of its blocks: a row for each line of ``INDEX``, a column for each block."""
-        return _index(self.path)[:, self.start : self.stop]
-
-    def blocks_of(self, part: int) -> Int64s:
-        """Return the blocks of one part, without reading those of others."""
-        blocks = self.blocks()
-        first, last = np.searchsorted(blocks[PART], (part, part + 1))
-        return blocks[:, first:last]
-
-
-INDEX = NUMBER, PART, ROWS, FIRST, LAST = range(5)
-"""The lines of an index: a block's number in its file, part, rows, first and last rowtime.
-
-The blocks of a run are in order of their parts. An index lies beside its file, so that neither the driver
-nor a task has a list of all blocks: a task reads those of its part.
-"""
-
-
-def write_index(path: str, blocks: Sequence[Sequence[int]]) -> None:
-    """Write the index of a file of runs; at least one block."""
-    np.save(_index_path(path), np.array(blocks, dtype=np.int64).T)
-
-
-def _index_path(path: str) -> str:
-    return f"{path}.npy"
-
-
-@lru_cache(maxsize=OPEN_FILES)
-def _index(path: str) -> Int64s:
-    """Return the index of a file of runs, mapped; the names of files are never used twice."""
-    found: Int64s = np.load(_index_path(path), mmap_mode="r")
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,14 +160,18 @@ class MergeLimit:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A run as input of a stage: the rows that every merge on the way passes.
+    """The rows of a slot as input of a stage: those that every merge on the way passes.
 
-    ``beyond`` instead takes the rows that wait there: see ``waiting``. ``ports`` are its ports at the merges
-    on the way where copies of a row may meet, the last merge first. ``first`` is added to ``$seq``, which has
-    ``own_bits`` in the file and ``bits`` then: see ``ranked``.
+    ``count`` is their number in the slot, ``last`` their greatest rowtime. ``beyond`` instead takes the rows that
+    wait there: see ``waiting``. ``ports`` are its ports at the merges on the way where copies of a row may meet, the
+    last merge first. ``first`` is added to ``$seq``, which has ``own_bits`` in the blocks and ``bits`` then: see
+    ``ranked``. ``has_seq``: the blocks have ``$seq``, else it is 0.
     """
 
-    run: Run
+    slot: int
+    count: int = 0
+    last: int = LATEST
+    has_seq: bool = True
     own_bits: int = SEQ_BITS
     limits: tuple[MergeLimit, ...] = ()
     ports: tuple[int, ...] = ()
@@ -236,41 +184,22 @@ class Piece:
         limits = self.limits if merge.place >= END else (*self.limits, merge)
         return replace(self, limits=limits, ports=(merge.port, *self.ports) if meets_itself else self.ports)
 
-    def waiting(self, merge: MergeLimit) -> Piece:
-        """Return the rows that reach another merge but do not pass it."""
-        return replace(self, beyond=merge)
+    def waiting(self, merge: MergeLimit) -> Piece | None:
+        """Return the rows that reach another merge but do not pass it; None: there are none."""
+        return replace(self, beyond=merge) if self.last >= merge.place[0] else None
 
-    def most_rows(self) -> int:
-        """Return the number of rows of the blocks to be read; those that limits take may be fewer."""
-        if self.beyond is None:
-            return self.run.rows
-        return int(self._reaching(self.run.blocks())[ROWS].sum())
-
-    def rows(self, row_type: RowType, part: int) -> Iterator[Numbered]:
-        """Read one part, block by block."""
-        for rows in self._blocks(row_type, part):
-            passing = np.ones(len(rows), dtype=np.bool_)
-            for limit in self.limits:
-                passing &= limit.passes(rows.tray)
-            if self.beyond is not None:
-                passing &= ~self.beyond.passes(rows.tray)
-            if passing.all():
-                yield rows
-            elif passing.any():
-                yield rows.take(np.flatnonzero(passing))
-
-    def _reaching(self, blocks: Int64s) -> Int64s:
-        """Return the blocks that may have rows to be read: not all of their rows pass the merge."""
-        if self.beyond is None or not self.run.is_sorted:
-            return blocks
-        return blocks[:, blocks[LAST] >= self.beyond.place[0]]
-
-    def _blocks(self, row_type: RowType, part: int) -> Iterator[Numbered]:
-        blocks = self._reaching(self.run.blocks_of(part))
-        for number, rows in zip(blocks[NUMBER].tolist(), blocks[ROWS].tolist(), strict=True):
-            batch = _reader(self.run.path).get_batch(number)
-            seq = np.asarray(batch.column(SEQ)) if self.run.has_seq else np.zeros(rows, np.int64)
-            yield Numbered(tray_of(batch, row_type), seq + self.first if self.first else seq)
+    def rows(self, row_type: RowType, batch: pa.RecordBatch) -> Numbered | None:
+        """Return the rows of a block that are read; None: there are none."""
+        seq = np.asarray(batch.column(SEQ)) if self.has_seq else np.zeros(batch.num_rows, np.int64)
+        rows = Numbered(tray_of(batch, row_type), seq + self.first if self.first else seq)
+        passing = np.ones(len(rows), dtype=np.bool_)
+        for limit in self.limits:
+            passing &= limit.passes(rows.tray)
+        if self.beyond is not None:
+            passing &= ~self.beyond.passes(rows.tray)
+        if passing.all():
+            return rows
+        return rows.take(np.flatnonzero(passing)) if passing.any() else None
 
 
 def ranked(pieces: Sequence[Piece]) -> list[Piece]:
@@ -291,14 +220,8 @@ def ranked(pieces: Sequence[Piece]) -> list[Piece]:
     return [replace(piece, first=ranks[piece.ports] << below, bits=bits) for piece in pieces]
 
 
-@lru_cache(maxsize=OPEN_FILES)
-def _reader(path: str) -> Any:
-    """Return the open file of a run; the names of files are never used twice."""
-    return pyarrow.ipc.open_file(pa.memory_map(path))
-
-
 def rows_schema(row_type: RowType, *, has_seq: bool) -> pa.Schema:
-    """Return the schema of a file of rows; fields are named by their number."""
+    """Return the schema of a block of rows; fields are named by their number."""
     fields = [pa.field(name, kind) for name, kind in TIMES]
     fields += [pa.field(f"f{index}", arrow_type(each.type)) for index, each in enumerate(row_type)]
     return pa.schema([*fields, pa.field(SEQ, pa.int64())] if has_seq else fields)
@@ -332,86 +255,70 @@ class StageInput:
 
 @dataclass(frozen=True, slots=True)
 class TaskInputs:
-    """The input of a task: its parts of the pieces of each port. ``origins`` are in their rank there."""
+    """The input of a stage's tasks: what each port reads. ``origins`` are in their rank there."""
 
     ports: Mapping[int, Sequence[Piece]]
     row_types: Sequence[RowType]
-    parts: Sequence[int]
     origins: tuple[int, ...]
     rows_at_once: int = field(default=BLOCK_ROWS)
 
-    def in_order(self, final: Mapping[int, Bound]) -> Iterator[StageInput]:
+    def in_order(self, blocks: Iterable[Block], final: Mapping[int, Bound]) -> Iterator[StageInput]:
         """Yield the rows of all ports in consistent time.
 
-        Every port has reached each cut, but at most its ``final`` bound.
+        ``blocks`` are in order of their first rowtime. Every port has reached each cut, but at most its ``final``
+        bound.
         """
         ranks = Ranks(self.origins)
-        heads = [
-            _Head(port, _whole(piece, self.row_types[port], part, ranks))
-            for port in sorted(self.ports)
-            for piece in self.ports[port]
-            for part in self.parts
-        ]
-        while heads := [head for head in heads if head.rows is not None]:
-            limit = min(head.reach for head in heads)
-            taken = [(head.port, part) for head in heads if (part := head.take(limit)) is not None]
-            if not taken:
-                for head in heads:
-                    if head.reach == limit:
-                        head.extend()
-            for by_port, reached, causes in _woven(taken, ranks, self.rows_at_once):
-                arrivals = [
-                    (port, by_port.get(port), Bound(min(reached, final[port].rowtime)))
-                    for port in range(len(self.row_types))
-                ]
-                yield StageInput(arrivals, causes)
+        readers: dict[int, list[tuple[int, int, Piece]]] = {}
+        for port in sorted(self.ports):
+            for turn, piece in enumerate(self.ports[port]):
+                readers.setdefault(piece.slot, []).append((port, turn, piece))
+        held: list[_Held] = []
+        fresh = 0
+        for block in blocks:
+            if fresh >= self.rows_at_once:
+                held, taken = _taken(held, block.first - 1)
+                yield from self._cuts(taken, ranks, final)
+                fresh = 0
+            batch = unpacked(block.cell)
+            for port, turn, piece in readers[block.slot]:
+                rows = piece.rows(self.row_types[port], batch)
+                if rows is not None:
+                    held.append(_Held((port, turn, block.run, block.number), rows))
+                    fresh += len(rows)
+        _, taken = _taken(held, LATEST)
+        yield from self._cuts(taken, ranks, final)
+
+    def _cuts(
+        self, taken: Sequence[tuple[int, Numbered]], ranks: Ranks, final: Mapping[int, Bound]
+    ) -> Iterator[StageInput]:
+        for by_port, reached, causes in _woven(taken, ranks, self.rows_at_once):
+            arrivals = [
+                (port, by_port.get(port), Bound(min(reached, final[port].rowtime)))
+                for port in range(len(self.row_types))
+            ]
+            yield StageInput(arrivals, causes)
 
 
-class _Head:
-    """The read position of one run. ``rows`` is None at its end."""
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Rows of a block that are not processed yet, and their turn: port, piece, run and number."""
 
-    def __init__(self, port: int, blocks: Iterator[Numbered]) -> None:
-        self.port = port
-        self._blocks = blocks
-        self.rows = next(blocks, None)
-        self._next = next(blocks, None)
-
-    @property
-    def reach(self) -> int:
-        """The last rowtime with all of its rows in memory."""
-        assert self.rows is not None
-        if self._next is None:
-            return LATEST
-        last = int(self.rows.tray.rowtime[-1])
-        return last if int(self._next.tray.rowtime[0]) > last else last - 1
-
-    def extend(self) -> None:
-        """Read on: all rows in memory have one rowtime, and more rows may have it."""
-        assert self.rows is not None and self._next is not None
-        self.rows = Numbered.concat([self.rows, self._next])
-        self._next = next(self._blocks, None)
-
-    def take(self, limit: int) -> Numbered | None:
-        """Take the rows up to a rowtime that is not beyond ``reach``."""
-        assert self.rows is not None
-        count = int(np.searchsorted(self.rows.tray.rowtime, limit, side="right"))
-        if not count:
-            return None
-        taken = self.rows.slice(0, count)
-        if count < len(self.rows):
-            self.rows = self.rows.slice(count, len(self.rows))
-        else:
-            self.rows, self._next = self._next, next(self._blocks, None)
-        return taken
+    turn: tuple[int, int, int, int]
+    rows: Numbered
 
 
-def _whole(piece: Piece, row_type: RowType, part: int, ranks: Ranks) -> Iterator[Numbered]:
-    """Yield the rows of a run in order of rowtime."""
-    blocks = piece.rows(row_type, part)
-    if piece.run.is_sorted:
-        yield from blocks
-    elif held := list(blocks):
-        yield Numbered.concat(held).in_time(ranks)
+def _taken(held: Sequence[_Held], limit: int) -> tuple[list[_Held], list[tuple[int, Numbered]]]:
+    """Separate the rows behind a rowtime, and the others, in their turn."""
+    kept: list[_Held] = []
+    taken: list[tuple[int, Numbered]] = []
+    for each in sorted(held, key=attrgetter("turn")):
+        count = int(np.searchsorted(each.rows.tray.rowtime, limit, side="right"))
+        if count:
+            taken.append((each.turn[0], each.rows.slice(0, count)))
+        if count < len(each.rows):
+            kept.append(_Held(each.turn, each.rows.slice(count, len(each.rows))))
+    return kept, taken
 
 
 def _woven(
@@ -432,7 +339,7 @@ def _woven(
     is_numbered = bool(seq.any())
     order = np.arange(len(rowtime))
     rank = ranks.of(origin)
-    # The run of one task has the order of its own origins, which two ports of a merge may bring otherwise.
+    # A block has the order of its task's own origins, which two ports of a merge may bring otherwise.
     is_in_order = len(taken) == 1 and (len(ranks.order) < 2 or _is_sorted(rowtime, rank, counter))
     if not is_in_order:
         if is_numbered:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,16 +21,20 @@ CONNECTOR_JARS = ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_
 """The jars of that connector whose version is PySpark's own."""
 CLIENT_JARS = ("kafka-clients", "commons-pool2")
 """Its dependencies that PySpark does not ship. The versions follow from the connector's."""
-ARROW_ROWS = 16_384
-"""Rows of one Arrow batch in a task. Trays of about this size are fastest."""
+BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+"""The Spark setting of how many rows a task gets at once."""
+BLOCKS_AT_ONCE = 16
+"""Blocks that a task, or the driver, gets from Spark at once: each may have a few hundred kilobytes."""
+MESSAGES_AT_ONCE = 16_384
+"""Messages that a task gets at once. Trays of about this size are fastest."""
 BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a JVM that ends before its second compiler pays off: a third less CPU until the first result."""
 
 OWN_CONF = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
+    BATCH_ROWS: str(BLOCKS_AT_ONCE),
 }
-"""Spark settings on which rows, or the size of their trays, depend."""
+"""Spark settings on which rows, or the memory of tasks, depend."""
 CONF_OPTIONS = {
     "spark.master": "Use --master.",
     "spark.sql.shuffle.partitions": "Use --parts.",
@@ -84,6 +87,8 @@ def open_session(
     given = dict(conf or {})
     check_conf(given)
     settings = OWN_CONF | {
+        # A stage is one shuffle with a given number of tasks: nothing to adapt, and adapting is a job more.
+        "spark.sql.adaptive.enabled": "false",
         "spark.ui.enabled": "true" if ui else "false",
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
@@ -114,11 +119,6 @@ def open_session(
     # Each part is a task of each stage. Spark's default, 200, is for clusters.
     session.conf.set("spark.sql.shuffle.partitions", str(parts or session.sparkContext.defaultParallelism))
     return session
-
-
-def is_local(master: str) -> bool:
-    """Return whether all workers of a master run on this machine and see its folders."""
-    return re.fullmatch(r"local(-cluster)?(\[.*\])?", master) is not None
 
 
 def check_conf(conf: Mapping[str, str]) -> None:
@@ -193,5 +193,5 @@ def _cause(text: str) -> str:
     """Return the last line of a worker's traceback, else the first line that is not empty."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     ends = [line for line, after in pairwise([*lines, "at "]) if after.startswith("at ") and ": " in line]
-    told = [line for line in ends if not line.startswith(("at ", "org.apache.spark", "py4j"))]
-    return (told or lines or ["no reason reported"])[0]
+    reasons = [line for line in ends if not line.startswith(("at ", "org.apache.spark", "py4j"))]
+    return (reasons or lines or ["no reason reported"])[0]

@@ -10,7 +10,6 @@ Imported by workers; never imports pyspark.
 from __future__ import annotations
 
 import os
-import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +27,8 @@ from rowtide.plan.nodes import Node
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import EARLIEST, NO_BOUND, Bound
-from rowtide.runners.spark.given import Files, Layout, TaskFiles, TaskOutput
+from rowtide.runners.spark.blocks import blocks_of
+from rowtide.runners.spark.given import Layout, TaskBlocks, TaskOutput
 from rowtide.runners.spark.runs import Causes, Numbered, StageInput, TaskInputs, numbered
 
 DecodeMessages = Callable[
@@ -37,9 +37,6 @@ DecodeMessages = Callable[
 """Decodes a source's messages: takes the relation, a batch of messages of the source (sorted by
 partition and offset) and the origins of its partitions; returns trays, explicit bounds and faults
 with their partition, in log order."""
-
-DONE = "content binary"
-"""The schema of a task's report to the driver: one pickled ``Done``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +69,6 @@ class TaskReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """The message of a task to the driver: its files, and the place of its report."""
-
-    files: Files
-    report: str
-
-
-@dataclass(frozen=True, slots=True)
 class SegmentTask:
     """The work of one segment: ``bounds`` are the final ones of the ports of its entry.
 
@@ -95,60 +84,46 @@ class SegmentTask:
 
     def run(self, cuts: Iterable[StageInput], given: TaskOutput) -> TaskReport:
         """Process one task's rows, in time order."""
+        work = self.begin(given)
+        for cut in cuts:
+            work.push_cut(cut)
+        return work.end(self.bounds)
+
+    def begin(self, given: TaskOutput) -> SegmentWork:
+        """Begin a task that processes rows."""
         program = self.definition.program()
         segment = segments(program)[self.number]
         (entry,) = segment.entries
         if self.in_parts:
             for step in (program.steps[at] for at in segment.steps):
                 step.place = replace(step.place, is_part=True)
-        work = _Work(program, segment, given, counts=self.counts)
+        work = SegmentWork(program, segment, given, counts=self.counts)
         if segment.is_merge(program):
             work.let_through(entry)
-        for cut in cuts:
-            work.push({entry: cut.arrivals}, cut.causes)
-        work.push({entry: [(port, None, bound) for port, bound in self.bounds.items()]})
-        return work.report()
+        return work
 
-    def run_source(
-        self, intake: DecodeMessages, batches: Iterable[pa.RecordBatch], given: TaskOutput
-    ) -> TaskReport:
-        """Process one task's messages of a source, sorted by partition and offset."""
+    def begin_source(self, given: TaskOutput) -> SegmentWork:
+        """Begin a task that processes messages of a source, sorted by partition and offset."""
         program = self.definition.program()
-        segment = segments(program)[self.number]
-        work = _Work(program, segment, given)
-        relation = program.steps[segment.entries[0]].node.relation
-        entries = {program.steps[at].partition or 0: at for at in segment.entries}
-        origins = {number: program.steps[at].place.origin for number, at in entries.items()}
-        for batch in batches:
-            work.messages += batch.num_rows
-            work.latest = max(work.latest, _latest(batch))
-            for partition, part in intake(relation, batch, origins):
-                at = entries[partition]
-                if isinstance(part, Fault):
-                    given.faults([part])
-                elif isinstance(part, Tray):
-                    work.push({at: [(0, part, work.promised.get(at, NO_BOUND))]})
-                else:
-                    work.promise(at, part)
-                    work.push({at: [(0, None, work.promised[at])]})
-        return work.report()
+        return SegmentWork(program, segments(program)[self.number], given)
 
 
 @dataclass(frozen=True, slots=True)
 class StageTasks:
-    """The tasks of a stage. Spark passes each its number among ``inputs``. Pickled to the workers."""
+    """The tasks of a stage: each reads the blocks of its part. Pickled to the workers."""
 
     stage: SegmentTask
     layout: Layout
-    inputs: Sequence[TaskInputs]
+    inputs: TaskInputs
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Process the tasks of these numbers, and report each."""
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                files = task_files(self.stage, self.layout)
-                report = self.stage.run(self.inputs[number].in_order(self.stage.bounds), files)
-                yield _batch(told(files, report))
+        """Process one task's blocks, and report it."""
+        given = task_blocks(self.stage, self.layout)
+        work = self.stage.begin(given)
+        for cut in self.inputs.in_order(blocks_of(batches), self.stage.bounds):
+            work.push_cut(cut)
+            yield from given.taken()
+        yield from given.close(work.end(self.stage.bounds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,28 +136,22 @@ class SourceTasks:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process one task's messages, and report it."""
-        files = task_files(self.stage, self.layout)
-        report = self.stage.run_source(self.intake, batches, files)
-        yield _batch(told(files, report))
+        given = task_blocks(self.stage, self.layout)
+        work = self.stage.begin_source(given)
+        for batch in batches:
+            for _ in work.push_messages(self.intake, batch):
+                yield from given.taken()
+        yield from given.close(work.report())
 
 
-def task_files(stage: SegmentTask, layout: Layout) -> TaskFiles:
-    """Begin the files of a task."""
+def task_blocks(stage: SegmentTask, layout: Layout) -> TaskBlocks:
+    """Begin the blocks of a task."""
     program = stage.definition.program()
     row_types = {at: program.steps[at].node.row_type for at in segments(program)[stage.number].feeders}
-    return TaskFiles(layout, row_types)
+    return TaskBlocks(layout, row_types)
 
 
-def told(files: TaskFiles, report: TaskReport) -> bytes:
-    """Close the files of a task, and return its pickled ``Done`` for the driver."""
-    return pickle.dumps(Done(files.close(), files.keep(report)))
-
-
-def _batch(content: bytes) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"content": pa.array([content], pa.binary())})
-
-
-class _Work:
+class SegmentWork:
     """The running circuit of one segment."""
 
     def __init__(
@@ -196,6 +165,8 @@ class _Work:
         self._segment = segment
         self._circuit = Circuit(program, segment.steps)
         self._touched: set[int] = set()
+        self._entries = {program.steps[at].partition or 0: at for at in segment.entries}
+        self._origins = {number: program.steps[at].place.origin for number, at in self._entries.items()}
         self._counted = dict.fromkeys(segment.feeders, 0) if counts else None
 
     def let_through(self, entry: int) -> None:
@@ -205,6 +176,33 @@ class _Work:
     def promise(self, entry: int, bound: Bound) -> None:
         """Take an explicit bound. The intake has already reported a regressing bound as a fault."""
         self.promised[entry] = self.promised.get(entry, NO_BOUND).raised(bound)
+
+    def push_cut(self, cut: StageInput) -> None:
+        """Process rows that come to the entry."""
+        (entry,) = self._segment.entries
+        self.push({entry: cut.arrivals}, cut.causes)
+
+    def push_messages(self, intake: DecodeMessages, batch: pa.RecordBatch) -> Iterator[None]:
+        """Process messages of the source, tray by tray."""
+        relation = self._program.steps[self._segment.entries[0]].node.relation
+        self.messages += batch.num_rows
+        self.latest = max(self.latest, _latest(batch))
+        for partition, part in intake(relation, batch, self._origins):
+            at = self._entries[partition]
+            if isinstance(part, Fault):
+                self._given.faults([part])
+            elif isinstance(part, Tray):
+                self.push({at: [(0, part, self.promised.get(at, NO_BOUND))]})
+            else:
+                self.promise(at, part)
+                self.push({at: [(0, None, self.promised[at])]})
+            yield
+
+    def end(self, bounds: Mapping[int, Bound]) -> TaskReport:
+        """Let the entry take its final bounds, and return the remaining state."""
+        (entry,) = self._segment.entries
+        self.push({entry: [(port, None, bound) for port, bound in bounds.items()]})
+        return self.report()
 
     def push(self, arrivals: Mapping[int, Sequence[Arrival]], causes: Causes | None = None) -> None:
         """Push into the circuit and return the rows that leave."""
@@ -221,7 +219,7 @@ class _Work:
 
     def _numbered(self, at: int, tray: Tray, causes: Causes | None) -> Numbered:
         if self._counted is None:
-            return numbered(tray, causes, is_row_wise=self._segment.is_row_wise)
+            return numbered(tray, causes, is_one_to_one=self._segment.is_one_to_one)
         first = self._counted[at]
         self._counted[at] += len(tray)
         return Numbered(tray, np.arange(first, self._counted[at], dtype=np.int64))

@@ -1,8 +1,9 @@
-"""Rows that wait in a merge for another input: they stay in files, sorted, and become state there.
+"""Rows that wait in a merge for another input: they stay in blocks, sorted, until they become state.
 
 A partition without a row holds back all rows of its stream. The driver learns
-how many they are, where the first and the last of them stand, and where the
-file is that the commit reads as state, batch by batch.
+how many they are, and where the first and the last of them stand. When the
+commit wants them as state, it brings them to a file of its own, a few blocks at
+a time, and reads that batch by batch.
 
 Imported by workers; never imports pyspark.
 """
@@ -11,9 +12,10 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -22,17 +24,20 @@ from rowtide.operators.merge.merge import Threshold
 from rowtide.rows.tray import Tray, tray_schema
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import LATEST, Bound
+from rowtide.runners.spark.blocks import BlockWriter, blocks_of
 from rowtide.runners.spark.runs import TaskInputs
+
+if TYPE_CHECKING:
+    from rowtide.runners.spark.exchange import StageGiven
 
 Place = tuple[int, int, int]
 """Rowtime, origin and counter of a row."""
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingFile:
-    """Rows of one port of a merge, in their order: their file, their number, the places of two of them."""
+class WaitingCount:
+    """Rows of one port of a merge: their number, the places of the first and the last."""
 
-    path: str
     rows: int
     first: Place
     last: Place
@@ -48,43 +53,66 @@ class WaitingFile:
         rowtime, origin, counter = self.first
         return rowtime, ranks[origin], counter, port
 
-    def table(self) -> pa.Table:
-        """Return the rows as a table of ``tray_schema``, which lies in the file and not in memory."""
-        return pyarrow.ipc.open_file(pa.memory_map(self.path)).read_all()
-
 
 @dataclass(frozen=True, slots=True)
 class WaitingTasks:
-    """The tasks that write waiting rows, one for each port. Pickled to the workers."""
+    """The tasks that set waiting rows aside; a port is the slot of its rows. Pickled to the workers."""
 
-    folder: str
-    inputs: Sequence[TaskInputs]
-    row_type: RowType
+    inputs: TaskInputs
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the ports of these numbers, and report each."""
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                found = pickle.dumps((number, self.written(number)))
-                yield pa.RecordBatch.from_pydict({"content": pa.array([found], pa.binary())})
+        """Set one task's rows aside, and report them by port."""
+        writer = BlockWriter()
+        found: dict[int, WaitingCount] = {}
+        ports = dict.fromkeys(range(len(self.inputs.row_types)), Bound(LATEST))
+        for cut in self.inputs.in_order(blocks_of(batches), ports):
+            for port, tray, _ in cut.arrivals:
+                if tray is None:
+                    continue
+                before = found.get(port)
+                found[port] = WaitingCount(
+                    len(tray) + (before.rows if before else 0),
+                    before.first if before else _place(tray, 0),
+                    _place(tray, -1),
+                )
+                rows = tray.to_arrow().cast(tray_schema(tray.row_type)).combine_chunks()
+                (batch,) = rows.to_batches()
+                writer.rows(port, 0, batch, tray.rowtime)
+            yield from writer.taken()
+        yield from writer.close(found)
 
-    def written(self, number: int) -> WaitingFile | None:
-        """Write the rows of one port; None: there are none."""
-        schema = tray_schema(self.row_type)
-        path = f"{self.folder}/{uuid.uuid4().hex}.waiting"
-        Path(self.folder).mkdir(parents=True, exist_ok=True)
-        count, first, last = 0, None, None
+
+class RowsAside:
+    """The rows that wait at the ports of one merge. ``folder`` is one of this process."""
+
+    def __init__(self, given: StageGiven, row_type: RowType, folder: str) -> None:
+        self._given = given
+        self._schema = tray_schema(row_type)
+        self._folder = folder
+        self._paths: dict[int, str] = {}
+        self._runs: dict[int, int] = {}
+        counts: dict[int, WaitingCount] = {}
+        for run in given.done:
+            found: dict[int, WaitingCount] = pickle.loads(given.report(run))
+            counts |= found
+            self._runs |= dict.fromkeys(found, run)
+        self.counts = dict(sorted(counts.items()))
+        """The rows by port, where there are any."""
+
+    def table(self, port: int) -> pa.Table:
+        """Return the rows of a port as a table of ``tray_schema``, which lies in a file and not in memory."""
+        if port not in self._paths:
+            self._paths[port] = self._fetched(port)
+        return pyarrow.ipc.open_file(pa.memory_map(self._paths[port])).read_all()
+
+    def _fetched(self, port: int) -> str:
+        Path(self._folder).mkdir(parents=True, exist_ok=True)
+        path = f"{self._folder}/{uuid.uuid4().hex}.waiting"
         # Not compressed, so that the file can be read as it lies there.
-        with pa.OSFile(path, "wb") as sink, pyarrow.ipc.new_file(sink, schema) as writer:
-            for cut in self.inputs[number].in_order({0: Bound(LATEST)}):
-                for tray in (tray for _, tray, _ in cut.arrivals if tray is not None):
-                    writer.write_table(tray.to_arrow().cast(schema))
-                    count += len(tray)
-                    first, last = first or _place(tray, 0), _place(tray, -1)
-        if first is None or last is None:
-            Path(path).unlink()
-            return None
-        return WaitingFile(path, count, first, last)
+        with pa.OSFile(path, "wb") as sink, pyarrow.ipc.new_file(sink, self._schema) as writer:
+            for batch in self._given.batches(port, [self._runs[port]]):
+                writer.write_batch(batch)
+        return path
 
 
 def _place(tray: Tray, at: int) -> Place:

@@ -14,7 +14,9 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +26,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import structlog
 
-from rowtide.checkpoint.ledger import KeptSnapshot, PartitionPosition
+from rowtide.checkpoint.ledger import KeptSnapshot, PartitionPosition, Record
 from rowtide.codec.registry import decoder_of
 from rowtide.errors import StatementError
 from rowtide.operators.contract import Fault
@@ -48,6 +50,7 @@ from rowtide.runtime.polling.options import poller_of
 from rowtide.runtime.recovery.digest import dumped, plan_digests
 from rowtide_connectors.api import Messages
 from rowtide_connectors.errors import RefusedStageError
+from rowtide_connectors.several import place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,7 +99,7 @@ def backfill(
     context: PipelineContext,
     session: SparkSession,
     frames: FrameReader,
-    staging: str,
+    scratch: str,
     until_ms: int,
     *,
     in_order: bool = False,
@@ -108,7 +111,7 @@ def backfill(
       context: the same as for the live service: the plan, its sources and its database.
       session: the Spark session.
       frames: reads messages.
-      staging: a folder that driver and workers share, for the results of the stages.
+      scratch: a folder of this process, for the state of rows that wait.
       until_ms: the cut of each partition is its first message with this timestamp or a later one, else its
         end.
       in_order: ``frames`` reads each partition in one task, in the order of its offsets.
@@ -143,7 +146,10 @@ def backfill(
     targets = [target_table(table) for table in context.plan.foreign_tables]
     database.call(lambda: context.database.prepare(targets))
     holder = f"{_process(os.getpid())}, a backfill"
-    record = database.call(lambda: context.ledger.claim(dumped(plan_digests(context.plan)), holder))
+    digests = dumped(plan_digests(context.plan))
+    record = database.call(
+        lambda: context.ledger.claim(digests, holder, partial(_refuse_positions, context.name))
+    )
     _log.info("backfill", pipeline=context.name, epoch=record.epoch, cut=end)
     if session.sparkContext.uiWebUrl is not None:
         _log.info("spark_ui", url=session.sparkContext.uiWebUrl)
@@ -151,67 +157,70 @@ def backfill(
     outputs = table_nodes(context.plan)
     partitions = {name: sorted(held) for name, held in begin.items()}
     keys = {table.name: table.key for table in written_tables(context.plan)}
-    run = SparkRun(session, RunDefinition(outputs, partitions), staging, MessageIntake(streams), keys)
-    messages = {name: frames(streams[name], begin[name], end[name]) for name in context.sources}
-    cut = {
-        (name, partition): offset for name, offsets in end.items() for partition, offset in offsets.items()
-    }
-    silence = SilenceAtCut(context, context.plan.foreign_streams, cut, retry("broker"))
-    with spark_errors():
-        run.read(messages, in_order=in_order, silent=silence, progress=_progress(context))
-    flow = run.shadow()
-    flow.check()
-    # Before the commit: nothing may fail after it.
-    waiting = held_back(run, context, cut, silence, retry("broker"))
-    identities = {name: source.identity() for name, source in context.sources.items()}
-    standings = [
-        PartitionPosition(
-            name,
-            context.sources[name].topic,
-            partition,
-            offset,
-            begin[name][partition],
-            None if (bound := flow.bounds()[name, partition]) == EARLIEST else bound,
-            identities[name],
-        )
-        for name, offsets in end.items()
-        for partition, offset in sorted(offsets.items())
-    ]
-    positions = {standing.place: standing.next_offset for standing in standings}
-    places = {flow.origin(*place): place for place in positions}
-    topics = {name: source.topic for name, source in context.sources.items()}
-    committer = Committer(context, record, flow.source_of, retry=database, fetching=retry("broker"))
-    tables = TablesOutput(run, context, record.epoch, database)
-
-    def commit() -> ErrorsOutput:
-        errors = errors_output(run, messages, places, topics, staging)
-        snapshot = KeptSnapshot(positions, run.state())
-        batch = CommitBatch(
-            tables.writes(),
-            tuple(errors.faults),
-            tuple(standings),
-            snapshot,
-            run.messages,
-            silence.decisions,
-            tables.moves(),
-            errors.rows,
-        )
-        committer.commit(batch, RecentMessages())
-        return errors
-
-    try:
+    run = SparkRun(session, RunDefinition(outputs, partitions), scratch, MessageIntake(streams), keys)
+    with closing(run):
+        messages = {name: frames(streams[name], begin[name], end[name]) for name in context.sources}
+        cut = {
+            (name, partition): offset
+            for name, offsets in end.items()
+            for partition, offset in offsets.items()
+        }
+        silence = SilenceAtCut(context, context.plan.foreign_streams, cut, retry("broker"))
         with spark_errors():
-            tables.prepare()
-            try:
-                errors = commit()
-            except RefusedStageError as error:
-                _log.info("row_refused", reason=error.message, hint="The tables are written in chunks.")
-                tables.unstage()
-                errors = commit()
-    except (Exception, KeyboardInterrupt):
-        tables.drop()
-        raise
-    return BackfillReport(tables.counts, errors.count, run.messages, end, waiting)
+            run.read(messages, in_order=in_order, silent=silence, progress=_progress(context))
+        flow = run.shadow()
+        flow.check()
+        # Before the commit: nothing may fail after it.
+        waiting = held_back(run, context, cut, silence, retry("broker"))
+        identities = {name: source.identity() for name, source in context.sources.items()}
+        standings = [
+            PartitionPosition(
+                name,
+                place_of(context.sources[name].topic, partition)[0],
+                partition,
+                offset,
+                begin[name][partition],
+                None if (bound := flow.bounds()[name, partition]) == EARLIEST else bound,
+                identities[name],
+            )
+            for name, offsets in end.items()
+            for partition, offset in sorted(offsets.items())
+        ]
+        positions = {standing.place: standing.next_offset for standing in standings}
+        places = {flow.origin(*place): place for place in positions}
+        topics = {name: source.topic for name, source in context.sources.items()}
+        committer = Committer(context, record, flow.source_of, retry=database, fetching=retry("broker"))
+        tables = TablesOutput(run, context, record.epoch, database)
+
+        def commit() -> ErrorsOutput:
+            errors = errors_output(run, messages, places, topics)
+            snapshot = KeptSnapshot(positions, run.state())
+            batch = CommitBatch(
+                tables.writes(),
+                tuple(errors.faults),
+                tuple(standings),
+                snapshot,
+                run.messages,
+                silence.decisions,
+                tables.moves(),
+                errors.rows,
+            )
+            committer.commit(batch, RecentMessages())
+            return errors
+
+        try:
+            with spark_errors():
+                tables.prepare()
+                try:
+                    errors = commit()
+                except RefusedStageError as error:
+                    _log.info("row_refused", reason=error.message, hint="The tables are written in chunks.")
+                    tables.unstage()
+                    errors = commit()
+        except (Exception, KeyboardInterrupt):
+            tables.drop()
+            raise
+        return BackfillReport(tables.counts, errors.count, run.messages, end, waiting)
 
 
 def _progress(context: PipelineContext) -> Callable[[str, int], None]:
@@ -225,6 +234,15 @@ def _progress(context: PipelineContext) -> Callable[[str, int], None]:
         last = now
 
     return tell
+
+
+def _refuse_positions(name: str, record: Record) -> None:
+    if record.standings:
+        raise StatementError(
+            f'pipeline "{name}" has committed positions: a backfill would repeat what is there',
+            hint="Run the pipeline to continue from them, or set another name (pipeline.name) and other "
+            "tables to backfill again.",
+        )
 
 
 def refuse_if_begun(context: PipelineContext, *, take_over: bool = False) -> None:
@@ -246,12 +264,7 @@ def refuse_if_begun(context: PipelineContext, *, take_over: bool = False) -> Non
     record = context.ledger.read()
     if record is None:
         return
-    if record.standings:
-        raise StatementError(
-            f'pipeline "{context.name}" has committed positions: a backfill would repeat what is there',
-            hint="Run the pipeline to continue from them, or set another name (pipeline.name) and other "
-            "tables to backfill again.",
-        )
+    _refuse_positions(context.name, record)
     other = re.fullmatch(r"(.*) process (\d+), a backfill", record.holder)
     if other is None or take_over:
         return

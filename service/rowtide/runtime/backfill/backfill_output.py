@@ -2,7 +2,7 @@
 
 If the database has staging tables, each task writes to its own part of them,
 and the commit moves the valid parts in one step. Otherwise, and if the database
-refuses a row that must then be found, the rows are in the staging folder and go
+refuses a row that must then be found, the rows stay with Spark and go
 through the driver in chunks. If there are few faults, the driver fetches their
 messages. If there are many, Spark reads the messages again. In both cases the
 driver's memory is bounded by a chunk.
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rowtide.checkpoint.ledger import ErrorRow, PartitionId
 from rowtide.errors import FaultError
@@ -28,7 +27,7 @@ from rowtide.operators.contract import Fault
 from rowtide.plan.plan import ForeignTable, Plan, Server
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
-from rowtide.runners.spark.folding import FoldNote
+from rowtide.runners.spark.folding import Folded, FoldNote
 from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
 from rowtide.runtime.commit.output import TableOutput, Writes, target_table
 from rowtide.runtime.commit.retry import Retry
@@ -160,7 +159,7 @@ class TablesOutput:
         self._mine = f"{STAGES}_{blake2b(context.name.encode(), digest_size=6).hexdigest()}_"
         self._epoch = epoch
         self._tables = {table.name: table for table in written_tables(context.plan)}
-        self._paths: dict[str, Sequence[str]] = {}
+        self._folded: dict[str, Folded] = {}
         self._staged: list[tuple[StagingTable, list[str]]] = []
 
     def prepare(self) -> None:
@@ -172,7 +171,7 @@ class TablesOutput:
         for number, table in enumerate(self._tables.values()):
             stage = _stage_of(database, table, f"{self._mine}{self._epoch}_{number}")
             if stage is None or not self._put_aside(table, stage, f"{self._mine}{self._epoch}_{number}"):
-                self._write_folder(table)
+                self._fold(table)
 
     def moves(self) -> list[Callable[[Transaction], None]]:
         """Return the steps of the commit that move the staged rows."""
@@ -180,14 +179,14 @@ class TablesOutput:
 
     def writes(self) -> Iterable[Writes]:
         """Return the rows that the commit writes itself, in chunks. Each attempt reads them again."""
-        return _FolderWrites(self)
+        return _FoldedWrites(self)
 
     def unstage(self) -> None:
-        """Write every table to the staging folder, because the database refuses a row of a staging table."""
+        """Fold every table without the database, because it refuses a row of a staging table."""
         self.drop()
         for table in self._tables.values():
-            if table.name not in self._paths:
-                self._write_folder(table)
+            if table.name not in self._folded:
+                self._fold(table)
 
     def drop(self) -> None:
         """Drop the staging tables."""
@@ -196,16 +195,15 @@ class TablesOutput:
             self._retry.call(stage.drop)
 
     def chunks(self) -> Iterator[Writes]:
-        """Read the staging folder."""
-        for name, paths in self._paths.items():
-            table = self._tables[name]
-            output = TableOutput(table)
+        """Read the rows that Spark has folded."""
+        for name, folded in self._folded.items():
+            output = TableOutput(self._tables[name])
             self.counts[name] = 0
-            for batch in (each for path in paths for each in pq.ParquetFile(path).iter_batches(OUTPUT_ROWS)):
-                output.add([Tray.from_arrow(table.row_type, batch)])
+            for rows in _chunks(folded.trays()):
+                output.add([rows])
                 writes = output.take()
                 if writes is not None:
-                    self.counts[name] += batch.num_rows
+                    self.counts[name] += len(rows)
                     yield writes
 
     def _put_aside(self, table: ForeignTable, stage: StagingTable, name: str) -> bool:
@@ -215,10 +213,8 @@ class TablesOutput:
 
         def fill() -> list[StagedPart]:
             stage.create()
-            # A stage has no order. Rows of a folder are written in theirs: a constraint may refuse one of them.
-            folded = self._run.fold(
-                table.name, table.row_type, fold, self._folder(table), in_any_order=not table.key
-            )
+            # A stage has no order. Other rows are written in theirs: a constraint may refuse one of them.
+            folded = self._run.fold(table.name, table.row_type, fold, in_any_order=not table.key)
             parts = [note for note in folded.notes if isinstance(note, StagedPart)]
             if troubles := [part.trouble for part in parts if part.trouble is not None]:
                 raise UnavailableError(troubles[0])
@@ -232,16 +228,12 @@ class TablesOutput:
         self._staged.append((stage, [part.part for part in parts]))
         return True
 
-    def _write_folder(self, table: ForeignTable) -> None:
-        folded = self._run.fold(table.name, table.row_type, TableFold(table), self._folder(table))
-        self._paths[table.name] = folded.paths
-
-    def _folder(self, table: ForeignTable) -> str:
-        return f"table-{list(self._tables).index(table.name)}"
+    def _fold(self, table: ForeignTable) -> None:
+        self._folded[table.name] = self._run.fold(table.name, table.row_type, TableFold(table))
 
 
 @dataclass(frozen=True, slots=True)
-class _FolderWrites:
+class _FoldedWrites:
     tables: TablesOutput
 
     def __iter__(self) -> Iterator[Writes]:
@@ -304,10 +296,10 @@ class ErrorsOutput:
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    read: Callable[[], Iterator[bytes]]
+    cells: Iterable[bytes]
 
     def __iter__(self) -> Iterator[Sequence[ErrorRow]]:
-        for content in self.read():
+        for content in self.cells:
             rows: list[ErrorRow] = pickle.loads(content)
             yield rows
 
@@ -317,15 +309,19 @@ def errors_output(
     messages: Mapping[str, DataFrame],
     places: Mapping[int, PartitionId],
     topics: Mapping[str, str],
-    staging: str,
 ) -> ErrorsOutput:
     """Prepare the error rows of a run. ``places`` maps origins to partitions."""
     if run.faults.count() <= FETCHED_FAULTS:
         faults = run.faults.read()
         return ErrorsOutput(len(faults), faults=faults)
-    read = run.faults.rows(messages, places, ErrorRowMaker(places, topics), f"{staging}/errors")
-    pieces = _Pieces(read)
+    pieces = _Pieces(run.faults.rows(messages, places, ErrorRowMaker(places, topics)))
     return ErrorsOutput(sum(map(len, pieces)), rows=pieces)
+
+
+def _chunks(trays: Iterable[Tray]) -> Iterator[Tray]:
+    for tray in trays:
+        for start in range(0, len(tray), OUTPUT_ROWS):
+            yield tray.slice(start, min(start + OUTPUT_ROWS, len(tray)))
 
 
 def _stage_of(database: object, table: ForeignTable, name: str) -> StagingTable | None:

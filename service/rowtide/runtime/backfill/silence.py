@@ -1,13 +1,13 @@
 """Silent partitions of a backfill (docs/howto/backfill.md#silent-partitions).
 
-The end of input is no bound: behind a partition without messages all rows of
-its stream wait. Under a declared ``idle_timeout`` such a partition follows the
-others, by the rules of the live service (``ingest.idle``). It is silent on the
-evidence that the live service needs, too: its log ends at the cut, and its last
-message, if it has one, is older than the time-out. What it takes is a decision,
-and is committed as one.
+The end of the input does not advance a bound, so all rows of a stream wait for
+a partition without messages. If the stream declares ``idle_timeout``, such a
+partition follows the others by the rules of the live service (``ingest.idle``).
+It counts as silent under the same condition: its log ends at the cut, and its
+last message, if any, is older than the time-out. The bound that it takes is
+committed as a decision.
 
-What still waits at the end is reported with the partition that it waits for.
+Rows that still wait at the end are reported with the partition that they wait for.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from rowtide.runtime.configured import takes_append_times
 from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.append_times import AppendTimes, by_message_time
 from rowtide.runtime.ingest.idle import IdleWatch, idle_timeouts
+from rowtide_connectors.several import place_of
 
 
 class SilenceAtCut:
@@ -193,8 +194,7 @@ def held_back(
     found = [
         HeldBack(
             relation,
-            context.sources[relation].topic,
-            partition,
+            *place_of(context.sources[relation].topic, partition),
             count,
             None if bounds[relation, partition] == EARLIEST else bounds[relation, partition],
             ends[relation][partition].end > cut[relation, partition],

@@ -33,6 +33,7 @@ from rowtide.runtime.recovery.begin import refuse_missing_tables
 from rowtide.runtime.recovery.digest import dumped, plan_digests
 from rowtide.runtime.recovery.recovery import partitions_of
 from rowtide.runtime.recovery.start import claim, recover
+from rowtide_connectors.several import place_of
 
 _WAITING = frozenset({"Merge", "Sort", "AsOfJoin", "AsOfJoinOn"})
 """Operators in which resubmitted rows wait before they reach the relation that had refused them."""
@@ -125,6 +126,7 @@ def succeeding(older: PipelineContext, newer: PipelineContext) -> Succeeding:
     flow = Flow(table_nodes(newer.plan), partitions_of(each.place for each in standings))
     flow.succeed(work.flow, newer.clock.now_ms(), streams_of_both(older.plan, newer.plan))
     after = PipelineState(flow, newer.plan.targets, standings)
+    PipelineIO(newer).prepare_outputs(after)
     after.drain()
     after.go_on_from(newer.ledger.accounts())
     gone = {each.relation for each in record.standings} - {each.relation for each in standings}
@@ -164,7 +166,13 @@ def _standings(
     kept = [each for each in record.standings if each.relation in newer.sources]
     begun = [
         PartitionPosition(
-            relation, source.topic, partition, held.earliest, held.earliest, None, source.identity()
+            relation,
+            place_of(source.topic, partition)[0],
+            partition,
+            held.earliest,
+            held.earliest,
+            None,
+            source.identity(),
         )
         for relation, source in sorted(newer.sources.items())
         if relation not in known
@@ -235,5 +243,5 @@ def _refuse_waiting_resubmitted(state: Mapping[str, State]) -> None:
                 raise StatementError(
                     "resubmitted error rows are not processed yet",
                     hint="They are processed when the rowtime bounds pass them; apply the change then. If "
-                    "the stream has gone quiet, write a bound record to each of its partitions first.",
+                    "the stream has gone quiet, advance it with `rowtide bound TOPIC TIME`.",
                 )

@@ -59,6 +59,7 @@ def apply_at(older: PipelineContext, newer: PipelineContext, at_ms: int) -> Appl
         )
     begun.after.span = (first, LATEST)
     both = _Both(begun, older.plan.targets, newer, first)
+    PipelineIO(older).prepare_outputs(both)
     _read_until(both, older, first, begun.record.epoch)
     before, cut = both.cut(with_snapshot=False), begun.after.cut(with_snapshot=True)
     _count(both, begun.after)

@@ -20,6 +20,7 @@ from rowtide.operators.contract import Fault
 from rowtide.rows.rowop import Row
 from rowtide.rowtime.bound import EARLIEST
 from rowtide_connectors.api import Fetched, Messages
+from rowtide_connectors.several import place_of
 
 
 class RecentMessages:
@@ -107,11 +108,12 @@ def error_rows(
             )
         else:
             message = _message(place, fault.counter, recent, fetched)
+            topic, partition = place_of(topics[place[0]], place[1])
             rows.append(
                 replace(
                     row,
-                    topic=topics[place[0]],
-                    partition=place[1],
+                    topic=topic,
+                    partition=partition,
                     offset=fault.counter,
                     raw=None if message is None else message.value,
                     stream=place[0],

@@ -12,6 +12,7 @@ from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runtime.configured import connector_options
 from rowtide.runtime.ingest.intake import BOUND_HEADER, STRICT_HEADER
 from rowtide_connectors.api import TopicSource, WritableSource
+from rowtide_connectors.several import names_in, place_of
 
 
 def stream_of(plan: Plan, name: str) -> ForeignStream:
@@ -21,7 +22,11 @@ def stream_of(plan: Plan, name: str) -> ForeignStream:
       StatementError: the pipeline reads no such topic.
     """
     streams = plan.foreign_streams
-    by_topic = {connector_options(stream).get("topic", ""): stream for stream in reversed(streams)}
+    by_topic = {
+        topic: stream
+        for stream in reversed(streams)
+        for topic in names_in(connector_options(stream).get("topic", ""))
+    }
     by_name = {stream.name.upper(): stream for stream in streams}
     found = by_topic.get(name) or by_name.get(name.upper())
     if found is None:
@@ -33,9 +38,17 @@ def stream_of(plan: Plan, name: str) -> ForeignStream:
 
 
 def write_bounds(
-    source: TopicSource, bound_ms: int, partitions: Sequence[int] | None, *, strict: bool, now_ms: int
-) -> dict[int, int]:
-    """Append a bound record to partitions (None: to all); return the offset of each record by partition.
+    source: TopicSource,
+    bound_ms: int,
+    topic: str | None,
+    partitions: Sequence[int] | None,
+    *,
+    strict: bool,
+    now_ms: int,
+) -> dict[tuple[str, int], int]:
+    """Append a bound record to partitions (None: to all); return each record's offset by topic and partition.
+
+    ``topic`` is one of those that the source reads; None: all.
 
     Raises:
       StatementError: a partition does not exist, or the connector cannot write; nothing is written.
@@ -44,13 +57,16 @@ def write_bounds(
     """
     if not isinstance(source, WritableSource):
         raise StatementError(f'messages cannot be written to topic "{source.topic}" by its connector')
-    known = sorted(source.ranges())
-    wanted = known if partitions is None else sorted(set(partitions))
-    for partition in wanted:
-        if partition not in known:
-            raise StatementError(
-                f'topic "{source.topic}" has no partition {partition}',
-                hint=f"It has {len(known)}: 0 to {len(known) - 1}.",
-            )
+    known = {place_of(source.topic, number): number for number in source.ranges()}
+    topics = [topic] if topic is not None else names_in(source.topic)
+    own = {place: number for place, number in known.items() if place[0] in topics}
+    for name in topics:
+        count = sum(each == name for each, _ in own)
+        for partition in partitions or ():
+            if (name, partition) not in own:
+                raise StatementError(
+                    f'topic "{name}" has no partition {partition}', hint=f"It has {count}: 0 to {count - 1}."
+                )
+    wanted = sorted(place for place in own if partitions is None or place[1] in partitions)
     headers = [(BOUND_HEADER, str(bound_ms).encode()), *([(STRICT_HEADER, b"1")] if strict else [])]
-    return {partition: source.append(partition, headers, now_ms) for partition in wanted}
+    return {place: source.append(own[place], headers, now_ms) for place in wanted}

@@ -29,6 +29,7 @@ from rowtide.rows.types import MAX_TIMESTAMP_MS
 from rowtide.rowtime.bound import Bound
 from rowtide.runtime.commit.crashpoints import CrashPoints
 from rowtide_connectors.api import Messages, OffsetRange, PartitionReader, TopicSource
+from rowtide_connectors.several import place_of
 
 BOUND_HEADER = "rowtide.bound"
 STRICT_HEADER = "rowtide.strict"
@@ -199,8 +200,7 @@ def _pseudo(stream: ForeignStream, messages: Messages, accepted: Indices) -> tup
     headers = None if messages.headers is None else [messages.headers[place] for place in places]
     columns = pseudo_columns(
         stream.pseudo,
-        messages.topic,
-        messages.partition,
+        *place_of(messages.topic, messages.partition),
         messages.offsets[accepted],
         messages.timestamps[accepted],
         [messages.keys[place] for place in places],
@@ -210,7 +210,8 @@ def _pseudo(stream: ForeignStream, messages: Messages, accepted: Indices) -> tup
         return columns
     # Read again: they are where they had come first.
     first = [messages.came_from[place] for place in places]
-    moved = {"KAFKA_PARTITION": [each[0] for each in first], "KAFKA_OFFSET": [each[1] for each in first]}
+    names = ("KAFKA_TOPIC", "KAFKA_PARTITION", "KAFKA_OFFSET")
+    moved = {name: [each[at] for each in first] for at, name in enumerate(names)}
     return tuple(
         Column.from_values(column.type, moved[name]) if name in moved else column
         for name, column in zip(stream.pseudo, columns, strict=True)
@@ -350,15 +351,18 @@ def another_topic(
             continue
         end = ranges[partition].end
         if end < position:
+            name, own = place_of(topic, partition)
             return StatementError(
-                f'topic "{topic}" partition {partition} ends at offset {end}, but {position} is committed or '
+                f'topic "{name}" partition {own} ends at offset {end}, but {position} is committed or '
                 "read: it is not the topic that the pipeline has read",
                 hint="If it was deleted and created again, drop the pipeline's checkpoint and its tables "
                 "and start it again.",
             )
-    if gone := sorted(set(positions) - set(ranges)):
+    if gone := [place_of(topic, each) for each in sorted(set(positions) - set(ranges))]:
+        name = gone[0][0]
+        numbers = ", ".join(str(own) for each, own in gone if each == name)
         return StatementError(
-            f'topic "{topic}" no longer has partitions {", ".join(map(str, gone))}: it is not the topic that '
+            f'topic "{name}" no longer has partitions {numbers}: it is not the topic that '
             "the pipeline has read",
             hint="Topics never lose partitions: it was deleted and created again. Drop the pipeline's "
             "checkpoint and its tables, then start it again.",

@@ -60,7 +60,9 @@ def messages_of(topic: str, partition: int, rows: Sequence[StoredError]) -> Mess
         values=[stored.row.raw for stored in rows],
         next_offset=len(rows),
         headers=[headers_of_json(stored.row.headers) for stored in rows],
-        came_from=[(stored.row.partition or 0, stored.row.offset or 0) for stored in rows],
+        came_from=[
+            (stored.row.topic or topic, stored.row.partition or 0, stored.row.offset or 0) for stored in rows
+        ],
     )
 
 

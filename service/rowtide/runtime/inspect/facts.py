@@ -11,6 +11,7 @@ from rowtide.runtime.ingest.inbox import Paused
 from rowtide.runtime.inspect.status import DATABASE, StatusBoard, broker_of, database_of
 from rowtide.runtime.inspect.why_not import Facts, PartitionFacts, bounds_of_idle
 from rowtide.runtime.live.work import IntakeAccount, PipelineState
+from rowtide_connectors.several import place_of
 
 
 def gathered(
@@ -34,7 +35,7 @@ def gathered(
             continue
         account = work.accounts.get(relation, IntakeAccount())
         partitions[place] = PartitionFacts(
-            topic=topics[relation],
+            topic=place_of(topics[relation], partition)[0],
             position=position,
             end=ends.get(place),
             paused=partition in paused.get(relation, ()),

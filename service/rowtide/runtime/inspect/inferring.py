@@ -39,7 +39,7 @@ _FINER_UNITS = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 """Units whose numbers for this century are in distinct ranges, with the number of units in a second."""
 _LOGICAL = {
     "date": "DATE",
-    "uuid": "VARCHAR(36)",
+    "uuid": "UUID",
     **dict.fromkeys(("time-millis", "time-micros"), "TIME"),
     **dict.fromkeys(("timestamp-millis", "timestamp-micros"), "TIMESTAMP"),
     **dict.fromkeys(("local-timestamp-millis", "local-timestamp-micros"), "TIMESTAMP"),
@@ -56,9 +56,10 @@ _AVRO = {
 _MOST_MEMBERS = 50
 """An object with more members than this, over all messages, is inferred to be a map: a column of JSON
 text."""
-_DEEPEST = 5
+DEEPEST = 5
 """Objects further down than this are columns of JSON text."""
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+_UUID_TEXT = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _DATE_TEXT = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
@@ -139,9 +140,16 @@ def proposal_of_schema(schema: Any, topic: str, server: str, options: Mapping[st
             f'the schema of topic "{topic}" is not that of a record',
             hint="Declare the stream by hand, with format 'RAW' and one column of bytes.",
         )
-    guesses = _with_names_of_their_own(list(_of_record(schema, (), {}, always=True)))
+    guesses = list(_of_record(schema, (), {}, always=True))
     head = f"-- from the newest schema of topic {topic!r} in the registry"
-    return _proposed(head, guesses, Sample(topic, {}), server, {**options, "format": "AVRO"})
+    return proposal_of_guesses(head, guesses, topic, server, {**options, "format": "AVRO"})
+
+
+def proposal_of_guesses(
+    head: str, guesses: Sequence[Guess], topic: str, server: str, options: Mapping[str, str]
+) -> str:
+    """Return CREATE FOREIGN STREAM for a topic whose columns a schema has, after the comment ``head``."""
+    return _proposed(head, _with_names_of_their_own(guesses), Sample(topic, {}), server, options)
 
 
 def _proposed(
@@ -181,7 +189,7 @@ def _of_type(kind: Any, steps: tuple[str, ...], named: dict[str, Any], *, always
         return
     found = named.get(kind, kind) if isinstance(kind, str) else kind
     name = found.get("type") if isinstance(found, dict) else found
-    if name == "record" and len(steps) < _DEEPEST:
+    if name == "record" and len(steps) < DEEPEST:
         yield from _of_record(found, steps, named, always=always)
         return
     if isinstance(found, dict) and isinstance(found.get("name"), str):
@@ -234,7 +242,7 @@ def _guessed(steps: tuple[str, ...], given: Sequence[object], messages: int) -> 
         for name, value in each.items():
             members.setdefault(name, []).append(value)
     nested = objects and all(value is None or isinstance(value, dict) for value in given)
-    if nested and 0 < len(members) <= _MOST_MEMBERS and len(steps) < _DEEPEST:
+    if nested and 0 < len(members) <= _MOST_MEMBERS and len(steps) < DEEPEST:
         for name, values in members.items():
             yield from _guessed((*steps, name), values, messages)
         return
@@ -304,6 +312,8 @@ def _type_of_texts(given: Sequence[str]) -> str:
         return "DATE"
     if all(":" in value for value in given) and _all_are(TIMESTAMP, given):
         return "TIMESTAMP"
+    if all(_UUID_TEXT.fullmatch(value) for value in given):
+        return "UUID"
     longest = 2 * max(map(len, given))
     return next((f"VARCHAR({length})" for length in _LENGTHS if length >= longest), "VARCHAR")
 

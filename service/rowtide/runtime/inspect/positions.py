@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rowtide.checkpoint.ledger import PartitionId, Record, is_resubmission
 from rowtide_connectors.api import TopicSource
 from rowtide_connectors.errors import GoneError, UnavailableError
+from rowtide_connectors.several import place_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,7 @@ def standing_of(record: Record, sources: Mapping[str, TopicSource]) -> list[Part
     return [
         PartitionProgress(
             each.relation,
-            each.topic,
-            each.partition,
+            *place_of(each.topic, each.partition),
             each.next_offset,
             each.start_offset,
             ends.get(each.place),

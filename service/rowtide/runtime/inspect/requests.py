@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from rowtide.errors import StatementError, TransientError
 from rowtide.runtime.ingest.backpressure import Backpressure
-from rowtide.runtime.inspect.facts import gathered
 from rowtide.runtime.inspect.state import SnapshotTaken, TableContents, table_contents
-from rowtide.runtime.inspect.why_not import SilenceExplanation, answer, not_running
 from rowtide.runtime.live.questions import Questions
 from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.query.following import Follower, refuse_heavy
 from rowtide.runtime.query.query_work import Question
+
+if TYPE_CHECKING:
+    from rowtide.runtime.inspect.why_not import SilenceExplanation
 
 
 class Requests:
@@ -41,6 +43,9 @@ class Requests:
           StatementError: the pipeline has no such relation.
           TransientError: the main loop did not finish a turn in time.
         """
+        from rowtide.runtime.inspect.facts import gathered
+        from rowtide.runtime.inspect.why_not import answer, not_running
+
         context, board = self._io.context, self._io.board
         plan, shown = context.plan, board.status()
         nodes = dict(plan.relations)

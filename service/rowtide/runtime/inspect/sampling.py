@@ -130,12 +130,12 @@ def findings(stream: ForeignStream, sample: Sample) -> list[Finding]:
     decoded = decoder_of(stream).decode(values)
     documents = sample.documents() if format_of(stream) == "JSON" else []
     undeclared = _undeclared(stream, documents)
-    told = f"{len(decoded.accepted)} of {len(values)} messages decode"
+    summary = f"{len(decoded.accepted)} of {len(values)} messages decode"
     if undeclared:
         fields = ", ".join(f"{name} ({count})" for name, count in undeclared.items())
-        told += f"; fields that are not declared: {fields}"
+        summary += f"; fields that are not declared: {fields}"
     return [
-        Finding(True, told),
+        Finding(True, summary),
         *_refused(decoded),
         *_never_there(stream, documents, undeclared),
         *_seconds(stream, documents),

@@ -30,6 +30,11 @@ def database_of(relation: str) -> str:
     return f'database of "{relation}"'
 
 
+def registry_for(relation: str) -> str:
+    """Return the name under which the schema registry of a foreign stream is waited for."""
+    return f'schema registry of "{relation}"'
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
     """The position of one partition. ``bound`` is in ms, ``end_offset`` as last looked up."""

@@ -42,6 +42,7 @@ from rowtide.runtime.recovery.recovery import (
     replay,
     usable,
 )
+from rowtide_connectors.several import place_of
 
 MAX_FOLLOWED = 1_000
 """Maximum number of input rows of a row that are followed further back."""
@@ -49,14 +50,17 @@ MAX_PASSES = 24
 """Maximum number of reads of the log: two for each operator on the longest path."""
 
 
-def why(context: PipelineContext, relation: str, wanted: RowQuestion) -> RowExplanation:
+def why(
+    context: PipelineContext, relation: str, wanted: RowQuestion, *, limit_s: float | None = None
+) -> RowExplanation:
     """Return the origin of a row of a relation (its catalog name).
 
     Raises:
-      StatementError: the relation or row does not exist, or the log no longer holds what is needed.
+      StatementError: the relation or row does not exist, the log no longer holds what is needed, or reading it
+        takes more than ``limit_s`` seconds.
       UnavailableError: a dependency is down.
     """
-    return _Asked(context, relation, wanted).answer()
+    return _Asked(context, relation, wanted, limit_s).answer()
 
 
 @dataclass(slots=True)
@@ -72,8 +76,12 @@ class _Item:
 class _Asked:
     """One question, while the log is read again and again."""
 
-    def __init__(self, context: PipelineContext, relation: str, wanted: RowQuestion) -> None:
+    def __init__(
+        self, context: PipelineContext, relation: str, wanted: RowQuestion, limit_s: float | None
+    ) -> None:
         self._context = context
+        self._limit_s = limit_s
+        self._began = context.clock.monotonic()
         self._relation = relation
         self._wanted = wanted
         self._io = PipelineIO(context)
@@ -384,7 +392,9 @@ class _Asked:
 
     def _topic(self, place: PartitionId) -> tuple[str, str | None, int]:
         source = self._context.sources.get(place[0])
-        return place[0], None if source is None else source.topic, place[1]
+        if source is None:
+            return place[0], None, place[1]
+        return place[0], place_of(source.topic, place[1])[0], place[1]
 
     def _offsets(self, rows: Iterable[TimedRow]) -> Iterable[dict[str, object]]:
         reached: dict[PartitionId, list[int]] = {}
@@ -452,8 +462,22 @@ class _Asked:
             self._begins,
             self._record.positions(),
             decisions=DecisionLog(self._decisions),
+            progress=self._check_time,
         )
         return searches
+
+    def _check_time(self, _messages: int) -> None:
+        """Check that there is time left.
+
+        Raises:
+          StatementError: there is none.
+        """
+        limit_s = self._limit_s
+        if limit_s is not None and self._context.clock.monotonic() - self._began > limit_s:
+            raise StatementError(
+                f"the row is not explained within {limit_s:g} s: the log is read again for it",
+                hint="Set limits.why_s to a longer time.",
+            )
 
 
 class _Noting(PipelineState):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from rowtide_connectors.several import place_of
+
 
 @dataclass(frozen=True, slots=True)
 class RowQuestion:
@@ -82,5 +84,9 @@ class RowExplanation:
     since: tuple[Mapping[str, object], ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """Return it as plain values."""
-        return asdict(self)
+        """Return it as plain values; partitions have their numbers in their topics."""
+        found = asdict(self)
+        parts = [*found["inputs"], *found["releases"], *found["decisions"], *found["since"]]
+        for each in (*parts, *(offsets for made in found["made_of"] for offsets in made["offsets"])):
+            each["partition"] = place_of(each.get("topic") or "", each["partition"])[1]
+        return found

@@ -17,6 +17,7 @@ from rowtide.flow.why_not import Fate, Holder, Keeper, Silence
 from rowtide.operators.contract import Account
 from rowtide.plan.nodes.node import BY_CONDITION, WhyFiltered
 from rowtide.rowtime.text import time_text
+from rowtide_connectors.several import place_of
 
 
 class SilenceCause(Enum):
@@ -265,7 +266,8 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
     if known is None:
         return _unfed(keeper, facts)
     topic = f'topic "{known.topic}" ({keeper.relation})' if known.topic else f'"{keeper.relation}"'
-    where = f"Partition {keeper.partition} of {topic}"
+    own = place_of(known.topic, keeper.partition)[1]
+    where = f"Partition {own} of {topic}"
     if known.polled_ms is not None:
         where = f'Table "{known.topic}" ({keeper.relation})'
     wanted = _wanted(keeper)
@@ -278,7 +280,7 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
             released,
             change,
             known.topic or None,
-            keeper.partition,
+            own,
             keeper.has,
             keeper.needs,
             known.position,
@@ -356,7 +358,7 @@ def _policy(keeper: Keeper, known: PartitionFacts, others: _Others, wanted: str)
     record = (
         'let the producer send a bound record (header "rowtide.bound") to the partition when it is quiet, or '
         f"write one: rowtide bound PIPELINE.sql {known.topic or keeper.relation} TIME --partition "
-        f"{keeper.partition}"
+        f"{place_of(known.topic, keeper.partition)[1]}"
         if keeper.takes_bounds
         else f'set a bound on "{keeper.clock}" itself: its clock is a promoted one, which bounds on '
         f'"{keeper.relation}" do not reach'

@@ -12,6 +12,7 @@ from rowtide.runtime.ingest.intake import LOOK_UP_S
 from rowtide.runtime.ingest.resubmission import let_in
 from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
+from rowtide_connectors.several import place_of
 
 _log = structlog.get_logger("rowtide")
 
@@ -41,14 +42,14 @@ class Admission:
         """Let the new partitions of known topics join."""
         newcomers = self._io.partitions.newcomers.take(self._work.positions)
         for (relation, partition), offset in newcomers.items():
-            topic = self._io.context.sources[relation].topic
+            topic, own = place_of(self._io.context.sources[relation].topic, partition)
             bound_ms = self._work.join((relation, partition), topic, offset)
             self._io.partitions.idle.hear((relation, partition))
             _log.info(
                 "partition_joins",
                 relation=relation,
                 topic=topic,
-                partition=partition,
+                partition=own,
                 offset=offset,
                 bound_ms=bound_ms,
             )

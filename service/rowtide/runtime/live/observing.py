@@ -17,6 +17,7 @@ from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.runtime.ingest.intake import Delivery
 from rowtide.runtime.inspect.status import Phase
 from rowtide.runtime.live.work import CommitBatch, PipelineState
+from rowtide_connectors.several import place_of
 
 
 class MetricsObserver:
@@ -74,7 +75,7 @@ class MetricsObserver:
 
     def entered(self, delivery: Delivery) -> None:
         """Count what was read."""
-        labels = (delivery.messages.topic, str(delivery.partition))
+        labels = _labels(delivery.messages.topic, delivery.partition)
         self._metrics.messages_read.labels(*labels).inc(len(delivery))
         self._metrics.message_bytes_read.labels(*labels).inc(delivery.raw_bytes)
         for part in delivery.parts:
@@ -113,7 +114,7 @@ class MetricsObserver:
         shown = [each for each in standings if not is_resubmission(each.place)]
         self._positions = {**self._positions, **{each.place: each.next_offset for each in shown}}
         for standing in shown:
-            labels = (standing.topic, str(standing.partition))
+            labels = _labels(standing.topic, standing.partition)
             metrics.position.labels(*labels).set(standing.next_offset)
             metrics.messages_read.labels(*labels)
             metrics.message_bytes_read.labels(*labels)
@@ -125,7 +126,7 @@ class MetricsObserver:
     def _show_lag(self, place: PartitionId, topic: str) -> None:
         position, end = self._positions.get(place), self._ends.get(place)
         if position is not None and end is not None:
-            self._metrics.lag.labels(topic, str(place[1])).set(max(0, end - position))
+            self._metrics.lag.labels(*_labels(topic, place[1])).set(max(0, end - position))
 
     def _show_bounds(self, work: PipelineState) -> None:
         metrics = self._metrics
@@ -140,8 +141,13 @@ class MetricsObserver:
         """Note the ends of partitions; may be called by another thread."""
         self._ends = {**self._ends, **ends}
         for (relation, partition), end in ends.items():
-            self._metrics.end_offset.labels(topics[relation], str(partition)).set(end)
+            self._metrics.end_offset.labels(*_labels(topics[relation], partition)).set(end)
             self._show_lag((relation, partition), topics[relation])
+
+
+def _labels(topic: str, partition: int) -> tuple[str, str]:
+    name, own = place_of(topic, partition)
+    return name, str(own)
 
 
 def _totals(account: Account) -> dict[str, int]:

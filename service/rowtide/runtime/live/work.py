@@ -93,6 +93,7 @@ class PipelineState:
       flow: the flow of ``plan.outputs.table_nodes``: its outputs are foreign tables and streams by name.
       targets: the foreign tables, and the foreign streams that pumps write to.
       standings: the recorded position of each partition. Recovery moves the flow there.
+      sends: False: rows for foreign streams are counted, and not encoded.
     """
 
     def __init__(
@@ -100,12 +101,16 @@ class PipelineState:
         flow: Flow,
         targets: Sequence[ForeignTable | ForeignStream],
         standings: Sequence[PartitionPosition],
+        *,
+        sends: bool = True,
     ) -> None:
         self.flow = flow
         self.recent = RecentMessages()
         self.followers = Followers()
         self.outputs: dict[str, TableOutput | StreamOutput] = {
-            each.name: TableOutput(each) if isinstance(each, ForeignTable) else StreamOutput(each)
+            each.name: TableOutput(each)
+            if isinstance(each, ForeignTable)
+            else StreamOutput(each, sends=sends)
             for each in targets
         }
         self.accounts: dict[str, IntakeAccount] = {}
@@ -119,7 +124,7 @@ class PipelineState:
         self._faults: list[Fault] = []
         self._decisions: dict[tuple[str, PartitionId, int, str | None], Decision] = {}
         self._kept_accounts: dict[tuple[str, str], KeptAccount] = {}
-        self._told_accounts: dict[tuple[str, str], KeptAccount] = {}
+        self._latest_accounts: dict[tuple[str, str], KeptAccount] = {}
 
     @property
     def positions(self) -> Mapping[PartitionId, int]:
@@ -316,7 +321,7 @@ class PipelineState:
             accounts=self._changed_accounts,
         )
         # Decisions before this cut are committed by now.
-        self._kept_accounts = self._told_accounts
+        self._kept_accounts = self._latest_accounts
         self._standings.update((standing.place, standing) for standing in moved)
         self._faults = []
         self._decisions.clear()
@@ -334,7 +339,7 @@ class PipelineState:
             elif each.part == TABLE_PART and each.relation in self.outputs:
                 account = self.outputs[each.relation].account
                 account.rows_in, account.done, account.rejected = each.rows_in, each.done, each.rejected
-        self._told_accounts = {(each.part, each.relation): each for each in accounts}
+        self._latest_accounts = {(each.part, each.relation): each for each in accounts}
 
     def _changed_accounts(self) -> Sequence[KeptAccount]:
         """Return the accounts that have changed since the last commit."""
@@ -347,7 +352,7 @@ class PipelineState:
         views = self.flow.accounts()
         now += [_kept(OPERATORS_PART, name, view.account, view.held) for name, view in views.items()]
         now += [_kept(TABLE_PART, name, output.account, 0) for name, output in self.outputs.items()]
-        self._told_accounts = {(each.part, each.relation): each for each in now}
+        self._latest_accounts = {(each.part, each.relation): each for each in now}
         return [each for each in now if self._kept_accounts.get((each.part, each.relation)) != each]
 
     def _differs(self, standing: PartitionPosition) -> bool:

@@ -8,6 +8,7 @@ from rowtide.codec.encode.message import WRITE_OPTIONS
 from rowtide.codec.registry import every_option
 from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream
+from rowtide.runtime.configured import stream_options_of_format
 from rowtide_connectors.api import Option
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.options import read_options
@@ -37,7 +38,9 @@ OUTBOX_OPTIONS = (
         default=STOP,
     ),
 )
-MESSAGE_OPTIONS = tuple(Option(each.name, str, each.meaning, "written stream") for each in WRITE_OPTIONS)
+MESSAGE_OPTIONS = tuple(
+    Option(each.name, str, each.meaning, "written stream", default=each.default) for each in WRITE_OPTIONS
+)
 FORMAT_OPTION = "format"
 OWN_OPTIONS = frozenset(
     {
@@ -98,5 +101,10 @@ def outbox_options(stream: ForeignStream) -> OutboxOptions:
 
 
 def sink_options(stream: ForeignStream) -> dict[str, str]:
-    """Return the options of a written stream that are for its connector."""
-    return {name: value for name, value in stream.options if name not in OWN_OPTIONS}
+    """Return the options of a written stream that are for its connector.
+
+    Raises:
+      StatementError: its format is of a package that cannot be loaded.
+    """
+    own = OWN_OPTIONS | stream_options_of_format(stream)
+    return {name: value for name, value in stream.options if name not in own}

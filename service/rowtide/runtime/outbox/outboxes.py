@@ -50,7 +50,7 @@ class Outboxes:
     Args:
       senders: by foreign stream, each with the number of the last committed message and its ``max_pending``.
       clock: for waiting.
-      told: called with a stream, the messages sent since the last call, and the number of those that wait.
+      on_sent: called with a stream, the messages sent since the last call, and the number of those that wait.
       threads: False: ``work`` sends in the caller's thread, for simulations.
     """
 
@@ -58,7 +58,7 @@ class Outboxes:
         self,
         senders: Mapping[str, tuple[Sender, int, int]],
         clock: Clock,
-        told: Callable[[str, int, int], None],
+        on_sent: Callable[[str, int, int], None],
         *,
         threads: bool,
     ) -> None:
@@ -67,7 +67,7 @@ class Outboxes:
             for relation, (sender, last, most) in senders.items()
         }
         self._clock = clock
-        self._told = told
+        self._on_sent = on_sent
         self._is_threaded = threads
         self._changed = threading.Condition()
         self._failure: BaseException | None = None
@@ -181,4 +181,4 @@ class Outboxes:
         return any_sent
 
     def _tell(self, relation: str, sent: int) -> None:
-        self._told(relation, sent, self._lines[relation].pending)
+        self._on_sent(relation, sent, self._lines[relation].pending)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from rowtide.checkpoint.outbox import NewMessage
 from rowtide.codec.encode.message import MessageEncoder
 from rowtide.errors import FaultError, Reason, RejectedRowError
 from rowtide.operators.contract import Account, Fault
 from rowtide.plan.plan import ForeignStream
+from rowtide.plan.upserts import takes_changes, upsert_key
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import EARLIEST
 from rowtide.runtime.outbox.options import outbox_options
 
 FIRST_TIMESTAMP_MS = 1
@@ -29,30 +32,43 @@ class Sends:
 class StreamOutput:
     """Gathers the messages of one foreign stream between two commits.
 
-    ``account`` counts its rows (law 4): input rows are done or rejected.
+    ``account`` counts its rows (law 4): input rows are done or rejected. ``sends`` False: rows are
+    counted, and not encoded.
 
     Raises:
       StatementError: the format cannot be written, or an option is wrong.
     """
 
-    def __init__(self, stream: ForeignStream) -> None:
+    def __init__(self, stream: ForeignStream, *, sends: bool = True) -> None:
         self.account = Account()
         self._stream = stream
+        self._sends = sends
         self._encoder = MessageEncoder(stream)
         self._max_message_bytes = outbox_options(stream).max_message_bytes
+        self._key = upsert_key(stream.row_type, stream.options) if takes_changes(stream.options) else ()
         self._messages: list[NewMessage] = []
 
     def __len__(self) -> int:
         return len(self._messages)
 
+    def prepare(self) -> None:
+        """Fetch what encoding needs from a schema registry; raises as ``MessageEncoder.prepare``."""
+        if self._sends:
+            self._encoder.prepare()
+
     def add(self, trays: Sequence[Tray]) -> list[Fault]:
         """Take rows in order; return the faults of those that cannot be written."""
         faults: list[Fault] = []
         for tray in trays:
-            if (tray.opcode != Opcode.INSERT).any():
+            if not self._key and (tray.opcode != Opcode.INSERT).any():
                 raise FaultError(f'foreign stream "{self._stream.name}" was given a DELETE')
             self.account.rows_in += len(tray)
-            for row in tray.rows():
+        rows = (row for tray in trays for row in tray.rows()) if self._sends else iter(())
+        if self._key:
+            for _, together in groupby(rows, key=lambda row: (row.rowtime, row.origin, row.counter)):
+                self._messages += self._changes(together, faults)
+        else:
+            for row in rows:
                 try:
                     self._messages.append(self._message(row))
                 except RejectedRowError as error:
@@ -68,19 +84,43 @@ class StreamOutput:
         taken, self._messages = self._messages, []
         return Sends(self._stream.name, taken)
 
+    def _changes(self, rows: Iterable[TimedRow], faults: list[Fault]) -> Iterable[NewMessage]:
+        """Return the messages of the rowops that one row has caused: the last one of each key.
+
+        So a row that changes is one message with its new values, and not two. A row that cannot be written
+        counts as not there.
+        """
+        last: dict[tuple[object, ...], NewMessage] = {}
+        for row in rows:
+            key = tuple(row.row[at] for at in self._key)
+            try:
+                if None in key:
+                    name = self._stream.row_type[self._key[key.index(None)]].name
+                    raise RejectedRowError(Reason.NULL_KEY, f'column "{name}" is of the key and NULL')
+                message = self._message(row)
+            except RejectedRowError as error:
+                faults.append(self._rejected(row, error))
+                continue
+            last.pop(key, None)
+            last[key] = message
+        return last.values()
+
     def _message(self, row: TimedRow) -> NewMessage:
-        if row.rowtime < FIRST_TIMESTAMP_MS:
+        rowtime = row.rowtime
+        if self._key and rowtime == EARLIEST:
+            rowtime = FIRST_TIMESTAMP_MS  # A row of an INSERT statement in the pipeline's text.
+        if rowtime < FIRST_TIMESTAMP_MS:
             raise RejectedRowError(
                 Reason.CONSTRAINT,
                 "its rowtime is not after 1970-01-01 00:00:00, as a message's timestamp has to be",
             )
-        message = self._encoder.encode(row.row)
+        message = self._encoder.encode(row.row, deletes=row.opcode == Opcode.DELETE)
         if message.size > self._max_message_bytes:
             raise RejectedRowError(
                 Reason.CONSTRAINT,
                 f"its message has {message.size} bytes, and max_message_bytes is {self._max_message_bytes}",
             )
-        return NewMessage(message.value, row.rowtime, message.key, message.headers, message.partition)
+        return NewMessage(message.value, rowtime, message.key, message.headers, message.partition)
 
     def _rejected(self, row: TimedRow, error: RejectedRowError) -> Fault:
         return Fault(

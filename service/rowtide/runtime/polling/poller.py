@@ -45,11 +45,17 @@ class TableShape:
     key: tuple[int, ...]
     read_from: str
     """The table and the options that decide what a poll reads."""
+    jsons: tuple[int, ...] = ()
+    """The places of columns of JSON, which the database gives as text."""
 
     def row(self, values: tuple[object, ...]) -> PolledRow:
         """Return a row as messages have it."""
         key = {self.columns[at]: values[at] for at in self.key}
-        return PolledRow(_encode(key), _encode(dict(zip(self.columns, values, strict=True))))
+        row = dict(zip(self.columns, values, strict=True))
+        for at in self.jsons:
+            if isinstance(text := values[at], str):
+                row[self.columns[at]] = msgspec.Raw(text.encode())
+        return PolledRow(_encode(key), _encode(row))
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,11 +108,11 @@ class QueryProcess:
         """
         try:
             self.pipe.send(asked)
-            told = self.pipe.recv_bytes(LARGEST_PLAN)
+            reply = self.pipe.recv_bytes(LARGEST_PLAN)
         except (OSError, EOFError) as error:
             why = json.loads(self.why_gone())
             raise StatementError(why["error"], hint=why["hint"]) from error
-        found: Question | StatementError = pickle.loads(told[1:])
+        found: Question | StatementError = pickle.loads(reply[1:])
         if isinstance(found, StatementError):
             raise found
         return found
@@ -264,12 +264,12 @@ class Follower:
                 if not pipe.poll(HEARTBEAT_S):
                     yield b"\n"
                     continue
-                told = pipe.recv_bytes()
-                if told == CAUGHT_UP:
+                reply = pipe.recv_bytes()
+                if reply == CAUGHT_UP:
                     process.caught_up()
                     continue
-                yield told[1:]
-                if told.startswith(LAST):
+                yield reply[1:]
+                if reply.startswith(LAST):
                     return
         except (EOFError, ConnectionError):
             yield process.why_gone().encode()
@@ -325,9 +325,9 @@ def _refuse_unread(node: Node, flow: Flow) -> None:
         carried = flow.source_type(each.relation).names
         missing = [name for name in each.row_type.names if name not in carried]
         if missing or each.row_type.names != carried:
-            told = ", ".join(missing) or "the same columns"
+            unread = ", ".join(missing) or "the same columns"
             raise StatementError(
-                f'the pipeline does not read {told} of "{each.relation}"',
+                f'the pipeline does not read {unread} of "{each.relation}"',
                 hint="It reads only the pseudo-columns that its own statements name.",
             )
 

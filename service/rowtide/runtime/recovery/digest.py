@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator, Mapping
 from enum import Enum
 
-from rowtide.expr.tree import PythonFunction
+from rowtide.expr.tree import OMITTED, PythonAggregate, PythonFunction, PythonTable
 from rowtide.plan.nodes import Model, Node
 from rowtide.plan.plan import Plan
 from rowtide.rows.types import RowType, Type
@@ -81,14 +81,14 @@ def _models(plan: Plan) -> set[Model]:
     return {node for node in _nodes(plan) if isinstance(node, Model)}
 
 
-def _functions(plan: Plan) -> list[PythonFunction]:
+def _functions(plan: Plan) -> list[PythonFunction | PythonAggregate | PythonTable]:
     """Return the functions in Python that pumps call. Each has its own digest, as a model has."""
-    found: dict[PythonFunction, None] = {}
+    found: dict[PythonFunction | PythonAggregate | PythonTable, None] = {}
     for node in _nodes(plan):
         pending: list[object] = [getattr(node, field.name) for field in dataclasses.fields(node)]
         while pending:
             each = pending.pop()
-            if isinstance(each, PythonFunction):
+            if isinstance(each, PythonFunction | PythonAggregate | PythonTable):
                 found[each] = None
             elif isinstance(each, tuple):
                 pending += each
@@ -131,7 +131,12 @@ def _canonical(value: object) -> object:
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value.name}"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [_canonical(getattr(value, each.name)) for each in dataclasses.fields(value) if each.compare]
+        fields = [
+            _canonical(part)
+            for each in dataclasses.fields(value)
+            if each.compare
+            and not ((part := getattr(value, each.name)) is None and each.metadata.keys() & OMITTED.keys())
+        ]
         return [type(value).__name__, *fields]
     if isinstance(value, tuple | list):
         return [_canonical(each) for each in value]

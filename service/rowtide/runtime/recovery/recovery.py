@@ -34,6 +34,7 @@ from rowtide.runtime.live.read_loop import ReadLoop
 from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide_connectors.api import OffsetRange
+from rowtide_connectors.several import place_of
 
 SAY_PROGRESS_S = 10.0
 """Interval of log lines about the progress of a recovery."""
@@ -136,18 +137,19 @@ def check_ranges(
     for relation, partitions in ranges.items():
         own = [each for each in record.standings if each.relation == relation]
         standings = [each for each in own if not is_resubmission(each.place)]
-        positions = {each.partition: each.next_offset for each in standings}
-        for topic in {each.topic for each in standings}:
+        for topic in sorted({each.topic for each in standings}):
+            positions = {each.partition: each.next_offset for each in standings if each.topic == topic}
             wrong = another_topic(topic, positions, partitions)
             if wrong is not None:
                 raise wrong
         for standing in standings:
             first, held = begin[standing.place], partitions[standing.partition]
+            topic, number = place_of(standing.topic, standing.partition)
             if held.earliest > first and (
                 first < standing.next_offset or held.earliest > standing.next_offset
             ):
                 raise StatementError(
-                    f'topic "{standing.topic}" partition {standing.partition} no longer holds offsets '
+                    f'topic "{topic}" partition {number} no longer holds offsets '
                     f"{first} to {held.earliest - 1}: the first one is {held.earliest}",
                     hint=AGED_OUT_HINT,
                 )

@@ -46,6 +46,7 @@ from rowtide.runtime.recovery.recovery import (
 )
 from rowtide.runtime.recovery.replay_tables import ComparedTable, Refused, scratch
 from rowtide_connectors.api import OffsetRange
+from rowtide_connectors.several import place_of
 
 MAX_DIFFERENCES = 20
 """Maximum number of differences that are reported one by one. The count includes all."""
@@ -96,12 +97,12 @@ class ReplayComparison:
 def compare(
     context: PipelineContext,
     compared: Range,
-    told: Callable[[str, Row], None] | None = None,
+    on_row: Callable[[str, Row], None] | None = None,
     older: Plan | None = None,
 ) -> ReplayComparison:
     """Recompute and compare the tables of a pipeline; nothing is written.
 
-    With ``told`` no rows are compared: it is called with each recomputed row and the name of its table.
+    With ``on_row`` no rows are compared: it is called with each recomputed row and the name of its table.
     ``older`` is the plan that ran, if it differs from the context's plan: then the committed rows are
     compared with those that the context's plan would have written from the beginning. Tables that it
     would create count as empty, streams that only it reads are read to their current ends.
@@ -128,7 +129,7 @@ def compare(
         if older is not None:
             refuse_changed_streams(older, context.plan)
             record = _as_read_by(context, record)
-        return _recomputed(context, compared, record, tables, told, older)
+        return _recomputed(context, compared, record, tables, on_row, older)
 
 
 def _recomputed(
@@ -136,7 +137,7 @@ def _recomputed(
     compared: Range,
     record: Record,
     tables: Mapping[str, ComparedTable],
-    told: Callable[[str, Row], None] | None,
+    on_row: Callable[[str, Row], None] | None,
     older: Plan | None,
 ) -> ReplayComparison:
     """Recompute what the tables should hold, and compare."""
@@ -145,7 +146,7 @@ def _recomputed(
         check_identity(source, identities.get(relation))
     ranges = {relation: source.ranges() for relation, source in context.sources.items()}
     flow, snapshot = _begin(context, record, ranges, compared, older)
-    work = PipelineState(flow, context.plan.targets, record.standings)
+    work = PipelineState(flow, context.plan.targets, record.standings, sends=False)
     turns = _Turns(work, tables)
     if snapshot is None:
         work.drain()
@@ -160,10 +161,10 @@ def _recomputed(
     )
     between = (compared.begin_ms, compared.end_ms)
     count = 0
-    if told is not None:
+    if on_row is not None:
         for name, table in tables.items():
             for row in table.rows(*between):
-                told(name, row)
+                on_row(name, row)
 
     def found() -> Iterator[ReplayDifference]:
         nonlocal count
@@ -172,7 +173,7 @@ def _recomputed(
                 count += 1
                 yield ReplayDifference(name, held, wanted, {} if turn is None else turns.offsets(turn))
 
-    first = nsmallest(MAX_DIFFERENCES, found() if told is None else (), key=_last_offset)
+    first = nsmallest(MAX_DIFFERENCES, found() if on_row is None else (), key=_last_offset)
     rows = {name: table.count(*between) for name, table in tables.items()}
     return ReplayComparison(rows, messages, record.positions(), tuple(first), count)
 
@@ -294,7 +295,15 @@ def _as_read_by(context: PipelineContext, record: Record) -> Record:
     known = {each.relation for each in record.standings}
     kept = [each for each in record.standings if each.relation in context.sources]
     begun = [
-        PartitionPosition(relation, source.topic, partition, held.end, held.earliest, None, source.identity())
+        PartitionPosition(
+            relation,
+            place_of(source.topic, partition)[0],
+            partition,
+            held.end,
+            held.earliest,
+            None,
+            source.identity(),
+        )
         for relation, source in sorted(context.sources.items())
         if relation not in known
         for partition, held in sorted(source.ranges().items())

@@ -82,9 +82,9 @@ class ComparedTable:
         waiting: list[tuple[Row, int]] = []
         for timed in rows:
             if self._refused:
-                told = (timed.rowtime, as_json(timed.row, names))
-                if self._refused[told] > 0:
-                    self._refused[told] -= 1
+                refused_row = (timed.rowtime, as_json(timed.row, names))
+                if self._refused[refused_row] > 0:
+                    self._refused[refused_row] -= 1
                     continue
             if timed.opcode != Opcode.DELETE:
                 waiting.append((self._form(timed.row), turn))

@@ -45,6 +45,7 @@ from rowtide.runtime.recovery.recovery import (
     usable,
 )
 from rowtide_connectors.api import OffsetRange
+from rowtide_connectors.several import place_of
 
 START_COMMITS = 1
 """The number of the commit that records the start positions. Later commits have rows."""
@@ -81,8 +82,13 @@ def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
         )
     digests = plan_digests(context.plan)
     record = io.database.call(context.ledger.read)
+
+    def refuse(found: Record) -> None:
+        if found.standings:
+            refuse_start(context.name, found, digests, begin)
+
     if record is not None and record.standings:
-        refuse_start(context.name, record, digests, begin)
+        refuse(record)
     else:
         io.check_tables()
     io.check_sinks()
@@ -107,7 +113,8 @@ def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
         _log.info("tables_created", pipeline=context.name, tables=list(created))
     context.crash_points.reach("start.before_epoch")
     holder = f"{socket.gethostname()} process {os.getpid()}"
-    record = io.database.call(lambda: context.ledger.claim(dumped(digests), holder))
+    # Again: `rowtide apply`, or another first start, may have committed since.
+    record = io.database.call(lambda: context.ledger.claim(dumped(digests), holder, refuse))
     context.crash_points.reach("start.after_epoch")
     io.board.claimed(record.epoch)
     context.observer.claimed(context.name, record)
@@ -132,6 +139,7 @@ def recover(io: PipelineIO, claimed: Claimed) -> PipelineState:
     resubmissions = io.database.call(context.ledger.resubmissions)
     flow = flow_at(table_nodes(context.plan), record, snapshot, resubmissions)
     work = PipelineState(flow, context.plan.targets, record.standings)
+    io.prepare_outputs(work)
     context.crash_points.reach("recovery.after_snapshot")
     begin = _begin_of_replay(record, snapshot, claimed.ranges, claimed.compacted)
     if record.commits > START_COMMITS and snapshot is None:
@@ -181,7 +189,15 @@ def _record_start(io: PipelineIO, record: Record, begin: Begin) -> Record:
     sources = sorted(context.sources.items())
     identities = {relation: io.broker.call(source.identity) for relation, source in sources}
     standings = [
-        PartitionPosition(relation, source.topic, partition, offset, offset, None, identities[relation])
+        PartitionPosition(
+            relation,
+            place_of(source.topic, partition)[0],
+            partition,
+            offset,
+            offset,
+            None,
+            identities[relation],
+        )
         for relation, source in sources
         for partition, offset in sorted(io.broker.call(partial(first_offsets, source, begin)).items())
     ]

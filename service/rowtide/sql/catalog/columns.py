@@ -15,6 +15,7 @@ from rowtide.sql.catalog.models import refuse_port
 from rowtide.sql.catalog.objects import Catalog, StreamDefinition, TableDefinition, relation_name
 from rowtide.sql.catalog.values import constant_of
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
+from rowtide.sql.expressions.keys import check_key
 from rowtide.sql.expressions.scope import ROWTIME, Binding, NameScope
 from rowtide.sql.grammar.statements import (
     AddColumn,
@@ -55,6 +56,10 @@ def row_type_of(columns: Sequence[ColumnDefinition], key: Sequence[Name]) -> tup
                 place=name.place,
                 hint=did_you_mean_or_all(name.text, names),
             )
+    for name in key:
+        check_key(
+            columns[names.index(name.text)].type, f'column "{name.text}" of the PRIMARY KEY', name.place
+        )
     in_key = {name.text for name in key}
     fields = tuple(
         Field(column.name.text, column.type, column.nullable and column.name.text not in in_key)

@@ -44,12 +44,12 @@ from rowtide.sql.catalog.servers import (
     single,
 )
 from rowtide.sql.catalog.values import inserted_rows
-from rowtide.sql.functions.defining import define_function, drop_function
 from rowtide.sql.grammar.literals import interval_text_ms
 from rowtide.sql.grammar.statements import (
     AddColumn,
     Alter,
     AlterPump,
+    CreateAs,
     Created,
     CreateFunction,
     CreateIndex,
@@ -129,6 +129,8 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
 
             return define_model(catalog, statement, origin)
         case CreateFunction():
+            from rowtide.sql.functions.defining import define_function
+
             return define_function(catalog, statement, origin)
         case InsertValues():
             return _insert(catalog, statement)
@@ -179,7 +181,7 @@ def exists(catalog: Catalog, statement: Created) -> bool:
                 each for found in tables if isinstance(found, TableDefinition) for each in found.indexes
             )
             return index.name is not None and any(each.name == index.name.text for each in indexes)
-        case CreateRelation(name=name, kind=kind):
+        case CreateRelation(name=name, kind=kind) | CreateAs(name=name, kind=kind):
             pass
         case CreateView(name=name):
             kind = ObjectKind.VIEW
@@ -396,6 +398,16 @@ def _drop_index(catalog: Catalog, statement: Drop) -> Catalog:
 
 
 def _create(catalog: Catalog, name: QualifiedName, replaced: bool, definition: ObjectDefinition) -> Catalog:
+    refuse_existing(catalog, name, definition.kind, replaced=replaced)
+    return catalog.define(catalog.key(name), definition)
+
+
+def refuse_existing(catalog: Catalog, name: QualifiedName, kind: ObjectKind, *, replaced: bool) -> None:
+    """Refuse to create an object whose name another one has; with ``replaced``, one of another kind.
+
+    Raises:
+      StatementError: there is such an object, or the schema takes none.
+    """
     key = catalog.key(name)
     there = catalog.objects.get(key)
     shown = relation_name(key)
@@ -403,15 +415,13 @@ def _create(catalog: Catalog, name: QualifiedName, replaced: bool, definition: O
     if key[0] in SYSTEM_SCHEMAS:
         raise StatementError(f'schema "{key[0]}" belongs to the system', place=name.place)
     if there is not None and not replaced:
-        kind = definition.kind.value
-        hint = f"CREATE OR REPLACE {kind.upper()} replaces it." if there.kind is definition.kind else None
+        hint = f"CREATE OR REPLACE {kind.value.upper()} replaces it." if there.kind is kind else None
         raise StatementError(f'{there.kind.value} "{shown}" already exists', place=name.place, hint=hint)
-    if there is not None and there.kind is not definition.kind:
+    if there is not None and there.kind is not kind:
         raise StatementError(
-            f'"{shown}" is a {there.kind.value} and cannot be replaced by a {definition.kind.value}',
+            f'"{shown}" is a {there.kind.value} and cannot be replaced by a {kind.value}',
             place=name.place,
         )
-    return catalog.define(key, definition)
 
 
 def _renamed(catalog: Catalog, statement: Rename) -> Catalog:
@@ -460,6 +470,8 @@ def _drop(catalog: Catalog, statement: Drop) -> Catalog:
     if statement.kind is ObjectKind.MODEL:
         return drop_model(catalog, statement)
     if statement.kind is ObjectKind.FUNCTION:
+        from rowtide.sql.functions.defining import drop_function
+
         return drop_function(catalog, statement)
     if statement.if_exists and catalog.key(name) not in catalog.objects:
         return catalog

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from rowtide.sql.catalog.definitions import refuse_drop_of_used
 from rowtide.sql.catalog.models import ports_of, refuse_port
 from rowtide.sql.catalog.objects import Catalog, Key, PumpDefinition, StreamDefinition, TableDefinition
-from rowtide.sql.functions.defining import objects_calling, without_functions_calling
 from rowtide.sql.grammar.statements import Drop, ObjectKind, Rename
 from rowtide.sql.planner import PlannedPump, Planner
 
@@ -46,6 +45,8 @@ def prepared_drop(catalog: Catalog, statement: Drop) -> Catalog:
         for key in gone:
             catalog = catalog.without(key)
         if statement.kind is ObjectKind.FUNCTION:
+            from rowtide.sql.functions.defining import without_functions_calling
+
             catalog = without_functions_calling(catalog, statement.name.parts[-1].text)
         return catalog
     if statement.kind in (*_USED_BY_NAME, ObjectKind.PUMP):
@@ -87,6 +88,8 @@ def _held(catalog: Catalog, statement: Drop) -> list[Key]:
                 if isinstance(found, StreamDefinition | TableDefinition) and found.server == name
             ]
         case ObjectKind.FUNCTION:
+            from rowtide.sql.functions.defining import objects_calling
+
             return objects_calling(catalog, statement.name.parts[-1].text)
         case ObjectKind.WRAPPER | ObjectKind.INDEX:
             return []

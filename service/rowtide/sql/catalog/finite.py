@@ -15,7 +15,7 @@ from rowtide.sql.expressions.conversions import UNTYPED_NULL, guarded
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.scope import NameScope
 from rowtide.sql.grammar.syntax import ValuesSyntax
-from rowtide.sql.select.relations import QueryShape, SelectOutput
+from rowtide.sql.select.relations import QueryShape, SelectOutput, unnamed
 
 
 def table_of(values: ValuesSyntax) -> QueryShape:
@@ -40,7 +40,7 @@ def table_of(values: ValuesSyntax) -> QueryShape:
                 "NULL has no type here", place=column[0].place, hint="Write CAST(NULL AS type)."
             )
         of = guarded(partial(common_type, known), column[0].place)
-        fields.append(Field(f"EXPR${at}", of, nullable=True))
+        fields.append(Field(unnamed(at), of, nullable=True))
     rows = tuple(
         tuple(constant_of(each, field, "VALUES") for each, field in zip(row, fields, strict=True))
         for row in values.rows

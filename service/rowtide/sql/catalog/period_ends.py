@@ -39,10 +39,10 @@ def rounded_again(node: Node) -> Iterator[str]:
             yield from _of_period(below, period)
         case GroupByHop(input=below, hop=hop):
             if (ends := _ends(below)) is not None:
-                yield _told(_shown(hop), None, ends)
+                yield _warning(_shown(hop), None, ends)
         case GroupByCumulate(input=below, cumulate=cumulate):
             if (ends := _ends(below)) is not None:
-                yield _told(_shown(cumulate), None, ends)
+                yield _warning(_shown(cumulate), None, ends)
         case Project(input=below, expressions=expressions):
             yield from _of_expressions(below, expressions)
         case Filter(input=below, condition=condition):
@@ -52,7 +52,7 @@ def rounded_again(node: Node) -> Iterator[str]:
 def _of_period(below: Node, period: Period) -> Iterator[str]:
     ends = _ends(below) if period.edge is PeriodEdge.FLOOR else None
     if ends is not None:
-        yield _told(_shown(period), None if period.unit is None else period.unit.value, ends)
+        yield _warning(_shown(period), None if period.unit is None else period.unit.value, ends)
 
 
 def _of_expressions(below: Node, expressions: tuple[Expr, ...]) -> Iterator[str]:
@@ -62,7 +62,7 @@ def _of_expressions(below: Node, expressions: tuple[Expr, ...]) -> Iterator[str]
         unit = call.args[1] if call.function == "FLOOR_TO" else None
         named = unit.value if isinstance(unit, Literal) and isinstance(unit.value, str) else None
         if ends is not None:
-            yield _told(show(call, below.row_type), named, ends)
+            yield _warning(show(call, below.row_type), named, ends)
 
 
 def _rounding(expr: Expr) -> Iterator[Call]:
@@ -97,7 +97,7 @@ def _ends(node: Node) -> Period | Hop | Cumulate | None:
             return _ends(node.inputs[0]) if node.keeps_rowtime else None
 
 
-def _told(what: str, unit: str | None, ends: Period | Hop | Cumulate) -> str:
+def _warning(what: str, unit: str | None, ends: Period | Hop | Cumulate) -> str:
     """Return the rounded expression, and the text to write instead; ``unit`` is for CEIL to a calendar unit."""
     effect = "each" if what == _shown(ends) else "one that ends where another period begins"
     ceil = "Let" if unit is None else f"Write CEIL(ROWTIME TO {unit}), or let"

@@ -12,6 +12,7 @@ from dataclasses import fields
 
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.aggregates import AGGREGATES
+from rowtide.expr.tree import PythonAggregate, PythonTable
 from rowtide.plan.nodes import TableSource
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR, Field, Kind, RowType, Type
@@ -153,7 +154,9 @@ def _indexes(catalog: Catalog, row_type_of: RowTypeOf) -> Iterator[Row]:
 def _functions(catalog: Catalog, row_type_of: RowTypeOf) -> Iterator[Row]:
     del row_type_of
     found = {(name, "SCALAR") for name in scalar_functions()}
-    found |= {(name, "USER-DEFINED") for name in catalog.functions}
+    for name, function in catalog.functions.items():
+        kind = {PythonAggregate: " AGGREGATE", PythonTable: " TABLE"}.get(type(function.declared.body), "")
+        found.add((name, f"USER-DEFINED{kind}"))
     for aggregate in AGGREGATES.values():
         kind = "AGGREGATE" if aggregate.in_groups else "WINDOW"
         found |= {(name, kind) for name in aggregate.names}
@@ -209,7 +212,7 @@ def catalog_table(
     """Return a table of the definitions in ``catalog``; None for the name of any other relation.
 
     Raises:
-      StatementError: the query is not one of a prompt, or there is no such table in a schema of the system.
+      StatementError: the statement is not a query of the prompt, or the system schema has no such table.
     """
     if len(name.parts) != 2 or name.parts[0].text not in SYSTEM_SCHEMAS:
         return None

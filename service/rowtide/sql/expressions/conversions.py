@@ -48,7 +48,7 @@ def assign(operand: Expr, of: Type, what: str, place: SourceSpan) -> Expr:
     source = operand.type
     assignable = (
         (source.is_numeric and of.is_numeric)
-        or (source.is_text and of.is_text)
+        or (source.is_string and of.is_string and (source.is_text or of.is_text))
         or (source.is_binary and of.is_binary)
         or (source.kind is Kind.DATE and of.kind is Kind.TIMESTAMP)
         or source.kind is of.kind

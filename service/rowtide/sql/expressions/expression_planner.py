@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rowtide.errors import SourceSpan, StatementError
-from rowtide.expr.aggregates import OF_GROUPS, ONLY_OVER
+from rowtide.expr.aggregates import ONLY_OVER
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import FUNCTIONS
 from rowtide.expr.functions.times.times import ROUNDED_TO
@@ -64,6 +64,7 @@ from rowtide.sql.grammar.syntax import (
     StringLiteral,
     TypedLiteral,
     Unary,
+    is_aggregate,
 )
 from rowtide.sql.group.aggregates import GROUP_WINDOWS, LATER, WINDOW_EDGES
 
@@ -304,11 +305,11 @@ class ExpressionPlanner:
 
     def _function(self, syntax: FunctionCall) -> Expr:
         name, place = syntax.name, syntax.place
-        if syntax.declared is not None:
+        if syntax.declared is not None and syntax.declared.aggregate is None:
             return declared_call(self, syntax.declared, syntax)
         if syntax.over is not None:
             return self._over(syntax)
-        if name in OF_GROUPS:
+        if is_aggregate(syntax):
             return self._aggregate(syntax)
         self._check_scalar(syntax)
         if name in CLOCKS and not self._scope.has_rowtime:

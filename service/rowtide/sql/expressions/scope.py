@@ -177,8 +177,8 @@ class NameScope:
 
     def nullable(self, index: int) -> bool:
         """Return whether the field at ``index`` can be NULL."""
-        told = (binding.nullable(index) for binding in self.bindings)
-        return next(nullable for nullable in told if nullable is not None)
+        known = (binding.nullable(index) for binding in self.bindings)
+        return next(nullable for nullable in known if nullable is not None)
 
 
 def _first_of(fields: Sequence[FieldRef]) -> Expr:

@@ -12,7 +12,18 @@ from dataclasses import replace
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.failing import can_fail
-from rowtide.expr.tree import BodyCall, Call, Expr, FieldRef, Literal, PythonCall, PythonFunction, RowtimeRef
+from rowtide.expr.tree import (
+    BodyCall,
+    Call,
+    Expr,
+    FieldRef,
+    Literal,
+    PythonAggregate,
+    PythonCall,
+    PythonFunction,
+    PythonTable,
+    RowtimeRef,
+)
 from rowtide.sql.expressions.conversions import assign, cast
 from rowtide.sql.expressions.typed_calls import OperandPlanner
 from rowtide.sql.grammar.syntax import DeclaredFunction, FunctionCall
@@ -25,10 +36,26 @@ def declared_call(planner: OperandPlanner, function: DeclaredFunction, syntax: F
       StatementError: the arguments do not fit its parameters; with its place.
     """
     place = syntax.place
+    if isinstance(function.body, PythonTable):
+        raise StatementError(
+            f'function "{function.name}" returns rows',
+            place=place,
+            hint=f"Write SELECT STREAM .. FROM TABLE({function.name}(CURSOR(SELECT STREAM ..), ..)) AS t.",
+        )
     if syntax.over is not None or syntax.star or syntax.distinct or syntax.condition is not None:
         raise _no_aggregate(function, place)
     if syntax.ignore_nulls:
         raise StatementError(f"{function.name} takes no IGNORE NULLS", place=place)
+    return fold(_called(function, arguments(planner, function, syntax), place))
+
+
+def arguments(planner: OperandPlanner, function: DeclaredFunction, syntax: FunctionCall) -> tuple[Expr, ...]:
+    """Return the arguments of a call, of the types of the parameters.
+
+    Raises:
+      StatementError: they do not fit.
+    """
+    place = syntax.place
     if len(syntax.args) != len(function.parameters):
         count = len(function.parameters)
         raise StatementError(
@@ -37,11 +64,10 @@ def declared_call(planner: OperandPlanner, function: DeclaredFunction, syntax: F
             place=place,
             hint=f"It is {function}.",
         )
-    args = tuple(
+    return tuple(
         assign(planner.typed(arg), of, f'parameter "{name}" of "{function.name}"', arg.place)
         for (name, of), arg in zip(function.parameters, syntax.args, strict=True)
     )
-    return fold(_called(function, args, place))
 
 
 def _no_aggregate(function: DeclaredFunction, place: SourceSpan) -> StatementError:
@@ -50,11 +76,13 @@ def _no_aggregate(function: DeclaredFunction, place: SourceSpan) -> StatementErr
 
 def _called(function: DeclaredFunction, args: tuple[Expr, ...], place: SourceSpan) -> Expr:
     body = function.body
+    if isinstance(body, PythonAggregate | PythonTable):
+        raise TypeError(f"{function.name} is not a scalar function")
     if isinstance(body, PythonFunction):
-        return PythonCall(function.name, args, function.returns, body)
+        return PythonCall(function.name, args, body.returns, body)
     if all(_substitutes(arg, body, index) for index, arg in enumerate(args)):
         return _over(body, args, place)
-    return BodyCall(function.name, args, function.returns, body)
+    return BodyCall(function.name, args, body.type, body)
 
 
 def _over(body: Expr, args: Sequence[Expr], place: SourceSpan) -> Expr:

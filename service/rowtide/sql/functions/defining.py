@@ -11,11 +11,12 @@ from dataclasses import replace
 
 from rowtide.errors import StatementError
 from rowtide.expr.constant import fold
+from rowtide.expr.python.aggregate_loading import check_aggregate, check_table_function
 from rowtide.expr.python.batches import BATCH_FORMS
 from rowtide.expr.python.loading import LoadingError, check_arguments, function_path, load_function, look_in
 from rowtide.expr.python.modules import absolute, code_of
-from rowtide.expr.tree import Call, Expr, FieldRef, Literal, PythonFunction
-from rowtide.rows.types import BOOLEAN, Field, RowType
+from rowtide.expr.tree import Call, Expr, FieldRef, Literal, PythonAggregate, PythonFunction, PythonTable
+from rowtide.rows.types import BOOLEAN, Field, RowType, Type
 from rowtide.sql.catalog.objects import (
     Catalog,
     FunctionDefinition,
@@ -35,6 +36,7 @@ from rowtide.sql.grammar.statements import CreateFunction, Drop
 from rowtide.sql.grammar.suggestions import did_you_mean
 from rowtide.sql.grammar.syntax import DeclaredFunction, Expression
 from rowtide.sql.grammar.syntax_walk import columns_in
+from rowtide.sql.select.relations import distinct_names
 
 FORM = "form"
 ROWS = "rows"
@@ -171,7 +173,8 @@ def _declared(name: str, statement: CreateFunction, origin: Origin) -> DeclaredF
     """
     parameters = tuple((each.name.text, each.type) for each in statement.parameters)
     if isinstance(statement.source, str):
-        body: Expr | PythonFunction = _in_python(statement, statement.source, origin)
+        body: Expr | PythonFunction | PythonAggregate | PythonTable
+        body = _in_python(statement, statement.source, origin)
     else:
         try:
             body = _in_sql(name, statement, statement.source)
@@ -179,25 +182,43 @@ def _declared(name: str, statement: CreateFunction, origin: Origin) -> DeclaredF
             if error.text is None:
                 error.text, error.file = origin.text, origin.file
             raise
-    return DeclaredFunction(name, parameters, statement.returns, body)
+    returns = body.returns if isinstance(body, PythonTable) else statement.returns
+    assert not isinstance(returns, tuple)
+    return DeclaredFunction(name, parameters, returns, body)
 
 
-def _in_python(statement: CreateFunction, written: str, origin: Origin) -> PythonFunction:
+def _in_python(
+    statement: CreateFunction, written: str, origin: Origin
+) -> PythonFunction | PythonAggregate | PythonTable:
     form = _form(statement)
     folder = absolute(folder_of(origin.file))
     look_in(folder)
     try:
         path = function_path(written)
-        function = load_function(path, folder)
-        check_arguments(path, function, [each.name.text for each in statement.parameters])
+        names = [each.name.text for each in statement.parameters]
+        retracts = False
+        if isinstance(statement.returns, tuple):
+            check_table_function(path, folder, names)
+        elif statement.is_aggregate:
+            retracts = check_aggregate(path, folder, names)
+        else:
+            check_arguments(path, load_function(path, folder), names)
         code = code_of(path.partition(":")[0], folder)
     except LoadingError as error:
         # What loads modules does not know the SQL text.
         raise StatementError(error.message, place=statement.source_place, hint=error.hint) from error
+    name, takes = single(statement.name, "a function"), tuple(each.type for each in statement.parameters)
+    if isinstance(statement.returns, tuple):
+        distinct_names([each.name for each in statement.returns])
+        returns = RowType(tuple(Field(each.name.text, each.type) for each in statement.returns))
+        return PythonTable(name, path, takes, returns, statement.takes_null is not False, code, folder)
+    if statement.is_aggregate:
+        takes_null = statement.takes_null is True
+        return PythonAggregate(name, path, takes, statement.returns, takes_null, retracts, code, folder)
     return PythonFunction(
-        single(statement.name, "a function"),
+        name,
         path,
-        tuple(each.type for each in statement.parameters),
+        takes,
         statement.returns,
         takes_null=statement.takes_null is not False,
         form=form,
@@ -208,6 +229,10 @@ def _in_python(statement: CreateFunction, written: str, origin: Origin) -> Pytho
 
 def _form(statement: CreateFunction) -> str:
     form = ROWS
+    is_table = isinstance(statement.returns, tuple)
+    if (statement.is_aggregate or is_table) and statement.options:
+        item, kind = statement.options[0], "a table function" if is_table else "an aggregate"
+        raise StatementError(f'option "{item.name}" is not for {kind}', place=item.place)
     for item in statement.options:
         if item.name != FORM:
             raise StatementError(
@@ -244,6 +269,7 @@ def _in_sql(name: str, statement: CreateFunction, source: Expression) -> Expr:
             )
     scope = NameScope((Binding((name,), RowType(fields), 0, has_rowtime=False),))
     planner = ExpressionPlanner(scope, "a function")
+    assert isinstance(statement.returns, Type)
     typed = assign(
         planner.typed(source), statement.returns, f'the result of "{name}"', statement.source_place
     )

@@ -12,6 +12,10 @@ from rowtide.sql.grammar.statements import CreateFunction, OptionItem, Parameter
 from rowtide.sql.grammar.syntax import Expression
 
 _HOW = "Write LANGUAGE PYTHON AS 'module.function', or RETURN expression."
+_AGGREGATE = "CREATE AGGREGATE FUNCTION name(x DOUBLE) RETURNS DOUBLE LANGUAGE PYTHON AS 'module.Class'"
+_TABLE = (
+    "CREATE FUNCTION name(x DOUBLE) RETURNS TABLE (at TIMESTAMP, x DOUBLE) LANGUAGE PYTHON AS 'module.Class'"
+)
 _REPEATED = (
     "After a restart, rows are computed again and must be the same. Put random values and times of a clock into "
     "the data; ROWTIME is the time of a row."
@@ -33,12 +37,28 @@ class StatementGrammar(Protocol):
         """Read OPTIONS (name 'value', ...) if it follows."""
 
 
-def create_function(grammar: StatementGrammar, first: Token, *, replace: bool) -> CreateFunction:
+def create_aggregate(grammar: StatementGrammar, first: Token, *, replace: bool) -> CreateFunction:
+    """Read what follows CREATE: AGGREGATE FUNCTION and the rest."""
+    cursor = grammar.cursor
+    if not cursor.accept("AGGREGATE", "FUNCTION"):
+        raise cursor.fail("CREATE AGGREGATE is not supported", hint=f"Write {_AGGREGATE}.")
+    return create_function(grammar, first, replace=replace, aggregate=True)
+
+
+def no_aggregate_kind(cursor: Cursor) -> StatementError:
+    """Return the error for AGGREGATE in DROP and similar statements."""
+    return cursor.fail("an aggregate is a function here", hint="DROP FUNCTION name drops it.")
+
+
+def create_function(
+    grammar: StatementGrammar, first: Token, *, replace: bool, aggregate: bool = False
+) -> CreateFunction:
     """Read what follows CREATE FUNCTION."""
     cursor = grammar.cursor
     name = cursor.qualified_name("the name of the function")
     if not cursor.is_symbol("("):
-        hint = f"Write CREATE FUNCTION {name.parts[-1].text}(x DOUBLE) RETURNS DOUBLE .."
+        words = "AGGREGATE FUNCTION" if aggregate else "FUNCTION"
+        hint = f"Write CREATE {words} {name.parts[-1].text}(x DOUBLE) RETURNS DOUBLE .."
         raise cursor.fail('expected "(" and the parameters of the function', hint=hint)
     cursor.expect_symbol("(")
     parameters: tuple[ParameterDefinition, ...] = ()
@@ -46,14 +66,24 @@ def create_function(grammar: StatementGrammar, first: Token, *, replace: bool) -
         parameters = cursor.comma_list(lambda: _parameter(grammar))
     cursor.expect_symbol(")")
     cursor.expect("RETURNS")
-    if cursor.is_word("TABLE") or cursor.is_word("SETOF"):
-        hint = "A function returns one value for a row. CREATE MODEL puts a class that returns rows into a pipeline."
-        raise cursor.unsupported(f"RETURNS {cursor.current.text} is", hint=hint)
-    returns = grammar.type()
+    if cursor.is_word("SETOF"):
+        raise cursor.unsupported("RETURNS SETOF is", hint=f"Write {_TABLE}.")
+    token = cursor.current
+    returns: Type | tuple[ParameterDefinition, ...]
+    if cursor.accept("TABLE"):
+        returns = cursor.wrapped(lambda: _parameter(grammar))
+        if aggregate:
+            raise cursor.fail("an aggregate returns one value", token=token, hint=f"Write {_AGGREGATE}.")
+    else:
+        returns = grammar.type()
     clauses = _Clauses(grammar)
     clauses.read()
     token = cursor.current
     source: str | Expression
+    if aggregate and (clauses.language == "SQL" or cursor.is_word("RETURN")):
+        raise cursor.fail("an aggregate is a class in Python", token=token, hint=f"Write {_AGGREGATE}.")
+    if isinstance(returns, tuple) and (clauses.language == "SQL" or cursor.is_word("RETURN")):
+        raise cursor.fail("a table function is a class in Python", token=token, hint=f"Write {_TABLE}.")
     if cursor.accept("RETURN"):
         if clauses.language == "PYTHON":
             raise cursor.fail("a function in Python has no RETURN", token=token, hint=_HOW)
@@ -64,11 +94,14 @@ def create_function(grammar: StatementGrammar, first: Token, *, replace: bool) -
         token = cursor.current
         if clauses.language != "PYTHON" and token.kind is TokenKind.STRING:
             what = "LANGUAGE is missing" if clauses.language is None else "a function in SQL has no AS"
-            raise cursor.fail(what, token=token, hint=_HOW)
-        source = cursor.string("the function as 'module.function'")
+            raise cursor.fail(what, token=token, hint=f"Write {_AGGREGATE}." if aggregate else _HOW)
+        source = cursor.string(
+            "the class as 'module.Class'" if aggregate else "the function as 'module.function'"
+        )
         place = cursor.place_of(token)
     else:
-        raise cursor.unexpected("AS 'module.function'" if clauses.language == "PYTHON" else '"RETURN"')
+        wanted = "AS 'module.function'" if clauses.language == "PYTHON" else '"RETURN"'
+        raise cursor.unexpected("LANGUAGE PYTHON AS 'module.Class'" if aggregate else wanted)
     clauses.read()
     return CreateFunction(
         name,
@@ -80,6 +113,7 @@ def create_function(grammar: StatementGrammar, first: Token, *, replace: bool) -
         clauses.options,
         place,
         cursor.place_of(first),
+        aggregate,
     )
 
 

@@ -15,6 +15,7 @@ _OPTIONS = "CREATE FOREIGN STREAM name (..) SERVER name OPTIONS (topic 'name', f
 _REGULAR = "x ~ 'expression' or REGEXP_LIKE(x, 'expression') says whether it matches."
 _JSON = "JSON_VALUE(x, '$.name') and x ->> 'name' read a value, JSON_QUERY(x, '$.name') an object or array."
 _NO_JSON = "Rowtide reads JSON and does not write it: CONCAT puts text together."
+_ROWS = "Rows of an array stand in FROM: s CROSS JOIN JSON_TABLE (s.x, '$[*]' COLUMNS (a VARCHAR PATH '$.a')) AS t."
 _ARRAYS = "There are no arrays: LISTAGG(x, ', ') puts values together as text."
 _RANDOM = (
     "There are no random values: results depend on the data alone. MD5(x) of a key of the row spreads rows."
@@ -27,7 +28,10 @@ _AS_OF = "JOIN table FOR SYSTEM_TIME AS OF s.ROWTIME AS t joins the table as of 
 _EXISTS = "WHERE EXISTS (SELECT ..) or NOT EXISTS asks whether there is a row."
 _QUOTED = "A quote in a string is written twice: 'it''s'. CHR(10) is a line break."
 _PERIODS = "(start, end) OVERLAPS (x, y) compares periods of time."
-_NO_FUNCTION = "A function in FROM is a model here, or a window in GROUP BY."
+_NO_FUNCTION = (
+    "FROM TABLE(f(CURSOR(SELECT STREAM ..), ..)) reads the rows of a table function; JSON_TABLE gives rows of a "
+    "JSON array."
+)
 
 _AT_STATEMENT: Mapping[str, str] = {
     **dict.fromkeys(("LIST", "PRINT"), _LOOK_UP),
@@ -64,7 +68,7 @@ _AT: Mapping[str, str] = {
     "ASOF": _AS_OF,
     **dict.fromkeys(("SEMI", "ANTI"), _EXISTS),
     "APPLY": "JOIN .. ON joins each row with those of a table; a scalar sub-query gives one value.",
-    "LATERAL": "A scalar sub-query in the select list gives one value for each row.",
+    "LATERAL": "A scalar sub-query in the select list gives one value for each row, JSON_TABLE (..) rows of an array.",
     "AUTO_INCREMENT": "There are no generated keys: an offset (KAFKA_OFFSET) or a key of the data tells rows apart.",
     **dict.fromkeys(
         ("GENERATED", "IDENTITY"), "Compute the value in a view: SELECT STREAM *, x + y AS z FROM s."
@@ -107,9 +111,9 @@ _WANTED: Mapping[tuple[str, str], str] = {
         "STREAM",
     ): "EMIT CHANGES gives every change of a group; without it a group gives its final row.",
     (
-        '"("',
-        "AS",
-    ): "CREATE VIEW name AS SELECT .. is the result of a query; a pump writes it into a stream or table.",
+        '"AS"',
+        "WITH",
+    ): "CREATE FOREIGN STREAM name SERVER name OPTIONS (topic 'name', format 'JSON') AS SELECT .. writes to a topic.",
     ('"AS"', "("): "A window is WINDOW name AS (ORDER BY ROWTIME RANGE INTERVAL '1' MINUTE PRECEDING). "
     + _WINDOW,
     (
@@ -149,17 +153,13 @@ _UNSUPPORTED: Mapping[str, str] = {
     ),
     "INSERT EXPEDITED": "Write INSERT INTO.",
     "EXCLUDE": "SUM(x) OVER w - x is the sum without the current row.",
-    **dict.fromkeys(
-        ("EXCEPT ALL", "INTERSECT ALL"),
-        "EXCEPT and INTERSECT without ALL give each row once.",
-    ),
     "GROUP BY": "UNION ALL of one grouped query a grouping gives the same rows.",
     "TABLE(...)": "TABLE(TUMBLE(TABLE s, DESCRIPTOR(ROWTIME), INTERVAL '1' MINUTE)) makes windows. "
     + _WINDOW,
     "a function in FROM": _NO_FUNCTION,
     "a row of values": "Compare each value: a.x = b.x AND a.y = b.y; " + _PERIODS,
     "a query as an argument": "Put the query into FROM (..), or into parentheses of its own for one value.",
-    "CURSOR(...)": _MODELS,
+    "CURSOR(...)": "CURSOR stands in FROM: SELECT STREAM .. FROM TABLE(f(CURSOR(SELECT STREAM ..), ..)) AS t.",
     "WITH TIES": "QUALIFY RANK() OVER (..) <= 3 takes rows that are equal, too.",
     "ORDER BY inside": "LISTAGG and percentiles take ORDER BY; MAX_BY(x, y) gives the x of the greatest y.",
     "DESC in": "Values are listed in ascending order, or in the order of time.",
@@ -167,8 +167,19 @@ _UNSUPPORTED: Mapping[str, str] = {
 
 FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(
-        ("RANDOM", "RAND", "RAND_INTEGER", "UUID", "GEN_RANDOM_UUID", "NEWID", "RANDOMBLOB"), _RANDOM
+        (
+            "UUID",
+            "GEN_RANDOM_UUID",
+            "NEWID",
+            "UUID_GENERATE_V4",
+            "RANDOM_UUID",
+            "UUIDV4",
+            "UUIDV7",
+            "GENERATE_UUID",
+        ),
+        "There are no random values: results depend on the data alone. CAST(MD5(x) AS UUID) makes one of a key.",
     ),
+    **dict.fromkeys(("RANDOM", "RAND", "RAND_INTEGER", "RANDOMBLOB"), _RANDOM),
     **dict.fromkeys(("JSON_EXTRACT", "EXTRACTJSONFIELD", "GET_JSON_OBJECT", "JSON_EXTRACT_PATH_TEXT"), _JSON),
     **dict.fromkeys(("JSON_OBJECT", "TO_JSON", "JSON_ARRAYAGG", "JSON_AGG"), _NO_JSON),
     "ISNULL": "COALESCE(x, y) gives y where x is NULL; x IS NULL asks whether it is.",
@@ -214,8 +225,24 @@ FUNCTIONS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("TUMBLINGWINDOW", "HOPPINGWINDOW", "SLIDINGWINDOW", "SESSIONWINDOW"), _WINDOW),
     **dict.fromkeys(
-        ("ARRAY_AGG", "COLLECT_LIST", "COLLECT_SET", "ARRAY", "LIST", "UNNEST", "EXPLODE", "CARDINALITY"),
+        ("ARRAY_AGG", "COLLECT_LIST", "COLLECT_SET", "ARRAY", "LIST", "CARDINALITY"),
         _ARRAYS,
+    ),
+    **dict.fromkeys(
+        ("UNNEST", "EXPLODE", "POSEXPLODE", "INLINE", "FLATTEN", "JSON_TABLE"),
+        _ROWS,
+    ),
+    **dict.fromkeys(
+        (
+            "JSON_ARRAY_ELEMENTS",
+            "JSONB_ARRAY_ELEMENTS",
+            "JSON_ARRAY_ELEMENTS_TEXT",
+            "JSONB_ARRAY_ELEMENTS_TEXT",
+        ),
+        _ROWS,
+    ),
+    **dict.fromkeys(
+        ("JSON_TO_RECORDSET", "JSONB_TO_RECORDSET", "JSON_EACH", "JSONB_EACH", "OPENJSON"), _ROWS
     ),
     "GROUP_CONCAT": "Write LISTAGG(x, ', ').",
     **dict.fromkeys(
@@ -233,7 +260,8 @@ FUNCTIONS: Mapping[str, str] = {
     "MEAN": "Write AVG(x).",
     "FIRST": "Write FIRST_VALUE(x).",
     "LAST": "Write LAST_VALUE(x).",
-    "EXP_AVG": "AVG(x) OVER (ROWS 9 PRECEDING) is a moving average; a model computes any other.",
+    "EXP_AVG": "CREATE AGGREGATE FUNCTION exp_avg(x DOUBLE, n INTEGER) RETURNS DOUBLE LANGUAGE PYTHON "
+    "AS 'rowtide.functions.averages.ByCount' declares it.",
     "NTH_VALUE": "NTH_VALUE(x, n) OVER (..) is the nth value of a window.",
     "COLLECT": _ARRAYS,
     "LEN": "Write LENGTH(x).",
@@ -267,14 +295,12 @@ COLUMNS: Mapping[str, str] = {
 TYPES: Mapping[str, str] = {
     **dict.fromkeys(("DATETIME", "DATETIME2", "SMALLDATETIME"), "Write TIMESTAMP."),
     **dict.fromkeys(("TIMESTAMPTZ", "TIMESTAMP_LTZ", "TIMETZ"), "Write TIMESTAMP: all times are UTC."),
-    **dict.fromkeys(
-        ("JSON", "JSONB", "VARIANT"), "Write VARCHAR for the text, or list the fields as columns."
-    ),
+    **dict.fromkeys(("VARIANT", "SUPER", "OBJECT"), "Write JSON, or list the fields as columns."),
     **dict.fromkeys(
         ("ARRAY", "MAP", "STRUCT", "MULTISET", "LIST"),
-        "There are no such values: list them as columns, or keep them as VARCHAR.",
+        "There are no such values: list them as columns, or keep them as JSON.",
     ),
-    "UUID": "Write CHAR(36).",
+    **dict.fromkeys(("UNIQUEIDENTIFIER", "GUID"), "Write UUID."),
     **dict.fromkeys(("SERIAL", "BIGSERIAL"), "Write BIGINT: there are no generated keys."),
     **dict.fromkeys(("MONEY", "NUMBER", "SMALLMONEY"), "Write DECIMAL(12, 2) for exact numbers."),
     **dict.fromkeys(("NVARCHAR", "NCHAR", "VARCHAR2", "CLOB", "LONGTEXT"), "Write VARCHAR: text is Unicode."),

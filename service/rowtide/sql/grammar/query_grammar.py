@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from rowtide.errors import StatementError
-from rowtide.expr.aggregates import OF_GROUPS
+from rowtide.errors import SourceSpan, StatementError
+from rowtide.sql.grammar.clauses.json_rows import is_json_rows, json_rows, on_of_json_rows, without_left
+from rowtide.sql.grammar.clauses.table_functions import is_table_function, table_function
 from rowtide.sql.grammar.clauses.window_grammar import named_windows, with_named_ranges
 from rowtide.sql.grammar.clauses.windowed_tables import is_windowed_table, windowed_table, with_group_window
 from rowtide.sql.grammar.dialect import Token, TokenKind
@@ -35,7 +36,6 @@ from rowtide.sql.grammar.syntax import (
     ValuesSyntax,
     With,
 )
-from rowtide.sql.grammar.syntax_walk import calls_in
 
 _TESTS = frozenset({"ISNULL", "NOTNULL"})
 """Tests of PostgreSQL that follow a value: as an alias they need AS."""
@@ -123,13 +123,13 @@ class QueryGrammar(ExpressionGrammar):
             if word is None:
                 return left
             word = "EXCEPT" if word == "MINUS" else word
-            if cursor.accept("ALL"):
-                if word != "UNION":
-                    raise cursor.unsupported(f"{word} ALL is", token=token)
+            every = cursor.accept("ALL")
+            if every and word == "UNION":
                 left = UnionAll(left, part(), (), cursor.place_of(token))
             else:
-                cursor.accept("DISTINCT")
-                left = SetOperation(word, left, part(), cursor.place_of(token))
+                if not every:
+                    cursor.accept("DISTINCT")
+                left = SetOperation(word, left, part(), every, cursor.place_of(token))
 
     def _term(self) -> QuerySyntax:
         cursor = self.cursor
@@ -176,11 +176,12 @@ class QueryGrammar(ExpressionGrammar):
         source = self._sources() if cursor.accept("FROM") else self._one_row(items, stream, first)
         where = self.expression() if cursor.accept("WHERE") else None
         group_by: tuple[Expression, ...] = ()
+        all_rows: SourceSpan | None = None
         if cursor.accept("GROUP", "BY"):
             if cursor.is_word("ROLLUP") or cursor.is_word("CUBE") or cursor.is_word("GROUPING", "SETS"):
                 raise cursor.unsupported(f"GROUP BY {cursor.current.text} is")
             if cursor.is_symbol("(") and cursor.ahead(1).text == ")":
-                self._all_rows(items)
+                all_rows = self._all_rows()
             else:
                 group_by = cursor.comma_list(self.expression)
         having = self.expression() if cursor.accept("HAVING") else None
@@ -192,19 +193,13 @@ class QueryGrammar(ExpressionGrammar):
             source = with_named_ranges(source, windows)
         place = cursor.place_of(first)
         select = Select(items, source, stream, where, group_by, having, (), place, windows, distinct)
-        return with_group_window(replace(select, qualify=qualify))
+        return with_group_window(replace(select, qualify=qualify, all_rows=all_rows))
 
-    def _all_rows(self, items: Sequence[SelectItem | StarItem]) -> None:
-        """Read (), one group of all rows, as for aggregates without GROUP BY."""
-        cursor = self.cursor
-        first = cursor.expect_symbol("(")
-        cursor.expect_symbol(")")
-        for item in items:
-            if isinstance(item, SelectItem) and any(
-                call.name in OF_GROUPS for call in calls_in(item.expression)
-            ):
-                return
-        raise StatementError("GROUP BY () needs an aggregate in the select list", place=cursor.span(first))
+    def _all_rows(self) -> SourceSpan:
+        """Read (), one group of all rows, as for aggregates without GROUP BY; return its place."""
+        first = self.cursor.expect_symbol("(")
+        self.cursor.expect_symbol(")")
+        return self.cursor.span(first)
 
     def _emit(self) -> Emit:
         """Read EMIT CHANGES [EVERY interval]."""
@@ -272,9 +267,10 @@ class QueryGrammar(ExpressionGrammar):
                 cursor.expect_symbol(".")
             return StarItem(tuple(qualifier), cursor.span(first))
         expression = self.expression()
-        return SelectItem(expression, self._alias("the alias of a column"), cursor.span(first))
+        return SelectItem(expression, self.alias("the alias of a column"), cursor.span(first))
 
-    def _alias(self, what: str) -> Name | None:
+    def alias(self, what: str) -> Name | None:
+        """Read ``[AS] name`` if it follows; words that begin the next clause are not names."""
         cursor = self.cursor
         # OPTIONS after the query of a view or pump is not an alias.
         options = cursor.is_word("OPTIONS") and cursor.ahead(1).text == "("
@@ -301,19 +297,31 @@ class QueryGrammar(ExpressionGrammar):
 
     def _sources(self) -> FromItem:
         """Read relations and joins, separated by commas: each comma is a join without ON."""
-        first, *others = self.cursor.comma_list(self._from)
-        for other in others:
-            first = Join(first, other, "INNER", BooleanLiteral(True, other.place), other.place)
-        return first
+        found: list[FromItem] = []
 
-    def _from(self) -> FromItem:
+        def source() -> None:
+            if found and is_json_rows(self.cursor):
+                found.append(self._joined(json_rows(self, found.pop())))
+                return
+            other = self._joined(self._from_primary())
+            if found:
+                other = Join(found.pop(), other, "INNER", BooleanLiteral(True, other.place), other.place)
+            found.append(other)
+
+        self.cursor.comma_list(source)
+        return found[0]
+
+    def _joined(self, left: FromItem) -> FromItem:
+        """Read the joins after a relation."""
         cursor = self.cursor
-        left = self._from_primary()
         while True:
             token = cursor.current
             if cursor.accept("CROSS", "JOIN"):
                 place = cursor.place_of(token)
-                left = Join(left, self._from_primary(), "INNER", BooleanLiteral(True, place), place)
+                if is_json_rows(cursor):
+                    left = json_rows(self, left)
+                else:
+                    left = Join(left, self._from_primary(), "INNER", BooleanLiteral(True, place), place)
                 continue
             if cursor.is_word("LATERAL"):
                 raise cursor.unsupported("LATERAL JOIN is", hint="Write JOIN .. ON.")
@@ -326,6 +334,9 @@ class QueryGrammar(ExpressionGrammar):
             if kind is None and not natural and not cursor.is_word("JOIN"):
                 return left
             cursor.expect("JOIN")
+            if is_json_rows(cursor) and not natural:
+                left = on_of_json_rows(self, json_rows(self, left, kind))
+                continue
             right = self._from_primary()
             place = cursor.place_of(token)
             using: tuple[Name, ...] | None = None
@@ -349,15 +360,19 @@ class QueryGrammar(ExpressionGrammar):
                 alias, columns = self._relation_alias()
                 window, sample = window or self._window(), sample or self._sample()
                 return DerivedTable(query, alias, window, cursor.place_of(first), columns, sample)
-            inner = self._from()
+            inner = self._joined(self._from_primary())
             cursor.expect_symbol(")")
             return inner
         if is_windowed_table(cursor):
             windowed = windowed_table(self)
             alias, columns = self._relation_alias()
             return replace(windowed, alias=alias, columns=columns)
-        if cursor.is_word("TABLE") and cursor.ahead(1).text == "(":
-            raise cursor.unsupported("TABLE(...) is")
+        if is_table_function(cursor):
+            rows = table_function(self)
+            alias, columns = self._relation_alias()
+            return DerivedTable(rows, alias, None, rows.place, columns)
+        if is_json_rows(cursor):
+            raise without_left(cursor)
         if cursor.is_word("SELECT"):
             raise cursor.fail("a query in FROM must be in parentheses")
         name = cursor.qualified_name("the name of a stream, view or table")
@@ -373,7 +388,7 @@ class QueryGrammar(ExpressionGrammar):
 
     def _relation_alias(self) -> tuple[Name | None, tuple[Name, ...]]:
         """Read ``[AS] alias [(column, ...)]`` if it follows."""
-        alias = self._alias("the alias of a relation")
+        alias = self.alias("the alias of a relation")
         return alias, () if alias is None else self._column_names()
 
     def _sample(self) -> TableSample | None:

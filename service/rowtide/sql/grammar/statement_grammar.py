@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from rowtide.errors import SourceSpan, StatementError
-from rowtide.sql.functions.function_grammar import create_function
+from rowtide.sql.functions.function_grammar import create_aggregate, create_function, no_aggregate_kind
 from rowtide.sql.grammar.clauses.changes import row_change
+from rowtide.sql.grammar.clauses.created_as import created_as, is_created_as
 from rowtide.sql.grammar.clauses.shows import show_or_describe
 from rowtide.sql.grammar.cursor import Cursor
 from rowtide.sql.grammar.dialect import LineIndex, Token, TokenKind, tokenize
@@ -19,6 +20,7 @@ from rowtide.sql.grammar.statements import (
     AlterPump,
     CheckDefinition,
     ColumnDefinition,
+    CreateAs,
     Created,
     CreateIfMissing,
     CreateIndex,
@@ -203,6 +205,8 @@ class _Grammar(QueryGrammar):
             return self._model(first, replace)
         if cursor.accept("FUNCTION"):
             return create_function(self, first, replace=replace)
+        if cursor.is_word("AGGREGATE"):
+            return create_aggregate(self, first, replace=replace)
         for words in _LATER:
             if cursor.is_word(*words.split()):
                 raise cursor.unsupported(f"CREATE {words} is")
@@ -250,9 +254,11 @@ class _Grammar(QueryGrammar):
         self._description()
         return CreateServer(name, replace, wrapper, options, cursor.place_of(first))
 
-    def _relation(self, first: Token, kind: ObjectKind, replace: bool) -> CreateRelation:
+    def _relation(self, first: Token, kind: ObjectKind, replace: bool) -> CreateRelation | CreateAs:
         cursor = self.cursor
         name = cursor.qualified_name(f"the name of the {kind.value}")
+        if is_created_as(cursor):
+            return created_as(self, kind, name, cursor.place_of(first), replace=replace)
         columns: list[ColumnDefinition] = []
         key: list[Name] = []
         indexes: list[IndexDefinition] = []
@@ -374,22 +380,22 @@ class _Grammar(QueryGrammar):
         columns: tuple[Name, ...] = ()
         if cursor.is_symbol("("):
             columns = cursor.wrapped(lambda: cursor.name("the name of a column"))
-        options = self._options_and_description()
+        options = self.options_and_description()
         cursor.expect("AS")
         query = self.query()
-        options = self._options_behind(options)
+        options = self.options_behind(options)
         return CreateView(name, replace, columns, query, options, cursor.place_of(first))
 
     def _pump(self, first: Token, replace: bool) -> CreatePump:
         cursor = self.cursor
         name = cursor.qualified_name("the name of the pump")
         started = cursor.one_of("STARTED", "STOPPED") != "STOPPED"
-        options = self._options_and_description()
+        options = self.options_and_description()
         cursor.expect("AS")
         cursor.expect("INSERT")
         target, columns = self._into()
         query: QuerySyntax = self.query()
-        options = self._options_behind(options)
+        options = self.options_behind(options)
         return CreatePump(name, replace, started, target, columns, query, options, cursor.place_of(first))
 
     def _model(self, first: Token, replace: bool) -> CreateModel:
@@ -398,7 +404,7 @@ class _Grammar(QueryGrammar):
         cursor.expect("AS")
         token = cursor.current
         path = cursor.string("the model's class as 'package.module:Class'")
-        options = self._options_and_description()
+        options = self.options_and_description()
         return CreateModel(name, replace, path, options, cursor.place_of(token), cursor.place_of(first))
 
     def _into(self) -> tuple[QualifiedName, tuple[Name, ...]]:
@@ -413,15 +419,16 @@ class _Grammar(QueryGrammar):
             columns = cursor.wrapped(lambda: cursor.name("the name of a column"))
         return target, columns
 
-    def _options_and_description(self) -> tuple[OptionItem, ...]:
+    def options_and_description(self) -> tuple[OptionItem, ...]:
+        """Read OPTIONS (..) and DESCRIPTION '..' if they follow, in any order."""
         options = self.options()
         self._description()
         return options or self.options()
 
-    def _options_behind(self, before: tuple[OptionItem, ...]) -> tuple[OptionItem, ...]:
+    def options_behind(self, before: tuple[OptionItem, ...]) -> tuple[OptionItem, ...]:
         """Read OPTIONS after a query; they are not allowed if OPTIONS are ``before`` it."""
         token = self.cursor.current
-        behind = self._options_and_description()
+        behind = self.options_and_description()
         if before and behind:
             raise self.cursor.fail("OPTIONS are written both before AS and after the query", token=token)
         return before or behind
@@ -569,6 +576,8 @@ class _Grammar(QueryGrammar):
         for words in _LATER:
             if cursor.is_word(*words.split()):
                 raise cursor.unsupported(f"{words} is")
+        if cursor.is_word("AGGREGATE"):
+            raise no_aggregate_kind(cursor)
         raise cursor.fail(
             f"expected {_CREATED}, found {cursor.current.shown}",
             hint=f"These, FOREIGN STREAM, FOREIGN TABLE and FOREIGN DATA WRAPPER {what}.",

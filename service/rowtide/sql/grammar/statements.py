@@ -141,6 +141,26 @@ class CreateRelation:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateAs:
+    """CREATE [OR REPLACE] [FOREIGN] STREAM or TABLE name [(names, PRIMARY KEY (..))] [SERVER ..] AS query.
+
+    It creates a relation with the columns of the query, and the pump that fills it. ``options`` are those of the
+    foreign relation, ``pump_options`` those of the pump.
+    """
+
+    kind: ObjectKind
+    name: QualifiedName
+    replace: bool
+    columns: tuple[Name, ...]
+    key: tuple[Name, ...]
+    server: QualifiedName | None
+    options: tuple[OptionItem, ...]
+    query: QuerySyntax
+    pump_options: tuple[OptionItem, ...]
+    place: SourceSpan = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class CreateIndex:
     """CREATE INDEX name ON table (column, ...)."""
 
@@ -200,19 +220,20 @@ class ParameterDefinition:
 class CreateFunction:
     """CREATE [OR REPLACE] FUNCTION name (parameters) RETURNS type .. AS 'module.function' or RETURN expression.
 
-    ``source`` is the path of a function in Python, or the expression; ``takes_null`` is None if the statement
-    does not say whether the function is called with NULL.
+    ``source`` is the path of a function or aggregate in Python, or the expression; ``takes_null`` is None if the
+    statement does not say whether the function is called with NULL. A table function ``returns`` columns.
     """
 
     name: QualifiedName
     replace: bool
     parameters: tuple[ParameterDefinition, ...]
-    returns: Type
+    returns: Type | tuple[ParameterDefinition, ...]
     source: str | Expression
     takes_null: bool | None
     options: tuple[OptionItem, ...]
     source_place: SourceSpan = field(default=NOWHERE, compare=False)
     place: SourceSpan = field(default=NOWHERE, compare=False)
+    is_aggregate: bool = False
 
 
 Created = (
@@ -220,6 +241,7 @@ Created = (
     | CreateWrapper
     | CreateServer
     | CreateRelation
+    | CreateAs
     | CreateIndex
     | CreateView
     | CreatePump

@@ -2,16 +2,22 @@
 
 Frozen. Every node has its place, which comparisons ignore. Names are already
 folded: unquoted ones to upper case, quoted ones unchanged.
+
+The module has more than 600 lines because it is one small class for each form, and
+the forms contain each other.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from rowtide.errors import SourceSpan
-from rowtide.expr.tree import Expr, PythonFunction
+from rowtide.expr.aggregates import OF_GROUPS
+from rowtide.expr.tree import Expr, PythonAggregate, PythonFunction, PythonTable
 from rowtide.plan.frames import Frame
-from rowtide.rows.types import Type
+from rowtide.plan.json_columns import JsonColumnKind
+from rowtide.rows.types import RowType, Type
 from rowtide.rowtime.period import CalendarUnit
 
 NOWHERE = SourceSpan(1, 1, 1)
@@ -274,12 +280,17 @@ class Extract:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredFunction:
-    """A function of CREATE FUNCTION: in Python, or with a ``body`` over the fields of its parameters."""
+    """A function of CREATE FUNCTION: one of the kinds in Python, or a ``body`` over the parameters."""
 
     name: str
     parameters: tuple[tuple[str, Type], ...]
-    returns: Type
-    body: Expr | PythonFunction
+    returns: Type | RowType
+    body: Expr | PythonFunction | PythonAggregate | PythonTable
+
+    @property
+    def aggregate(self) -> PythonAggregate | None:
+        """The aggregate in Python, if it is one."""
+        return self.body if isinstance(self.body, PythonAggregate) else None
 
     def __str__(self) -> str:
         takes = ", ".join(f"{name} {of}" for name, of in self.parameters)
@@ -304,6 +315,16 @@ class FunctionCall:
     ignore_nulls: bool = False
     descending: bool = False
     declared: DeclaredFunction | None = None
+
+
+def names_aggregate(call: FunctionCall) -> bool:
+    """Return whether the function of a call is an aggregate of groups, with OVER or without it."""
+    return call.name in OF_GROUPS or (call.declared is not None and call.declared.aggregate is not None)
+
+
+def is_aggregate(syntax: object) -> TypeGuard[FunctionCall]:
+    """Return whether syntax is the call of an aggregate of a group."""
+    return isinstance(syntax, FunctionCall) and syntax.over is None and names_aggregate(syntax)
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,7 +478,46 @@ class Join:
     using: tuple[Name, ...] | None = None
 
 
-FromItem = RelationRef | DerivedTable | Join
+@dataclass(frozen=True, slots=True)
+class JsonColumnSyntax:
+    """A column of JSON_TABLE: ``name type [FORMAT JSON | EXISTS] [PATH path] [.. ON EMPTY] [.. ON ERROR]``.
+
+    Without ``path`` it is the member that is named like the column. ``on_empty`` and ``on_error`` are values, None
+    for ERROR.
+    """
+
+    name: Name
+    type: Type
+    kind: JsonColumnKind
+    path: StringLiteral | None = None
+    on_empty: Expression | None = None
+    on_error: Expression | None = None
+    place: SourceSpan = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonRows:
+    """``left kind JOIN JSON_TABLE (document, path COLUMNS (..)) ON condition``; kind is INNER or LEFT.
+
+    ``document`` and the condition can name columns of ``left``. ``function`` is how it is written: JSON_TABLE,
+    UNNEST or another name. ``names`` are other names for the columns; ``*`` leaves out the last ``hidden`` ones.
+    """
+
+    left: FromItem
+    document: Expression
+    path: StringLiteral
+    columns: tuple[JsonColumnSyntax, ...]
+    function: str
+    kind: str
+    condition: Expression
+    empty_on_error: bool
+    alias: Name | None = None
+    names: tuple[Name, ...] = ()
+    hidden: int = 0
+    place: SourceSpan = field(default=NOWHERE, compare=False)
+
+
+FromItem = RelationRef | DerivedTable | Join | JsonRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,7 +550,7 @@ class Emit:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """One SELECT. ``place`` is the place of the word SELECT."""
+    """One SELECT. ``place`` is the place of the word SELECT, ``all_rows`` that of () in GROUP BY ()."""
 
     items: tuple[SelectItem | StarItem, ...]
     source: FromItem
@@ -505,15 +565,20 @@ class Select:
     limit: LimitSyntax | None = None
     emit: Emit | None = None
     qualify: Expression | None = None
+    all_rows: SourceSpan | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class SetOperation:
-    """``left UNION | EXCEPT | INTERSECT right``, without ALL. ``place`` is the place of this word."""
+    """``left UNION | EXCEPT | INTERSECT right``. ``place`` is the place of this word.
+
+    ``every``: with ALL, which keeps equal rows; UNION ALL is ``UnionAll``.
+    """
 
     operation: str
     left: QuerySyntax
     right: QuerySyntax
+    every: bool
     place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
@@ -536,6 +601,19 @@ class ValuesSyntax:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsOfFunction:
+    """``TABLE(function(CURSOR(query) [PARTITION BY column, ..], argument, ..))``: the rows of a table function.
+
+    ``call`` has the arguments after the cursor.
+    """
+
+    call: FunctionCall
+    query: QuerySyntax
+    partition: tuple[Name, ...]
+    place: SourceSpan = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class CommonTable:
     """``name [(columns)] AS (query)`` of a WITH clause."""
 
@@ -553,4 +631,4 @@ class With:
     place: SourceSpan = field(default=NOWHERE, compare=False)
 
 
-QuerySyntax = Select | ValuesSyntax | UnionAll | SetOperation | With
+QuerySyntax = Select | ValuesSyntax | UnionAll | SetOperation | RowsOfFunction | With

@@ -25,6 +25,7 @@ from rowtide.sql.grammar.syntax import (
     Quantified,
     QuerySyntax,
     Rounded,
+    RowsOfFunction,
     Select,
     SetOperation,
     Stepped,
@@ -142,7 +143,7 @@ def replaced(syntax: Part, rule: Callable[[object], object | None]) -> Part:
         same = all(new is old for new, old in zip(parts, syntax, strict=True))
         return syntax if same else cast("Part", parts)
     if not is_dataclass(syntax) or isinstance(
-        syntax, SourceSpan | type | Select | UnionAll | SetOperation | With
+        syntax, SourceSpan | type | Select | UnionAll | SetOperation | RowsOfFunction | With
     ):
         return syntax
     changed = {}

@@ -9,6 +9,7 @@ from rowtide.expr.aggregates import AGGREGATES, SPELLED, Aggregate
 from rowtide.expr.functions import resolve
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef
 from rowtide.rows.types import Type
+from rowtide.sql.expressions.keys import check_key
 from rowtide.sql.grammar.syntax import Expression, FunctionCall
 
 
@@ -19,12 +20,16 @@ class ArgumentPlanner(Protocol):
         """Return the typed tree of an argument."""
 
 
-LATER = frozenset({"NTH_VALUE", "EXP_AVG", "COLLECT", "APPROX_COUNT_DISTINCT"})
+LATER = frozenset({"NTH_VALUE", "COLLECT", "APPROX_COUNT_DISTINCT"})
 """Aggregates that are not supported yet."""
 GROUP_WINDOWS = frozenset({"TUMBLE", "HOP", "CUMULATE", "SESSION"})
 """Functions that define periods, only in GROUP BY."""
 WINDOW_EDGES = frozenset(f"{name}_{edge}" for name in GROUP_WINDOWS for edge in ("START", "END"))
 """Functions in the select list and HAVING that return the edges of the window of GROUP BY."""
+
+
+_OF_JSON = frozenset(("COUNT", "ANY_VALUE", "FIRST_VALUE", "LAST_VALUE", "NTH_VALUE", "LAG", "LEAD"))
+"""Aggregates that neither compare values nor compute with them."""
 
 
 def result_type(function: str, argument: Type | None, place: SourceSpan) -> Type:
@@ -35,6 +40,8 @@ def result_type(function: str, argument: Type | None, place: SourceSpan) -> Type
     """
     if argument is None and function != "COUNT":
         raise StatementError(f"{function} takes one argument", place=place)
+    if function not in _OF_JSON and argument is not None:
+        check_key(argument, f"the argument of {function}", place)
     found = AGGREGATES[function].result(argument)
     if found is None:
         hint = "CAST(x AS INTEGER) converts text." if argument is not None and argument.is_text else None

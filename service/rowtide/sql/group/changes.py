@@ -9,6 +9,7 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.tree import Expr, FieldRef, uses_rowtime
 from rowtide.plan.nodes import Filter, GroupChanges, Node
 from rowtide.sql.catalog.objects import Retention
+from rowtide.sql.expressions.keys import check_key
 from rowtide.sql.grammar.syntax import Emit
 from rowtide.sql.select.relations import QueryShape, SelectOutput, projected
 
@@ -62,13 +63,23 @@ def limited(node: GroupChanges, retention: Retention | None, place: SourceSpan) 
             hint="Add FLOOR(ROWTIME TO MINUTE), or another unit, to GROUP BY; or write CREATE VIEW name "
             "OPTIONS (RETENTION '1 DAY') AS .., or RETENTION 'UNBOUNDED', if that is intended.",
         )
-    if node.of_changes and retention.length_ms is not None:
+    if node.of_changes:
+        refuse_time(retention, place)
+    return replace(node, retention_ms=retention.length_ms)
+
+
+def refuse_time(retention: Retention, place: SourceSpan) -> None:
+    """Refuse a RETENTION of a time for groups of changes.
+
+    Raises:
+      StatementError: the RETENTION is not UNBOUNDED.
+    """
+    if retention.length_ms is not None:
         raise StatementError(
             "groups of changes cannot be dropped after a time: one of their rows may still be deleted",
             place=place,
             hint="RETENTION 'UNBOUNDED' keeps them forever.",
         )
-    return replace(node, retention_ms=retention.length_ms)
 
 
 def with_shown(
@@ -92,6 +103,8 @@ def with_shown(
 def distinct_changes(shape: QueryShape, relation: str, retention: Retention | None) -> QueryShape:
     """Return the distinct rows of a changelog, as groups by all columns."""
     node = projected(shape, relation)
+    for field in node.row_type:
+        check_key(field.type, f'column "{field.name}" of DISTINCT', shape.place)
     keys = tuple(range(len(node.row_type)))
     grouped = GroupChanges(relation, node, None, keys, (), node.row_type, of_changes=True)
     fields = iter(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rowtide.expr.aggregates import AGGREGATES
+from rowtide.expr.aggregates import aggregate_of
 from rowtide.expr.tree import AggregateCall, Expr, FieldRef
 from rowtide.plan.nodes import (
     GroupByCumulate,
@@ -49,17 +49,27 @@ def group_changes(
 ) -> GroupChanges:
     """Return the node of groups that emit every change; its fields are window (if any), keys, aggregates."""
     assert not isinstance(window, Cumulate)
-    node, parts = _computed(relation, node, window, keys, calls)
+    # Which of two rows with equal arguments leaves may matter: all fields of the rows decide which one it is.
+    whole = any(call.of is not None and not call.of.retracts for call in calls)
+    node, parts = _computed(relation, node, window, keys, calls, whole=whole)
     return GroupChanges(relation, node, window, *parts)
 
 
 def _computed(
-    relation: str, node: Node, window: Window | None, keys: Sequence[Expr], calls: Sequence[AggregateCall]
+    relation: str,
+    node: Node,
+    window: Window | None,
+    keys: Sequence[Expr],
+    calls: Sequence[AggregateCall],
+    *,
+    whole: bool = False,
 ) -> tuple[Node, _Parts]:
-    """Return the input of the groups, with a Project if needed, and the terms over it."""
+    """Return the input of the groups, with a Project if needed, and the terms over it; ``whole``: with all fields."""
     names = node.row_type.names
     calls = [filtered_first(call) for call in calls]
     wanted: list[Expr] = list(keys)
+    if whole:
+        wanted += [FieldRef(at, field.type) for at, field in enumerate(node.row_type)]
     for call in calls:
         wanted += [each for each in (call.argument, call.condition) if each is not None]
     wanted = list(dict.fromkeys(wanted))
@@ -92,7 +102,7 @@ def _computed(
     types = [key.type for key in keys] + [call.type for call in computed]
     nullable = [
         *(row_type[where[key].index].nullable for key in keys),
-        *(not AGGREGATES[call.function].never_null for call in computed),
+        *(not aggregate_of(call).never_null for call in computed),
     ]
     if window is not None:
         labels, types, nullable = [PERIOD, *labels], [TIMESTAMP, *types], [False, *nullable]

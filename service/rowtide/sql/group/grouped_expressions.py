@@ -7,17 +7,20 @@ from decimal import Decimal
 from fractions import Fraction
 
 from rowtide.errors import StatementError
-from rowtide.expr.aggregates import OF_GROUPS, SPELLED, Family
+from rowtide.expr.aggregates import SPELLED, Family
 from rowtide.expr.constant import fold
-from rowtide.expr.tree import AggregateCall, Call, Expr, Literal, RowtimeRef
+from rowtide.expr.functions.arguments import PACKED
+from rowtide.expr.tree import AggregateCall, Call, Expr, Literal, PythonAggregate, RowtimeRef
 from rowtide.rows.types import INTEGER, VARCHAR
 from rowtide.sql.expressions.conversions import cast
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.scope import NameScope
+from rowtide.sql.functions.declared_aggregates import declared_argument, declared_result
 from rowtide.sql.grammar.syntax import (
     BinaryLiteral,
     BooleanLiteral,
     ColumnRef,
+    DeclaredFunction,
     Expression,
     FunctionCall,
     NullLiteral,
@@ -26,6 +29,7 @@ from rowtide.sql.grammar.syntax import (
     Stepped,
     StringLiteral,
     TypedLiteral,
+    is_aggregate,
 )
 from rowtide.sql.grammar.syntax_walk import calls_in
 from rowtide.sql.group.aggregates import LATER, WINDOW_EDGES, AggregateList, paired, result_type, unpaired
@@ -100,6 +104,8 @@ class GroupedPlanner(ExpressionPlanner):
 
     def _aggregate(self, syntax: FunctionCall) -> Expr:
         inner = ExpressionPlanner(self._scope, "an aggregate")
+        if syntax.declared is not None and syntax.declared.aggregate is not None:
+            return self._declared(syntax, syntax.declared, syntax.declared.aggregate, inner)
         aggregate = SPELLED[syntax.name]
         name, place = aggregate.name, syntax.place
         argument, fraction, value_type = None, aggregate.fraction, None
@@ -130,6 +136,15 @@ class GroupedPlanner(ExpressionPlanner):
         distinct = syntax.distinct and aggregate.distinct_matters
         call = AggregateCall(name, argument, of, distinct, condition, syntax.ignore_nulls, fraction)
         return unpaired(self._aggregates.reference(call), value_type or of, aggregate)
+
+    def _declared(
+        self, syntax: FunctionCall, function: DeclaredFunction, of: PythonAggregate, inner: ExpressionPlanner
+    ) -> Expr:
+        """Plan an aggregate in Python: its result over its state."""
+        argument = fold(declared_argument(inner, function, of, syntax))
+        condition = None if syntax.condition is None else inner.condition(syntax.condition)
+        call = AggregateCall(of.name, argument, PACKED, syntax.distinct, condition, of=of)
+        return declared_result(self._aggregates.reference(call), of)
 
     def _list(self, syntax: FunctionCall, inner: ExpressionPlanner) -> Expr:
         """Plan LISTAGG: concatenate the separator and each value, then remove the first separator."""
@@ -180,11 +195,18 @@ def fraction_of(typed: Expr, syntax: FunctionCall) -> Fraction:
 
 def has_aggregate(syntax: Expression) -> bool:
     """Return whether ``syntax`` contains an aggregate."""
-    return any(each.over is None and each.name in OF_GROUPS | LATER for each in calls_in(syntax))
+    return any(is_aggregate(each) or _comes_later(each) for each in calls_in(syntax))
 
 
 def _is_constant_or_aggregate(syntax: Expression) -> bool:
     literal = NumberLiteral | StringLiteral | BinaryLiteral | BooleanLiteral | NullLiteral | TypedLiteral
-    calls = list(calls_in(syntax))
-    special = any(each.over is not None or each.name in OF_GROUPS | LATER | WINDOW_EDGES for each in calls)
+    special = any(
+        each.over is not None or is_aggregate(each) or each.name in LATER | WINDOW_EDGES
+        for each in calls_in(syntax)
+    )
     return special or isinstance(syntax, literal)
+
+
+def _comes_later(call: FunctionCall) -> bool:
+    """Return whether a call is that of an aggregate that is not supported yet."""
+    return call.over is None and call.name in LATER

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from rowtide.errors import StatementError
-from rowtide.expr.aggregates import OF_GROUPS
 from rowtide.sql.expressions.scope import ROWTIME, NameScope
 from rowtide.sql.grammar.syntax import (
     ColumnRef,
@@ -15,16 +14,20 @@ from rowtide.sql.grammar.syntax import (
     FromItem,
     FunctionCall,
     Join,
+    JsonRows,
     Name,
     Rounded,
     Select,
     SelectItem,
     StarItem,
     Stepped,
+    is_aggregate,
 )
 from rowtide.sql.grammar.syntax_walk import conjuncts, connected, holds_query, replaced
 from rowtide.sql.group.aggregates import WINDOW_EDGES, star_of_groups
 from rowtide.sql.join.comma_joins import JoinLeaf
+from rowtide.sql.join.json_rows import columns_of
+from rowtide.sql.select.relations import unnamed
 from rowtide.sql.subquery.lazy_parts import may_fail
 
 
@@ -102,13 +105,16 @@ def _scope(source: FromItem, scope_of: Callable[[JoinLeaf], NameScope]) -> NameS
     if isinstance(source, Join):
         sides = (_scope(source.left, scope_of), _scope(source.right, scope_of))
         return NameScope(tuple(each for side in sides for each in side.bindings))
+    if isinstance(source, JsonRows):
+        read = _scope(source.left, scope_of)
+        return NameScope((*read.bindings, columns_of(source, 0)))
     return scope_of(source)
 
 
 def _is_of_group(syntax: object) -> bool:
     if not isinstance(syntax, FunctionCall):
         return False
-    return syntax.over is None and syntax.name in OF_GROUPS | WINDOW_EDGES
+    return is_aggregate(syntax) or (syntax.over is None and syntax.name in WINDOW_EDGES)
 
 
 def _name_of(item: SelectItem, position: int) -> Name:
@@ -116,4 +122,4 @@ def _name_of(item: SelectItem, position: int) -> Name:
         return item.alias
     if isinstance(item.expression, ColumnRef):
         return item.expression.parts[-1]
-    return Name(f"EXPR${position}", item.place)
+    return Name(unnamed(position), item.place)

@@ -20,10 +20,12 @@ from rowtide.sql.grammar.syntax import (
     Expression,
     FromItem,
     Join,
+    JsonRows,
     RelationRef,
     Select,
 )
 from rowtide.sql.grammar.syntax_walk import columns_in, conjuncts, connected, holds_query
+from rowtide.sql.join.json_rows import columns_of
 
 JoinLeaf = RelationRef | DerivedTable
 _INNER_ON = {"INNER": (True, True), "LEFT": (True, False), "RIGHT": (False, True), "FULL": (False, False)}
@@ -42,6 +44,9 @@ def with_joined_where(select: Select, scope_of: Callable[[JoinLeaf], NameScope])
     moved: list[Expression] = []
 
     def visit(item: FromItem, *, inner: bool) -> tuple[FromItem, tuple[Binding, ...]]:
+        if isinstance(item, JsonRows):
+            left, lefts = visit(item.left, inner=inner)
+            return replace(item, left=left), (*lefts, columns_of(item, 0))
         if not isinstance(item, Join):
             return item, scope_of(item).bindings
         on_left, on_right = _INNER_ON[item.kind]
@@ -104,4 +109,6 @@ def _is_cross(join: Join) -> bool:
 
 
 def _has_cross(item: FromItem) -> bool:
+    if isinstance(item, JsonRows):
+        return _has_cross(item.left)
     return isinstance(item, Join) and (_is_cross(item) or _has_cross(item.left) or _has_cross(item.right))

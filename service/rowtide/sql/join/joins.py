@@ -24,6 +24,7 @@ from rowtide.sql.grammar.syntax import (
     Expression,
     FromItem,
     Join,
+    JsonRows,
     Name,
     QualifiedName,
     QuerySyntax,
@@ -33,6 +34,7 @@ from rowtide.sql.grammar.syntax import (
 )
 from rowtide.sql.grammar.syntax_walk import holds_query
 from rowtide.sql.group.group_windows import period_of
+from rowtide.sql.join.json_rows import json_table
 from rowtide.sql.join.sampling import sampled
 from rowtide.sql.join.stream_joins import Side, moved, window_join
 from rowtide.sql.join.table_joins import check_limit, table_join
@@ -93,6 +95,8 @@ class FromPlanner:
         """
         if isinstance(item, Join):
             return self._join(item)
+        if isinstance(item, JsonRows):
+            return self._side(item)
         if (window := _window(item)) is not None:
             raise StatementError(
                 "a relation with a window must be part of a JOIN",
@@ -131,7 +135,16 @@ class FromPlanner:
     def _side(self, item: FromItem) -> PlannedFrom:
         """Plan one side of a join, once."""
         if id(item) not in self._sides:
-            self._sides[id(item)] = self._join(item) if isinstance(item, Join) else self._leaf(item)
+            match item:
+                case Join():
+                    found = self._join(item)
+                case JsonRows():
+                    read = self.plan(item.left)
+                    node, scope = json_table(self._relation, item, read.node, read.scope)
+                    found = PlannedFrom(node, scope, read.changelog)
+                case _:
+                    found = self._leaf(item)
+            self._sides[id(item)] = found
         return self._sides[id(item)]
 
     @property
@@ -433,7 +446,7 @@ def _called(row_type: RowType, names: Sequence[Name], hidden: int) -> RowType:
 
 
 def _window(item: FromItem) -> RangeWindow | None:
-    return None if isinstance(item, Join) else item.window
+    return None if isinstance(item, Join | JsonRows) else item.window
 
 
 def _conjuncts(condition: Expr) -> Iterator[Expr]:

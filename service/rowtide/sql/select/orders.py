@@ -13,6 +13,7 @@ from rowtide.rows.types import BOOLEAN, TIMESTAMP
 from rowtide.rowtime.period import Cumulate, Period, PeriodEdge, Session
 from rowtide.sql.expressions.conversions import UNTYPED_NULL
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
+from rowtide.sql.expressions.keys import check_key
 from rowtide.sql.expressions.scope import ROWTIME, NameScope
 from rowtide.sql.grammar.syntax import ColumnRef, Expression, OrderItem, Select, SelectItem
 from rowtide.sql.grammar.syntax_walk import parts_of
@@ -130,6 +131,7 @@ class OrderPlanner:
                 if isinstance(each, SelectItem) and each.alias == name:
                     syntax = each.expression
         key = planner.plan_as(syntax, UNTYPED_NULL.type)
+        check_key(key.type, "a sort key", item.place)
         if isinstance(key, Literal):
             raise StatementError("a constant is not a sort key", place=item.place)
         if promotion is not None and uses_rowtime(key):
@@ -152,11 +154,11 @@ class OrderPlanner:
         exact = Period(PeriodEdge.EXACT)
         fits = distinct.closed is not None and order.period in (exact, distinct.closed.period)
         # A term with NULLS FIRST or LAST sorts by whether it is NULL before anything else.
-        told = {
+        by_name = {
             Call("IS NULL", (before,), BOOLEAN): Call("IS NULL", (of,), BOOLEAN)
             for before, of in columns.items()
         }
-        sorts = told | columns
+        sorts = by_name | columns
         if not (fits or shape.changelog) or any(key not in sorts for key, _ in order.keys):
             of = "its columns" if shape.changelog else "its period and its columns"
             raise StatementError(

@@ -7,7 +7,17 @@ from dataclasses import dataclass, replace
 
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions import MAY_BE_NULL
-from rowtide.expr.tree import AggregateCall, BodyCall, Call, Expr, FieldRef, Literal, PythonCall, RowtimeRef
+from rowtide.expr.tree import (
+    AggregateCall,
+    BodyCall,
+    Call,
+    Expr,
+    FieldRef,
+    Literal,
+    PythonCall,
+    ResultCall,
+    RowtimeRef,
+)
 from rowtide.plan.narrow import narrowed
 from rowtide.plan.nodes import Node, Project
 from rowtide.rows.types import BOOLEAN, Field, RowType
@@ -15,6 +25,9 @@ from rowtide.rowtime.period import Period
 from rowtide.sql.expressions.conversions import UNTYPED_NULL
 from rowtide.sql.grammar.suggestions import did_you_mean_or_all
 from rowtide.sql.grammar.syntax import Name
+
+_UNNAMED = "EXPR$"
+"""The names of columns without a name begin with this, as in Calcite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +87,16 @@ class QueryShape:
     def fields(self) -> tuple[SelectOutput, ...]:
         """The outputs that are fields of a view."""
         return tuple(output for output in self.outputs if not output.is_rowtime)
+
+
+def unnamed(position: int) -> str:
+    """Return the name of a column whose expression gives it none."""
+    return f"{_UNNAMED}{position}"
+
+
+def is_unnamed(output: SelectOutput) -> bool:
+    """Return whether neither AS nor the expression names a column."""
+    return output.name.startswith(_UNNAMED) and not output.named
 
 
 def renamed(shape: QueryShape, names: Sequence[Name], what: str = "the view") -> QueryShape:
@@ -193,9 +216,9 @@ def can_be_null(expr: Expr, row_type: RowType) -> bool:
             return False
         case FieldRef(index=index):
             return row_type[index].nullable
-        case Call(function="IS NULL"):
+        case Call(function="IS NULL" | "$ARGUMENTS"):
             return False
-        case PythonCall() | BodyCall():
+        case PythonCall() | BodyCall() | ResultCall():
             return True
         case Call(function="COALESCE", args=args):
             return all(can_be_null(arg, row_type) for arg in args)

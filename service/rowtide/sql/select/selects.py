@@ -20,6 +20,7 @@ from rowtide.rowtime.period import Cumulate, Period, Session
 from rowtide.sql.catalog.objects import Retention
 from rowtide.sql.expressions.conversions import UNTYPED_NULL
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
+from rowtide.sql.expressions.keys import check_key
 from rowtide.sql.expressions.scope import ROWTIME, NameScope
 from rowtide.sql.grammar.syntax import (
     ColumnRef,
@@ -63,6 +64,7 @@ from rowtide.sql.select.relations import (
     is_plain_rowtime,
     substitute,
     told_apart,
+    unnamed,
 )
 from rowtide.sql.select.select_terms import at_position, meant_by_group_term
 from rowtide.sql.select.set_operations import closed_by_period
@@ -138,6 +140,8 @@ class SelectPlanner:
         grouped = bool(select.group_by) or any(
             has_aggregate(item.expression) for item in select.items if isinstance(item, SelectItem)
         )
+        if select.all_rows is not None and not grouped:
+            raise StatementError("GROUP BY () needs an aggregate in the select list", place=select.all_rows)
         by_group = grouped or select.having is not None
         self._order = OrderPlanner(
             select, read.scope, tells_changes=self._tells_changes, of_rows=not by_group and not read.changelog
@@ -442,6 +446,7 @@ class SelectPlanner:
                 window_expr = period_call(window, RowtimeRef()) if isinstance(window, Period) else None
                 continue
             typed = planner.plan(term)
+            check_key(typed.type, "a grouping key", term.place)
             if isinstance(typed, Literal):
                 raise StatementError("a constant is not a grouping key", place=term.place)
             # The other clauses look up folded expressions.
@@ -477,4 +482,4 @@ def _name(item: SelectItem, position: int) -> str:
         return item.alias.text
     if isinstance(item.expression, ColumnRef):
         return item.expression.parts[-1].text
-    return f"EXPR${position}"
+    return unnamed(position)

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rowtide.errors import SourceSpan, StatementError
-from rowtide.expr.aggregates import AGGREGATES
-from rowtide.expr.tree import Call, Expr, FieldRef
+from rowtide.expr.tree import Call, Expr, FieldRef, renumbered
 from rowtide.plan.frames import CURRENT_ROW, Frame, WindowCall
 from rowtide.plan.nodes import Node, WindowAggregate
 from rowtide.rows.types import BIGINT, BOOLEAN, TIMESTAMP, Field, RowType
@@ -33,7 +32,7 @@ from rowtide.sql.group.aggregates import AggregateList
 from rowtide.sql.group.group_nodes import group_rows
 from rowtide.sql.group.grouped_expressions import GroupedPlanner
 from rowtide.sql.join.joins import FromPlanner, PlannedFrom
-from rowtide.sql.select.relations import conjunction, project, unique_names
+from rowtide.sql.select.relations import can_be_null, conjunction, project, unique_names
 from rowtide.sql.subquery.lazy_parts import may_fail
 
 EXACT = Period(PeriodEdge.EXACT)
@@ -107,12 +106,8 @@ def with_aggregates(
     met = Call("IS NOT NULL", (FieldRef(own, TIMESTAMP),), BOOLEAN)
     aggregates = AggregateList(0)
     planner = GroupedPlanner(pairs.scope, "a sub-query", {}, aggregates, exact=True, edges=_no_edge)
-    places = []
-    for call in calls:
-        found = planner.plan(call)
-        if not isinstance(found, FieldRef):
-            raise StatementError(f"{call.name} of a stream's window is not supported yet", place=call.place)
-        places.append(found.index)
+    # A result may be computed from a field: that of MAX_BY from a pair, that of an aggregate in Python from a state.
+    results = [planner.plan(call) for call in calls]
     conditioned = [
         replace(each, condition=met if each.condition is None else conjunction([met, each.condition]))
         for each in aggregates.calls
@@ -121,17 +116,14 @@ def with_aggregates(
     keys: list[Expr] = [FieldRef(at, field.type) for at, field in enumerate(numbered.row_type)]
     grouped = group_rows(relation, pairs.node, EXACT, keys, conditioned)
     fields = tuple(read.node.row_type)
-    given = [
-        Field(
-            f"$A{at}",
-            conditioned[place].type,
-            nullable=not AGGREGATES[conditioned[place].function].never_null,
-        )
-        for at, place in enumerate(places)
-    ]
     first = 1 + len(keys)
+    moved = {at: first + at for at in range(len(conditioned))}
+    given = [
+        Field(f"$A{at}", found.type, can_be_null(renumbered(found, moved), grouped.row_type))
+        for at, found in enumerate(results)
+    ]
     expressions: list[Expr] = [FieldRef(1 + at, field.type) for at, field in enumerate(fields)]
-    expressions += [FieldRef(first + at, field.type) for at, field in zip(places, given, strict=True)]
+    expressions += [renumbered(found, moved) for found in results]
     names = unique_names([*(field.name for field in fields), *(field.name for field in given)])
     row_type = RowType(
         tuple(replace(field, name=name) for field, name in zip((*fields, *given), names, strict=True))

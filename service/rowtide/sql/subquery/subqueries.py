@@ -45,6 +45,7 @@ from rowtide.sql.grammar.syntax import (
     SelectItem,
     SubQuery,
     Unary,
+    is_aggregate,
 )
 from rowtide.sql.grammar.syntax_walk import columns_in, conjuncts, connected, holds_query, replaced
 from rowtide.sql.join.joins import FromPlanner, PlannedFrom
@@ -64,7 +65,6 @@ from rowtide.sql.subquery.subquery_syntax import (
     decisive,
     each_once,
     grouped_by,
-    is_aggregate,
     is_aggregated,
     is_global,
     key_name,

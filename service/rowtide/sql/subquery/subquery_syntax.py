@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeGuard
 
 from rowtide.errors import SourceSpan, StatementError
-from rowtide.expr.aggregates import OF_GROUPS
 from rowtide.sql.expressions.scope import NameScope
 from rowtide.sql.grammar.syntax import (
     Binary,
@@ -21,6 +19,7 @@ from rowtide.sql.grammar.syntax import (
     QuerySyntax,
     Select,
     SelectItem,
+    is_aggregate,
 )
 from rowtide.sql.grammar.syntax_walk import columns_in, replaced
 from rowtide.sql.group.grouped_expressions import has_aggregate
@@ -50,11 +49,6 @@ class Inner:
     def aggregated(self) -> Select | None:
         """The query, if it is a SELECT of aggregates of all its rows: it always returns one row."""
         return self.select if self.select is not None and is_global(self.select) else None
-
-
-def is_aggregate(syntax: object) -> TypeGuard[FunctionCall]:
-    """Return whether syntax is the call of an aggregate of a group."""
-    return isinstance(syntax, FunctionCall) and syntax.name in OF_GROUPS and syntax.over is None
 
 
 def over_aggregates(

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from rowtide.errors import SourceSpan, StatementError
-from rowtide.expr.aggregates import OF_GROUPS
 from rowtide.expr.constant import fold
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import Filter, Node, NumberedChanges, TopChanges, rewrite
@@ -37,6 +36,7 @@ from rowtide.sql.grammar.syntax import (
     SelectItem,
     StarItem,
     WindowSpec,
+    names_aggregate,
 )
 from rowtide.sql.grammar.syntax_walk import all_columns_in, calls_in, conjuncts, connected, replaced
 from rowtide.sql.select.period_order import PeriodOrder, first_of_changes
@@ -220,7 +220,7 @@ def over_changes(call: FunctionCall) -> StatementError:
     return StatementError(
         "a window (OVER) over a table is not supported, except ROW_NUMBER for the first rows",
         place=call.place,
-        hint=by_group if call.name in OF_GROUPS else first,
+        hint=by_group if names_aggregate(call) else first,
     )
 
 

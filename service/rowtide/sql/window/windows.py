@@ -11,20 +11,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rowtide.errors import StatementError
-from rowtide.expr.aggregates import AGGREGATES, SPELLED, Family, spelled
+from rowtide.expr.aggregates import SPELLED, Family, aggregate_of, spelled
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import common_type
-from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.expr.functions.arguments import PACKED
+from rowtide.expr.tree import Call, Expr, FieldRef, Literal, PythonAggregate, RowtimeRef
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Node, WaitingWindow, WindowAggregate, WindowsAbreast
 from rowtide.rows.types import BIGINT, BOOLEAN, DOUBLE, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge
 from rowtide.sql.expressions.conversions import UNTYPED_NULL, assign
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
+from rowtide.sql.expressions.keys import check_key
 from rowtide.sql.expressions.scope import NameScope
+from rowtide.sql.functions.declared_aggregates import declared_argument, declared_result
+from rowtide.sql.grammar import habits
 from rowtide.sql.grammar.clauses.window_grammar import MAX_FRAME_ROWS
 from rowtide.sql.grammar.suggestions import did_you_mean
 from rowtide.sql.grammar.syntax import (
+    DeclaredFunction,
     Expression,
     FunctionCall,
     Name,
@@ -165,6 +170,8 @@ class Windows:
                 break
             before += len(others)
         found = FieldRef((self._first or 0) + before + calls.index(call), call.type)
+        if call.of is not None:
+            return declared_result(found, call.of)
         declared = SPELLED.get(syntax.name)
         if declared is None or declared.pair_of is None:
             return found
@@ -234,7 +241,7 @@ class Windows:
         labels = [_label(call, row_type) for call in placed]
         names = unique_names([*row_type.names, *labels])[len(row_type) :]
         fields = [
-            Field(name, call.type, not AGGREGATES[call.function].never_null)
+            Field(name, call.type, not aggregate_of(call).never_null)
             for name, call in zip(names, placed, strict=True)
         ]
         partition = tuple(key.index for key in map(field, window.partition) if key is not None)
@@ -308,6 +315,7 @@ class Windows:
     def _of_row(self, syntax: Expression) -> Expr:
         """Return the expression of PARTITION BY or ORDER BY. The period of a group is its ROWTIME."""
         typed = fold(self._planner.plan(syntax))
+        check_key(typed.type, "a term of PARTITION BY or ORDER BY", syntax.place)
         return RowtimeRef() if self._named_by is not None and typed == self._named_by else typed
 
     # ---------------------------------------------------------------- ranks
@@ -371,9 +379,12 @@ class Windows:
     def _call(self, syntax: FunctionCall, frame: Frame) -> tuple[WindowCall, Frame]:
         """Return a call and its frame."""
         name, place = syntax.name, syntax.place
+        if syntax.declared is not None and syntax.declared.aggregate is not None:
+            return self._declared(syntax, syntax.declared, syntax.declared.aggregate), frame
         declared = SPELLED.get(name)
         if declared is None:
-            raise StatementError(f"{name} is not an aggregate or window function", place=place)
+            hint = habits.FUNCTIONS.get(name)
+            raise StatementError(f"{name} is not an aggregate or window function", place=place, hint=hint)
         if not declared.over_windows:
             raise StatementError(f"{name} over a window is not supported yet", place=place)
         if declared.family is Family.VALUES:
@@ -430,6 +441,11 @@ class Windows:
         condition = None if syntax.condition is None else self._planner.condition(syntax.condition)
         of = result_type(name, None if argument is None else argument.type, place)
         return filtered_first(WindowCall(name, argument, of, distinct, condition, fraction=fraction))
+
+    def _declared(self, syntax: FunctionCall, function: DeclaredFunction, of: PythonAggregate) -> WindowCall:
+        argument = fold(declared_argument(self._planner, function, of, syntax))
+        condition = None if syntax.condition is None else self._planner.condition(syntax.condition)
+        return filtered_first(WindowCall(of.name, argument, PACKED, syntax.distinct, condition, of=of))
 
     def _shift(self, syntax: FunctionCall, call: WindowCall) -> tuple[WindowCall, Frame]:
         """Return LAG or LEAD: over the one row that it reads, or over all earlier rows."""

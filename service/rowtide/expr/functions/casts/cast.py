@@ -12,6 +12,8 @@ TRY_CAST is NULL where CAST rejects the row. The module of each family defines t
 | TIME      |          |          | yes  |        |      | yes  |           |            |
 | TIMESTAMP | integers |          | yes  |        | yes  | yes  | yes       |            |
 | INTERVAL  | integers |          | yes  |        |      |      |           | same kind  |
+
+UUID and JSON are cast to and from text.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ Text of a value:
 | INTERVAL day to second | [-]d hh:mm:ss[.mmm]                                              |
 | INTERVAL year to month | [-]y-m                                                           |
 | BINARY                 | UTF-8                                                            |
+| UUID                   | small letters with dashes; read in the spellings of PostgreSQL   |
+| JSON                   | as it was written                                                |
 
 Blanks around a value are ignored. A number may have the form of any numeric literal and is rounded as
 CAST between numbers rounds; digits finer than a millisecond are cut off. Text of another form rejects
@@ -36,6 +38,7 @@ from rowtide.expr.functions.casts.text_writing import COLUMN_WRITERS, WRITERS
 from rowtide.expr.functions.numbers import exact
 from rowtide.expr.functions.rejections import shown
 from rowtide.rows.arrays import Mask
+from rowtide.rows.strings import CANONICAL_UUID, FORMS
 from rowtide.rows.types import Kind, Type
 
 
@@ -50,6 +53,8 @@ def row(source: Type, target: Type) -> RowKernel:
     """Return the row function of a cast from or to text, or between binary strings."""
     if not target.is_variable_width:
         return reader(target)
+    if target.kind in FORMS:
+        return _form_reader(target)
     fit = _fit_row(target)
     write = _writer(source, target)
     if write is None:
@@ -63,8 +68,10 @@ def columns(source: Type, target: Type) -> ColumnKernel | None:
         return number_reader(target)
     if not target.is_variable_width:
         return None
+    if target.kind in FORMS:
+        return _canonical_uuids if target.kind is Kind.UUID else None
     if source.is_variable_width:
-        return _fitted(target, _as_it_is) if source.is_text == target.is_text else None
+        return _fitted(target, _as_it_is) if source.is_string == target.is_text else None
     write = COLUMN_WRITERS.get(source.kind)
     return None if write is None or target.is_binary else _fitted(target, write)
 
@@ -105,7 +112,26 @@ def _writer(source: Type, target: Type) -> Callable[[Any], Any] | None:
         return _utf8 if target.is_text else None
     if target.is_binary:
         return lambda text: text.encode()
-    return None if source.is_text else WRITERS[source.kind]
+    return None if source.is_string else WRITERS[source.kind]
+
+
+def _form_reader(target: Type) -> RowKernel:
+    """Return the function that reads a UUID or JSON from text."""
+    form = FORMS[target.kind]
+
+    def read(text: str) -> object:
+        try:
+            return form(text)
+        except ValueError:
+            raise RejectedRowError(Reason.CAST, f"{shown(text)} is not a valid {target}") from None
+
+    return read
+
+
+def _canonical_uuids(values: Any) -> tuple[Any, Mask | None]:
+    """Return texts; those that are not UUIDs in their one form are left to the row function."""
+    doubtful = ~arrow.flags(pc.match_substring_regex(values, CANONICAL_UUID))
+    return values, doubtful if doubtful.any() else None
 
 
 def _as_it_is(values: Any) -> tuple[Any, Mask | None]:

@@ -1,4 +1,4 @@
-"""JSON in columns of text: JSON_VALUE, JSON_QUERY, JSON_EXISTS, ``->`` and ``->>`` (docs/sql/expressions.md#json).
+"""JSON, also as text: JSON_VALUE, JSON_QUERY, JSON_EXISTS, ``->`` and ``->>`` (docs/sql/expressions.md#json).
 
 A path names one place of the value. A place that does not exist is NULL; text that is not JSON
 rejects the row. Values keep their spelling: 1.50 stays 1.50.
@@ -8,18 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from rowtide.expr.functions.function import ScalarFunction, mismatch, strict
 from rowtide.expr.functions.rejections import undefined
 from rowtide.expr.functions.shapes import always, as_long_as_first, declared, no_columns
 from rowtide.expr.json_path import JsonPathError, JsonSteps, parse_path
-from rowtide.rows.types import BOOLEAN, Type
-
-_whole = msgspec.json.Decoder(msgspec.Raw).decode
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_string = msgspec.json.Decoder(str).decode
+from rowtide.expr.json_raw import JsonTextError, raw_at, raw_json, text_of
+from rowtide.rows.types import BOOLEAN, JSON, Type
 
 
 def _steps(name: str, args: tuple[object, ...]) -> JsonSteps:
@@ -29,33 +23,12 @@ def _steps(name: str, args: tuple[object, ...]) -> JsonSteps:
         raise undefined(name, args, str(error)) from error
 
 
-def _at(given: bytes, steps: JsonSteps) -> bytes | None:
-    """Return the JSON at a place, or None if the place does not exist."""
-    found: bytes | None = given
-    for step in steps:
-        if found is None:
-            return None
-        below: msgspec.Raw | None = None
-        if isinstance(step, str) and found[:1] == b"{":
-            below = _members(found).get(step)
-        elif isinstance(step, int) and found[:1] == b"[":
-            elements = _elements(found)
-            below = elements[step] if -len(elements) <= step < len(elements) else None
-        found = None if below is None else bytes(below)
-    return found
-
-
 def _text(name: str, args: tuple[object, ...], found: bytes) -> str | None:
     """Return JSON as text: a string without its quotes, null as NULL."""
-    if found == b"null":
-        return None
     try:
-        text = _string(found) if found[:1] == b'"' else found.decode()
-    except msgspec.DecodeError:
-        raise undefined(name, args, "the text is not JSON") from None
-    if "\0" in text:
-        raise undefined(name, args, "the value has a NUL character")
-    return text
+        return text_of(found)
+    except JsonTextError as error:
+        raise undefined(name, args, str(error)) from None
 
 
 def _found(name: str, args: tuple[object, ...], steps: JsonSteps) -> bytes | None:
@@ -65,11 +38,9 @@ def _found(name: str, args: tuple[object, ...], steps: JsonSteps) -> bytes | Non
       RejectedRowError: the argument is not JSON.
     """
     try:
-        return _at(bytes(_whole(str(args[0]).encode())), steps)
-    except RecursionError:
-        raise undefined(name, args, "JSON is nested too deeply") from None
-    except (msgspec.DecodeError, UnicodeError):
-        raise undefined(name, args, "the text is not JSON") from None
+        return raw_at(raw_json(str(args[0])), steps)
+    except JsonTextError as error:
+        raise undefined(name, args, str(error)) from None
 
 
 def _value(text: str, path: str) -> str | None:
@@ -100,20 +71,26 @@ def _arrow_text(text: str, step: str | int) -> str | None:
     return None if found is None else _text("->>", args, found)
 
 
+def _same_sort(args: Sequence[Type]) -> Type:
+    """Return JSON for a part of JSON, text for a part of text."""
+    return JSON if args[0] == JSON else as_long_as_first(args)
+
+
 def _member(name: str, row: Callable[[str, str | int], str | None]) -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
-        if len(args) != 2 or not args[0].is_text or not (args[1].is_text or args[1].is_integer):
-            hint = "Write x -> 'name' for a member, x -> 0 for an element; x is JSON as text."
+        is_json = bool(args) and (args[0].is_text or args[0] == JSON)
+        if len(args) != 2 or not is_json or not (args[1].is_text or args[1].is_integer):
+            hint = "Write x -> 'name' for a member, x -> 0 for an element; x is JSON, or JSON as text."
             raise mismatch(name, args, hint=hint)
-        return as_long_as_first(args)
+        return _same_sort(args) if name == "->" else as_long_as_first(args)
 
     return strict(name, resolve, lambda signature: row, no_columns)
 
 
 JSON_TEXT: Sequence[ScalarFunction] = (
-    declared("JSON_VALUE", "tt", as_long_as_first, _value),
-    declared("JSON_QUERY", "tt", as_long_as_first, _query),
-    declared("JSON_EXISTS", "tt", always(BOOLEAN), _exists),
+    declared("JSON_VALUE", "jt", as_long_as_first, _value),
+    declared("JSON_QUERY", "jt", _same_sort, _query),
+    declared("JSON_EXISTS", "jt", always(BOOLEAN), _exists),
     _member("->", _arrow),
     _member("->>", _arrow_text),
 )

@@ -52,8 +52,8 @@ def follow_changes(
         before = state[group, ROWS]
         if opcode == 0 or (opcode < 0 and before == 0):
             continue
-        told = state[group, BEGUN] >= 0
-        if not told:
+        has_row = state[group, BEGUN] >= 0
+        if not has_row:
             state[group, BEGUN] = counts[NUMBERS]
             state[group, TIME], state[group, ORIGIN] = rowtime[row], origin[row]
             state[group, COUNTER] = counter[row]
@@ -68,7 +68,7 @@ def follow_changes(
         sources[entry], entry_groups[entry], used[entry] = row, group, True
         steps[entry] = ENTER if opcode > 0 else LEAVE
         stays = after > 0 or not keyed
-        if told:
+        if has_row:
             causes[given], out_opcodes[given], entries[given] = row, -1, latest[group]
             paired[given] = stays
             given += 1

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from rowtide.errors import Reason, RejectedRowError
-from rowtide.expr.aggregates import AGGREGATES
+from rowtide.expr.aggregates import aggregate_of
 from rowtide.expr.tree import Expr, FieldRef
 from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput, Want
 from rowtide.operators.faults import rejected
@@ -32,9 +32,11 @@ from rowtide.operators.group.value_functions import make_window_function
 from rowtide.operators.merge.ranks import RANK, Ranks
 from rowtide.operators.over.by_row.functions import NOTHING, WindowFunction
 from rowtide.operators.over.calls import stored_type
+from rowtide.operators.python.window_states import is_saved, take_back
+from rowtide.operators.splitting import parts_of_groups, split_state
 from rowtide.operators.storage.row_keys import key_getter
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, WindowCall
-from rowtide.plan.nodes import WindowAggregate
+from rowtide.plan.nodes import Node, WindowAggregate
 from rowtide.rows.column import Column
 from rowtide.rows.rowop import Row, TimedRow
 from rowtide.rows.tray import COUNTER, ROWTIME, Tray
@@ -102,19 +104,20 @@ class OverOperator:
         self._frame = node.frame
         self._calls = node.calls
         self._endless = node.frame.start.unit is EdgeUnit.UNBOUNDED
+        self._saves = self._endless or any(map(is_saved, self._functions()))
         self._to_current = node.frame.end == CURRENT_ROW
         self._ends_by_row = node.frame.end.unit is EdgeUnit.ROWS
         self._expires = node.frame.start.unit is EdgeUnit.RANGE
         # A frame that begins at the current row or after it needs no rows once no row waits.
         self._starts_behind = node.frame.start.unit is EdgeUnit.ROWS and node.frame.start.offset >= 0
         self._key = key_getter(node.partition)
-        can_fail = [AGGREGATES[call.function].can_fail for call in node.calls]
+        can_fail = [aggregate_of(call).can_fail for call in node.calls]
         self._fallible = [index for index, fails in enumerate(can_fail) if fails]
         self._infallible = [index for index, fails in enumerate(can_fail) if not fails]
         self._floats = [
             index
             for index, call in enumerate(node.calls)
-            if AGGREGATES[call.function].finite and (of := _argument_type(call)) and of.is_float
+            if aggregate_of(call).finite and (of := _argument_type(call)) and of.is_float
         ]
         self._defaults = [_field(call.default) for call in node.calls]
         self._groups: dict[Row, _Group] = {}
@@ -239,7 +242,7 @@ class OverOperator:
                 found[index] = functions[index].result()
             except RejectedRowError:
                 for taken in self._fallible[: self._fallible.index(index) + 1]:
-                    functions[taken].drop(values[taken])
+                    take_back(functions[taken], values[taken])
                 raise
         for index in self._infallible:
             functions[index].add(values[index])
@@ -419,10 +422,7 @@ class OverOperator:
         entries = [
             (number, *entry) for number, group in enumerate(groups) for entry in (*group.inside, *group.ahead)
         ]
-        saved = [
-            json.dumps([function.save() for function in group.functions]) if self._endless else ""
-            for group in groups
-        ]
+        saved = [self._saved(group) for group in groups]
         keys = {
             f"key {index}": Column.from_values(
                 self._node.input.row_type[position].type, (group.key[index] for group in groups)
@@ -459,6 +459,13 @@ class OverOperator:
             .append_column(GROUP, _whole(numbers[id(waiting.group)] for waiting in self._pending)),
         }
 
+    def _saved(self, group: _Group) -> str:
+        """Return the states of a partition's functions; those that its rows determine are left out."""
+        if not self._saves:
+            return ""
+        functions = group.functions
+        return json.dumps([each.save() if self._endless or is_saved(each) else None for each in functions])
+
     def _bounds(self) -> pa.Table:
         bound = self._bound
         rank = self._ranks.of_origin.get(bound.origin, UNMARKED)
@@ -490,11 +497,15 @@ class OverOperator:
             )
         for at, entry in zip(places, entries, strict=True):
             groups[at].ahead.append(entry)
-        for group, inside in zip(groups, state["groups"].column("inside").to_pylist(), strict=True):
+        inside, saved = (state["groups"].column(name).to_pylist() for name in ("inside", "saved"))
+        for group, entered, text in zip(groups, inside, saved, strict=True):
             high = group.high
-            for _ in range(inside):
+            for _ in range(entered):
                 group.enter(keep=True)
             group.high = high
+            for function, held in zip(group.functions, json.loads(text) if text else [], strict=False):
+                if held is not None:
+                    function.load(held)
         pending = state["pending"]
         rows = Tray.from_arrow(self._node.input.row_type, pending)
         order = period_value(self._node.order, rows.rowtime).tolist()
@@ -503,25 +514,21 @@ class OverOperator:
             groups[place].waiting += 1
             self._pending.append(_Waiting(timed, at, groups[place], number))
 
-    def _saved_groups(self, table: pa.Table) -> Iterable[tuple[Row, int, int, str]]:
-        """Return key, low, high and what was saved of each partition."""
+    def _saved_groups(self, table: pa.Table) -> Iterable[tuple[Row, int, int]]:
+        """Return key, low and high of each partition."""
         keys = [
             Column.from_arrow(
                 self._node.input.row_type[position].type, table.column(f"key {index}")
             ).to_list()
             for index, position in enumerate(self._node.partition)
         ]
-        low, high, saved = (table.column(name).to_pylist() for name in ("low", "high", "saved"))
+        low, high = (table.column(name).to_pylist() for name in ("low", "high"))
         listed = zip(*keys, strict=True) if keys else [()] * len(table)
-        return zip(listed, low, high, saved, strict=True)
+        return zip(listed, low, high, strict=True)
 
-    def _group_of(self, row: tuple[Row, int, int, str]) -> _Group:
-        key, low, high, saved = row
-        group = _Group(key, self._functions(), low=low, high=high)
-        if saved:
-            for function, held in zip(group.functions, json.loads(saved), strict=True):
-                function.load(held)
-        return group
+    def _group_of(self, row: tuple[Row, int, int]) -> _Group:
+        key, low, high = row
+        return _Group(key, self._functions(), low=low, high=high)
 
     @staticmethod
     def merge(states: Sequence[State]) -> State:
@@ -543,6 +550,23 @@ class OverOperator:
         bounds = pa.concat_tables([state["bounds"] for state in states])
         merged["bounds"] = bounds.sort_by([(name, "ascending") for name in ("rowtime", RANK, "counter")])[-1:]
         return merged
+
+    @staticmethod
+    def split(node: Node, state: State, parts: int) -> list[State]:
+        """Split the partitions; rows that wait keep their order, and partitions are numbered again."""
+        home = parts_of_groups(node, state["groups"], parts)
+        number = np.empty(len(home), dtype=np.int64)
+        for part in range(parts):
+            mine = home == part
+            number[mine] = np.arange(np.count_nonzero(mine))
+        moved = {**state}
+        by_part = {"groups": home}
+        for name in ("entries", "pending"):
+            table = state[name]
+            of = np.asarray(table.column(GROUP))
+            by_part[name] = home[of]
+            moved[name] = table.set_column(table.schema.get_field_index(GROUP), GROUP, pa.array(number[of]))
+        return [*split_state(moved, by_part, parts)]
 
 
 def _passing(period: Period, value: int) -> int:

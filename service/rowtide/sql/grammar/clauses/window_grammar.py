@@ -15,6 +15,7 @@ from rowtide.sql.grammar.syntax import (
     Expression,
     FromItem,
     Join,
+    JsonRows,
     Name,
     NamedWindow,
     OrderItem,
@@ -164,6 +165,8 @@ def with_named_ranges(source: FromItem, windows: Sequence[NamedWindow]) -> FromI
         left, right = (with_named_ranges(each, windows) for each in (source.left, source.right))
         same = left is source.left and right is source.right
         return source if same else replace(source, left=left, right=right)
+    if isinstance(source, JsonRows):
+        return replace(source, left=with_named_ranges(source.left, windows))
     window = source.window
     if window is None or window.named is None:
         return source

@@ -25,6 +25,7 @@ from rowtide.sql.grammar.syntax import (
     FromItem,
     FunctionCall,
     Join,
+    JsonRows,
     Name,
     QuerySyntax,
     RelationRef,
@@ -211,5 +212,7 @@ def _windowed(source: FromItem) -> Iterator[WindowTableFunction]:
     if isinstance(source, Join):
         yield from _windowed(source.left)
         yield from _windowed(source.right)
+    elif isinstance(source, JsonRows):
+        yield from _windowed(source.left)
     elif isinstance(source, DerivedTable) and source.windowed is not None:
         yield source.windowed

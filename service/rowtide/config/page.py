@@ -1,8 +1,22 @@
-"""The text of docs/reference/configuration.md around its tables; ``rowtide.config`` writes the page."""
+"""The reference of all settings: ``python -m rowtide.config > docs/reference/configuration.md``."""
 
 from __future__ import annotations
 
-HEAD = """\
+import typing
+
+from rowtide.config.settings import (
+    ENV_PREFIX,
+    KIND_NAMES,
+    OBJECTS,
+    SECTIONS,
+    SETTINGS,
+    Secret,
+    Setting,
+    Settings,
+    option_text,
+)
+
+_HEAD = """\
 # Configuration
 
 `rowtide run PIPELINE.sql --config FILE` reads settings from a TOML file. Environment variables override the
@@ -28,14 +42,14 @@ To keep a secret out of this file, refer to an environment variable, `{ env = "N
 `{ file = "/path" }`. Such a value is never shown.
 """
 
-OBJECTS_HEAD = """
+_OBJECTS_HEAD = """
 ## Options in place of those in SQL
 
 | section | replaces | environment variable |
 |---|---|---|
 """
 
-OBJECTS_TAIL = """
+_OBJECTS_TAIL = """
 * Names fold as in SQL. A name that the pipeline does not have is refused.
 * A further `__` in a variable's name means a dot: `ROWTIDE_SERVERS__K__SASL__PASSWORD` is the option
   `sasl.password` of server `k`.
@@ -43,7 +57,7 @@ OBJECTS_TAIL = """
 """
 
 
-MEMORY = """
+_MEMORY = """
 ## What is held in memory
 
 A pipeline holds the state that its queries need (open windows, tables, rows that a join may still match), and
@@ -62,3 +76,32 @@ The client holds no messages of a paused partition: it drops fetched messages, a
 partition resumes. Bytes are those of message values. Plan memory of four times the sum of the limits, because a
 value exists as bytes, as a row, and as copies during conversion.
 """
+
+
+def _memory() -> str:
+    from rowtide_connectors.kafka.connector import BUFFER_KBYTES, FETCH_KBYTES
+
+    return _MEMORY.format(buffer_kbytes=BUFFER_KBYTES, fetch_kbytes=FETCH_KBYTES)
+
+
+def configuration_page() -> str:
+    """Return the reference as Markdown."""
+    lines = [_HEAD]
+    hints = typing.get_type_hints(Settings)
+    for section in SECTIONS:
+        lines.append(f"\n## [{section}]\n\n{hints[section].__doc__}\n\n")
+        lines.append("| setting | type | default | meaning | environment variable |\n|---|---|---|---|---|\n")
+        lines += [_row(setting) for setting in SETTINGS if setting.section == section]
+    lines.append(_OBJECTS_HEAD)
+    for kind, meaning in OBJECTS.items():
+        lines.append(f"| `[{kind}.NAME]` | {meaning} | `{ENV_PREFIX}{kind.upper()}__NAME__OPTION` |\n")
+    lines += [_OBJECTS_TAIL, _memory()]
+    return "".join(lines)
+
+
+def _row(setting: Setting) -> str:
+    kind = " or ".join(f"`{choice}`" for choice in setting.choices) or KIND_NAMES[setting.kind]
+    if setting.kind is Secret:
+        kind += ", secret"
+    default = "-" if setting.default is None else f"`{option_text(setting.default)}`"
+    return f"| `{setting.name}` | {kind} | {default} | {setting.meaning} | `{setting.env}` |\n"

@@ -1,4 +1,4 @@
-"""Avro values to values of columns, one by one (docs/sql/streams.md#avro)."""
+"""Values of formats that have types of their own to values of columns, one by one (docs/sql/streams.md#avro)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = _EPOCH.toordinal()
 
 
-def from_avro(kind: Type, reading: Reading) -> FromJson:
-    """Return the converter of fastavro's values; those that JSON has too are converted as from JSON."""
+def from_typed(kind: Type, reading: Reading) -> FromJson:
+    """Return the converter of Python's values; those that JSON has too are converted as from JSON."""
 
     def convert(value: object) -> object:
         match value:
+            case str() | None:
+                return reading.convert(value)
+            case _ if kind.kind is Kind.JSON:
+                return _json_text(value)
             case bytes():
                 return of_bytes(value)
             case float() if kind.kind is Kind.DOUBLE:
@@ -72,6 +76,13 @@ def from_avro(kind: Type, reading: Reading) -> FromJson:
         return seconds * 1000 + value.microsecond // 1000
 
     return checked(kind, convert)
+
+
+def _json_text(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=_as_json, allow_nan=False)
+    except ValueError:
+        raise NotOfTypeError("a number in it is not finite") from None
 
 
 def _finite(value: float) -> Decimal:

@@ -1,0 +1,1 @@
+"""Settings: values that differ between machines (docs/reference/configuration.md)."""

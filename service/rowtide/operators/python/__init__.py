@@ -1,0 +1,1 @@
+"""Aggregates in Python: of groups, over windows, and of groups that change."""

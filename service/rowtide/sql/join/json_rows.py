@@ -1,0 +1,150 @@
+"""Rows from JSON in FROM: syntax -> JsonTable. See docs/sql/json-table.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from rowtide.errors import StatementError
+from rowtide.expr.constant import fold
+from rowtide.expr.functions import cast_allowed
+from rowtide.expr.json_path import JsonPathError, parse_path, parse_row_path
+from rowtide.expr.tree import Expr, FieldRef, Literal
+from rowtide.plan.json_columns import JsonColumn, JsonColumnKind
+from rowtide.plan.nodes import Filter, Node
+from rowtide.plan.nodes.json_table import JsonTable
+from rowtide.rows.types import BOOLEAN, JSON, VARCHAR, Field, RowType
+from rowtide.sql.expressions.conversions import assign, cast
+from rowtide.sql.expressions.expression_planner import ExpressionPlanner
+from rowtide.sql.expressions.scope import Binding, NameScope
+from rowtide.sql.grammar.syntax import (
+    BooleanLiteral,
+    Expression,
+    JsonColumnSyntax,
+    JsonRows,
+    NullLiteral,
+    StringLiteral,
+)
+from rowtide.sql.select.relations import distinct_names, unique_names
+
+Steps = TypeVar("Steps")
+
+
+def columns_of(item: JsonRows, start: int) -> Binding:
+    """Return the columns of rows from JSON, which begin at ``start`` in the joined row.
+
+    Raises:
+      StatementError: two columns have one name, or the alias has another number of columns.
+    """
+    names = [column.name for column in item.columns]
+    distinct_names(names)
+    if item.names:
+        if len(item.names) > len(names):
+            raise StatementError(
+                f"the alias names {len(item.names)} columns, {item.function} has {len(names)}",
+                place=item.names[0].place,
+            )
+        names[: len(item.names)] = item.names
+        distinct_names(names)
+    fields = [
+        Field(name.text, column.type, column.kind is not JsonColumnKind.ORDINALITY or item.kind == "LEFT")
+        for name, column in zip(names, item.columns, strict=True)
+    ]
+    alias = item.function if item.alias is None else item.alias.text
+    return Binding((alias,), RowType(tuple(fields)), start, has_rowtime=False, hidden=item.hidden)
+
+
+def json_table(relation: str, item: JsonRows, left: Node, scope: NameScope) -> tuple[Node, NameScope]:
+    """Return the rows of ``left``, each with the rows of its JSON, and their scope.
+
+    Raises:
+      StatementError: the document is not text, a path is not one, or a column cannot have its type; with its place.
+    """
+    document = ExpressionPlanner(scope, item.function).plan(item.document)
+    if not (document.type.is_text or document.type == JSON):
+        raise StatementError(
+            f"{item.function} reads JSON, not {document.type}",
+            place=item.document.place,
+            hint="A column of JSON or VARCHAR holds an array or object of a message.",
+        )
+    own = columns_of(item, len(left.row_type))
+    if own.alias in [binding.alias for binding in scope.bindings]:
+        raise StatementError(
+            f'two relations of this FROM are called "{own.alias}"',
+            place=item.place,
+            hint="Rename one of them with AS.",
+        )
+    fields = [*left.row_type, *own.row_type]
+    named = [
+        replace(field, name=name)
+        for field, name in zip(fields, unique_names([field.name for field in fields]), strict=True)
+    ]
+    node: Node = JsonTable(
+        relation,
+        left,
+        document,
+        _path(item.path, parse_row_path),
+        tuple(map(_column, item.columns)),
+        item.kind == "LEFT",
+        item.empty_on_error,
+        RowType(tuple(named)),
+    )
+    both = NameScope((*scope.bindings, own), scope.merged)
+    if item.kind == "INNER" and item.condition != BooleanLiteral(True):
+        node = Filter(relation, node, ExpressionPlanner(both, "ON").condition(item.condition))
+    return node, both
+
+
+def _path(written: StringLiteral, parse: Callable[[str], Steps]) -> Steps:
+    try:
+        return parse(written.text)
+    except JsonPathError as error:
+        raise StatementError(str(error), place=written.place, hint=error.hint) from error
+
+
+def _column(column: JsonColumnSyntax) -> JsonColumn:
+    if column.kind is JsonColumnKind.ORDINALITY:
+        return JsonColumn(column.kind)
+    of, any_case, kind = column.type, column.path is None, column.kind
+    if of == JSON and kind is JsonColumnKind.VALUE:
+        kind = JsonColumnKind.JSON
+    if kind is JsonColumnKind.JSON and not (of.is_text or of == JSON):
+        raise StatementError(
+            f'column "{column.name.text}" has FORMAT JSON, so its type must be JSON or text, not {of}',
+            place=column.place,
+            hint="Write JSON for an object or array; other values need no FORMAT JSON.",
+        )
+    steps = (column.name.text,) if column.path is None else _path(column.path, parse_path)
+    given = BOOLEAN if kind is JsonColumnKind.EXISTS else VARCHAR
+    if not cast_allowed(given, of):
+        raise StatementError(
+            f'column "{column.name.text}": a truth value is not a value of {of}', place=column.place
+        )
+    # A part of JSON is JSON.
+    whole = kind is JsonColumnKind.JSON and of == JSON
+    return JsonColumn(
+        kind,
+        steps,
+        FieldRef(0, JSON) if whole else cast(FieldRef(0, given), of, column.place),
+        _value(column.on_empty, column),
+        _value(column.on_error, column),
+        any_case,
+    )
+
+
+def _value(written: Expression | None, column: JsonColumnSyntax) -> Literal | None:
+    """Return the value of ON EMPTY or ON ERROR; None for ERROR."""
+    of, name = column.type, column.name.text
+    if written is None:
+        return None
+    if isinstance(written, NullLiteral):
+        return Literal(None, of)
+    found: Expr = fold(ExpressionPlanner(NameScope(()), "DEFAULT").plan(written))
+    if isinstance(found, Literal) and found.type != of:
+        found = fold(assign(found, of, f'column "{name}"', written.place))
+    if not isinstance(found, Literal):
+        raise StatementError(
+            f'the DEFAULT of column "{name}" is not a constant that {of} holds', place=written.place
+        )
+    return found

@@ -1,0 +1,232 @@
+"""Every format of Rowtide passes the contract suite of formats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+
+import pytest
+
+import protobuf_kit
+from registry_kit import FakeRegistry, written
+from rowtide.codec.registry import FORMATS
+from rowtide.errors import Reason
+from rowtide.testing.contracts import FormatCase, FormatContract
+
+COLUMNS = "name VARCHAR(8) NOT NULL, amount DECIMAL(9, 2), seen TIMESTAMP"
+ROWS = (("ann", Decimal("12.50"), 1_700_000_000_000), ("größe", Decimal("-0.01"), 0), ("", None, None))
+RECORD = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "name", "type": "string"},
+        {"name": "amount", "type": ["null", "string"], "default": None},
+        {"name": "seen", "type": ["null", "string"], "default": None},
+    ],
+}
+TEXTS = (("12.50", "2023-11-14 22:13:20"), ("-0.01", "1970-01-01 00:00:00"), (None, None))
+"""Amounts and times of the rows, as messages have them."""
+KEYED = "id INTEGER PRIMARY KEY, name VARCHAR(8)"
+"""Rows of Debezium also name the columns that stay as they are: here none."""
+
+
+def json_case(_: FakeRegistry) -> FormatCase:
+    return FormatCase(
+        "JSON",
+        COLUMNS,
+        good={
+            json.dumps({"name": row[0], "amount": amount, "seen": seen}, ensure_ascii=False).encode(): row
+            for row, (amount, seen) in zip(ROWS, TEXTS, strict=True)
+        }
+        | {b'{"seen":null,"other":[1,{}],"name":"bob"}': ("bob", None, None)},
+        bad={
+            b"": Reason.DECODE,
+            b'{"name":"ann"': Reason.DECODE,
+            b"[]": Reason.DECODE,
+            b"\xff{}": Reason.DECODE,
+            b'{"amount":1}': Reason.MISSING_FIELD,
+            b'{"name":"longer than 8"}': Reason.TYPE,
+            b'{"name":"ann","amount":"much"}': Reason.TYPE,
+            b'{"name":"ann","seen":"2024-02-30 00:00:00"}': Reason.TYPE,
+        },
+    )
+
+
+def csv_case(_: FakeRegistry) -> FormatCase:
+    return FormatCase(
+        "CSV",
+        COLUMNS,
+        good={
+            b"ann,12.50,2023-11-14 22:13:20\r\n": ROWS[0],
+            'größe,-0.01,"1970-01-01 00:00:00"'.encode(): ROWS[1],
+            b'"",,': ROWS[2],
+            b'"a,""b""",1,': ('a,"b"', Decimal("1.00"), None),
+        },
+        bad={
+            b"": Reason.DECODE,
+            b"ann,1": Reason.DECODE,
+            b'"ann,1,': Reason.DECODE,
+            b"\xff,1,": Reason.DECODE,
+            b",1,": Reason.MISSING_FIELD,
+            b"ann,much,": Reason.TYPE,
+        },
+    )
+
+
+def key_value_case(_: FakeRegistry) -> FormatCase:
+    return FormatCase(
+        "KEY_VALUE",
+        COLUMNS,
+        good={
+            b"name=ann,amount=12.50,seen=2023-11-14 22:13:20\r\n": ROWS[0],
+            'NAME = "größe" , amount=-0.01,,seen="1970-01-01 00:00:00",'.encode(): ROWS[1],
+            b'name="",amount=,other=x=y': ROWS[2],
+            b'name=bob,"name"="a,""b"""': ('a,"b"', None, None),
+        },
+        bad={
+            b"ann": Reason.DECODE,
+            b'name="ann': Reason.DECODE,
+            b'name=a"b': Reason.DECODE,
+            b"name=\xff": Reason.DECODE,
+            b"": Reason.MISSING_FIELD,
+            b"name=": Reason.MISSING_FIELD,
+            b"name=ann,amount=much": Reason.TYPE,
+            b"name=longer than 8": Reason.TYPE,
+        },
+    )
+
+
+def raw_case(_: FakeRegistry) -> FormatCase:
+    return FormatCase(
+        "RAW",
+        "message VARCHAR(8)",
+        good={b"one": ("one",), b"": ("",), "größe".encode(): ("größe",)},
+        bad={b"\xff": Reason.DECODE, b"longer than 8": Reason.TYPE, b"a\0b": Reason.TYPE},
+    )
+
+
+def avro_case(registry: FakeRegistry) -> FormatCase:
+    number = registry.register("orders", RECORD)
+    records = [
+        {"name": row[0], "amount": amount, "seen": seen}
+        for row, (amount, seen) in zip(ROWS, TEXTS, strict=True)
+    ]
+    good = {written(RECORD, record, number): row for record, row in zip(records, ROWS, strict=True)}
+    first = next(iter(good))
+    return FormatCase(
+        "AVRO",
+        COLUMNS,
+        good=good,
+        bad={
+            b"": Reason.DECODE,
+            first[:-3]: Reason.DECODE,
+            b"\x01" + first[1:]: Reason.DECODE,
+            written(RECORD, records[0] | {"name": "longer than 8"}, number): Reason.TYPE,
+            written(RECORD, records[0] | {"amount": "much"}, number): Reason.TYPE,
+        },
+        options={"registry_url": registry.url},
+    )
+
+
+def protobuf_case(_: FakeRegistry) -> FormatCase:
+    def message(text: str, amount: str | None, seen: str | None) -> bytes:
+        fields = {"w_string": amount, "at": None if seen is None else f"{seen.replace(' ', 'T')}Z"}
+        given = {name: value for name, value in fields.items() if value is not None}
+        return protobuf_kit.written("shop.Everything", f_string=text, **given)
+
+    first = message(str(ROWS[0][0]), *TEXTS[0])
+    return FormatCase(
+        "PROTOBUF",
+        "f_string VARCHAR(8) NOT NULL, amount DECIMAL(9, 2) OPTIONS (path '$.w_string'), at TIMESTAMP",
+        good={message(str(row[0]), *texts): row for row, texts in zip(ROWS, TEXTS, strict=True)},
+        bad={
+            b"\xff": Reason.DECODE,
+            first[:-1]: Reason.DECODE,
+            first.replace(b"ann", b"\xffnn"): Reason.DECODE,
+            message("longer than 8", None, None): Reason.TYPE,
+            message("ann", "much", None): Reason.TYPE,
+        },
+        options={"descriptor": str(protobuf_kit.FILE), "message": "shop.Everything"},
+    )
+
+
+def debezium_json_case(_: FakeRegistry) -> FormatCase:
+    return FormatCase(
+        "DEBEZIUM_JSON",
+        KEYED,
+        good={
+            b'{"op":"c","before":null,"after":{"id":1,"name":"ann"}}': (1, "ann", None),
+            b'{"payload":{"op":"u","after":{"id":2,"name":null}},"schema":{}}': (2, None, None),
+        },
+        bad={
+            b"": Reason.DECODE,
+            b"{}": Reason.DECODE,
+            b'{"op":"c","after":{"name":"ann"}}': Reason.MISSING_FIELD,
+            b'{"op":"c","after":{"id":1,"name":"longer than 8"}}': Reason.TYPE,
+        },
+        written=False,
+    )
+
+
+def debezium_avro_case(registry: FakeRegistry) -> FormatCase:
+    value = {
+        "type": "record",
+        "name": "Value",
+        "fields": [{"name": "id", "type": "int"}, {"name": "name", "type": ["null", "string"]}],
+    }
+    envelope = {
+        "type": "record",
+        "name": "Envelope",
+        "fields": [
+            {"name": "before", "type": ["null", value], "default": None},
+            {"name": "after", "type": ["null", "Value"], "default": None},
+            {"name": "op", "type": "string"},
+        ],
+    }
+    number = registry.register("changes", envelope)
+
+    def change(**after: object) -> bytes:
+        return written(envelope, {"op": "c", "before": None, "after": after}, number)
+
+    return FormatCase(
+        "DEBEZIUM_AVRO",
+        KEYED,
+        good={change(id=1, name="ann"): (1, "ann", None), change(id=2, name=None): (2, None, None)},
+        bad={b"": Reason.DECODE, change(id=1, name="longer than 8"): Reason.TYPE},
+        options={"registry_url": registry.url},
+        written=False,
+    )
+
+
+CASES: dict[str, Callable[[FakeRegistry], FormatCase]] = {
+    "JSON": json_case,
+    "CSV": csv_case,
+    "KEY_VALUE": key_value_case,
+    "RAW": raw_case,
+    "AVRO": avro_case,
+    "PROTOBUF": protobuf_case,
+    "DEBEZIUM_JSON": debezium_json_case,
+    "DEBEZIUM_AVRO": debezium_avro_case,
+}
+
+
+PLACES = {"AVRO": "a fake Schema Registry over HTTP", "DEBEZIUM_AVRO": "a fake Schema Registry over HTTP"}
+"""What formats are tested with, besides the messages."""
+
+
+class TestFormats(FormatContract):
+    @pytest.fixture(
+        params=[
+            pytest.param(
+                name, marks=pytest.mark.covers(name, "format", PLACES.get(name, "messages in the test"))
+            )
+            for name in CASES
+        ]
+    )
+    def case(self, request: pytest.FixtureRequest, registry: FakeRegistry) -> FormatCase:
+        return CASES[request.param](registry)
+
+
+def test_every_format_has_a_case() -> None:
+    assert CASES.keys() == FORMATS.keys()
