@@ -1,0 +1,93 @@
+"""Guarantees under fire: processes die, pause and lose connections, and each commit is checked."""
+
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+from rowtide.operators.registry import OPERATORS
+from rowtide.plan.nodes import nodes_below
+from rowtide.plan.outputs import table_nodes
+from simulation.campaign import Tally, calls_of, first_violation, pairs, report, seeded, shrunk, singles
+from simulation.case import Case, parsed
+from simulation.mutants import MUTANTS
+from simulation.quiet import quiet
+from simulation.workloads import WORKLOADS, planned
+from simulation.world import run
+
+SEEDS = 12
+"""Cases of each workload in every run of the tests."""
+MANY_SEEDS = 2_000
+"""Cases of each workload in the long run."""
+MUTANT_SEEDS = 200
+"""A defect that none of so many cases shows is not found. Most are found by one of the first twenty."""
+PAIRS_EVERY = 13
+"""Of the deaths at two steps, the long run tries every thirteenth step, first and second."""
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    with quiet():
+        yield
+
+
+def check(cases: Iterable[Case]) -> None:
+    """Run cases, and fail with the shortest case of the first violation."""
+    tally = Tally()
+    found = first_violation(cases, tally)
+    if found is not None:
+        pytest.fail(report(shrunk(found.case)), pytrace=False)
+    assert tally.commits > tally.cases
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_every_commit_is_that_of_a_run_without_faults(workload: str) -> None:
+    check(seeded(workload, range(SEEDS)))
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_defect_is_found(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls_of("groups")
+    MUTANTS[mutant](monkeypatch)
+    assert first_violation(seeded("groups", range(MUTANT_SEEDS))) is not None
+
+
+def test_a_violation_is_shrunk_to_a_case_that_its_text_replays(monkeypatch: pytest.MonkeyPatch) -> None:
+    MUTANTS["a_replay_writes_its_rows_again"](monkeypatch)
+    found = first_violation(seeded("models", range(MUTANT_SEEDS)))
+    assert found is not None
+    shortest = shrunk(found.case)
+    assert len(shortest.case.faults) == 1
+    assert str(shortest.case) in report(shortest)
+    again = run(parsed(str(shortest.case)))
+    assert (again.violation, again.steps) == (shortest.violation, shortest.steps)
+
+
+def test_the_workloads_have_every_operator() -> None:
+    found = {
+        type(node)
+        for workload in WORKLOADS.values()
+        for output in table_nodes(planned(workload)).values()
+        for node in nodes_below(output)
+    }
+    assert found >= OPERATORS.keys()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_many_seeds(workload: str) -> None:
+    check(seeded(workload, range(SEEDS, SEEDS + MANY_SEEDS)))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_a_death_at_every_step(workload: str) -> None:
+    check(singles(workload))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_deaths_at_two_steps(workload: str) -> None:
+    check(pairs(workload, PAIRS_EVERY))
