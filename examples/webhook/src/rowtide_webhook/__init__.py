@@ -1,0 +1,1 @@
+"""A connector and a format for Rowtide: webhooks, and logfmt."""
