@@ -8,6 +8,7 @@ everything once more: create the topic again first.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import sys
@@ -73,6 +74,7 @@ def main() -> None:
     parser.add_argument("--bootstrap-servers", default="kafka:9092")
     parser.add_argument("--topic", default="orders")
     parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--first", type=int, default=0, help="orders before this one are left out")
     parser.add_argument("--per-second", type=int, default=1_000)
     asked = parser.parse_args()
 
@@ -84,7 +86,7 @@ def main() -> None:
 
     producer = Producer({"bootstrap.servers": asked.bootstrap_servers, "enable.idempotence": True})
     started = time.monotonic()
-    for order in orders(asked.count):
+    for order in itertools.islice(orders(asked.count), asked.first, None):
         producer.produce(
             asked.topic,
             order.message(),
@@ -95,14 +97,14 @@ def main() -> None:
         producer.poll(0)
         if order.order_id % FLUSH_EVERY == FLUSH_EVERY - 1:
             producer.flush()
-            ahead = (order.order_id + 1) / asked.per_second - (time.monotonic() - started)
+            ahead = (order.order_id + 1 - asked.first) / asked.per_second - (time.monotonic() - started)
             time.sleep(max(0.0, ahead))
         if refused:
             break
     producer.flush()
     if refused:
         sys.exit(f"the broker refused an order: {refused[0]}")
-    sys.stdout.write(f"sent {asked.count} orders to {asked.topic}\n")
+    sys.stdout.write(f"sent {asked.count - asked.first} orders to {asked.topic}\n")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import collections
 import decimal
 import importlib.util
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -21,7 +22,10 @@ from rowtide.testing.processes import free_port
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = "ROWTIDE_DEPLOY"
-"""What ``.ci/deploy`` has started, by commas: engine, spark, cluster."""
+"""What ``.ci/deploy`` has started, by commas: engine, spark, cluster, node."""
+
+log = logging.getLogger("rowtide.deploy")
+"""What ``.ci/deploy`` shows beside the names of the tests: totals, sizes, times."""
 
 SERVICE_IMAGE = "rowtide:0.1.0"
 SPARK_IMAGE = "rowtide-spark:0.1.0"
@@ -87,6 +91,10 @@ class Compose:
         psql = ("psql", "--username=rowtide", "--no-align", "--tuples-only", "--command", statement)
         return self("exec", "--no-TTY", "postgres", *psql).stdout.strip()
 
+    def psql(self, statement: str) -> str:
+        """Return what psql writes for people."""
+        return self("exec", "--no-TTY", "postgres", "psql", "-U", "rowtide", "-c", statement).stdout
+
     def rows(self) -> int:
         """Return the number of rows of the table; none before the service has made it."""
         exists = self.sql(
@@ -100,7 +108,9 @@ class Compose:
     def totals(self) -> str:
         """Return rows, orders, quantity and amount of the table, once the producer has sent everything."""
         assert within(240, self.sent_everything), self("logs", "--tail=20").stdout
-        return str(within(90, lambda: self.sql(TOTALS), expected_totals()))
+        found = str(within(90, lambda: self.sql(TOTALS), expected_totals()))
+        log.info("rows|orders|quantity|amount: %s, expected: %s", found, expected_totals())
+        return found
 
     def explain(self) -> str:
         """Return the states and the last lines of the logs, for a failure."""
@@ -121,8 +131,8 @@ def produce() -> ModuleType:
     return module
 
 
-def expected_totals(count: int = 100_000) -> str:
-    """Return the totals of the sample orders by plain counting: of all minutes but the last, which stays open."""
+def expected_rows(count: int = 100_000) -> dict[tuple[int, str], list[Any]]:
+    """Return orders, quantity and amount by minute and product. The last minute stays open, so it is not there."""
     sample = produce()
     rows: dict[tuple[int, str], list[Any]] = collections.defaultdict(lambda: [0, 0, decimal.Decimal(0)])
     for order in sample.orders(count):
@@ -131,5 +141,10 @@ def expected_totals(count: int = 100_000) -> str:
         row[1] += order.quantity
         row[2] += order.quantity * decimal.Decimal(sample.PRICES[order.product])
     last = max(minute for minute, _ in rows)
-    closed = [row for (minute, _), row in rows.items() if minute < last]
+    return {key: row for key, row in rows.items() if key[0] < last}
+
+
+def expected_totals(count: int = 100_000) -> str:
+    """Return the totals of the sample orders as psql shows them."""
+    closed = list(expected_rows(count).values())
     return "|".join(str(each) for each in (len(closed), *(sum(row[i] for row in closed) for i in range(3))))

@@ -2,92 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-import ssl
-import urllib.error
-import urllib.request
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from deploy.kit import ROOT, needs
-from house.machine import program
-from house.machine import run as run_program
+from deploy.kit import needs
+from deploy.kube import Cluster
+from house.chart import BAD, CHART, GOOD
 
 pytestmark = [pytest.mark.deploy, pytest.mark.timeout(300)]
 
-CHART = ROOT / "helm/rowtide"
-VALUES = ROOT / "tests/house/helm"
-GOOD = sorted((VALUES / "good").glob("*.yaml"))
-BAD = sorted((VALUES / "bad").glob("*.yaml"))
-
 OPERATOR = ("servicemonitors/ServiceMonitor", "prometheusrules/PrometheusRule")
 """Kinds of the Prometheus operator, which has the rest of their schema."""
-
-
-class Cluster:
-    """The API server that KUBECONFIG names, and helm on it."""
-
-    def __init__(self) -> None:
-        config = yaml.safe_load(Path(os.environ["KUBECONFIG"]).read_text())
-        self._server = config["clusters"][0]["cluster"]["server"]
-        self._token = config["users"][0]["user"]["token"]
-        self._helm = program("helm", "bash .ci/tools builds it where Go is installed")
-        # The server made its certificate itself, at its start.
-        self._tls = ssl.create_default_context()
-        self._tls.check_hostname = False
-        self._tls.verify_mode = ssl.CERT_NONE
-
-    def ask(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
-        """Return the status and the object that the server answers."""
-        request = urllib.request.Request(
-            f"{self._server}{path}",
-            None if body is None else json.dumps(body).encode(),
-            {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"},
-            method=method,
-        )
-        try:
-            with urllib.request.urlopen(request, context=self._tls, timeout=30) as answer:
-                return answer.status, json.load(answer)
-        except urllib.error.HTTPError as error:
-            return error.code, json.load(error)
-
-    def namespace(self) -> str:
-        """Make a namespace that accepts only pods without privileges."""
-        name = f"t-{uuid.uuid4().hex[:10]}"
-        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-        status, answer = self.ask(
-            "POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}}
-        )
-        assert status == 201, answer
-        # The controller that makes it is not there.
-        account = {"metadata": {"name": "default"}}
-        assert self.ask("POST", f"/api/v1/namespaces/{name}/serviceaccounts", account)[0] == 201
-        return name
-
-    def helm(self, *arguments: str) -> tuple[int, str]:
-        """Return the exit code of helm and what it wrote."""
-        done = run_program(self._helm, *arguments)
-        return done.returncode, done.stdout + done.stderr
-
-    def pods(self, namespace: str) -> Iterator[dict[str, Any]]:
-        """Yield the pods that controllers would make of the deployments and jobs."""
-        for path in ("apps/v1/{}/deployments", "batch/v1/{}/jobs"):
-            status, found = self.ask("GET", f"/apis/{path.format(f'namespaces/{namespace}')}")
-            assert status == 200
-            for each in found["items"]:
-                template = each["spec"]["template"]
-                metadata = {**template["metadata"], "generateName": "pod-"}
-                yield {"metadata": metadata, "spec": template["spec"]}
-
-    def names(self, namespace: str, path: str) -> list[str]:
-        _, found = self.ask("GET", f"/{path.format(f'namespaces/{namespace}')}")
-        return [each["metadata"]["name"] for each in found["items"]]
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +45,10 @@ def cluster() -> Cluster:
     return found
 
 
-BACKFILL = ("--set", "backfill.enabled=true", "--set-string", "backfill.until=2024-01-02 10:00:00")
-NO_BACKFILL = ("--set", "backfill.enabled=false")
+NO_APPLY = ("--set", "apply.enabled=false")
+BACKFILL = ("--set", "backfill.enabled=true", "--set-string", "backfill.until=2024-01-02 10:00:00", *NO_APPLY)
+NO_BACKFILL = ("--set", "backfill.enabled=false", *NO_APPLY)
+HOOKS = {"ConfigMap": "/api/v1/namespaces/{}/configmaps", "Job": "/apis/batch/v1/namespaces/{}/jobs"}
 
 
 @pytest.mark.parametrize("values", GOOD, ids=lambda path: path.stem)
@@ -133,6 +63,13 @@ def test_good_values_are_installed_upgraded_and_uninstalled(cluster: Cluster, va
             # Such as a service account or priority class that only a cluster of its own would have.
             assert status == 201 or "found" in answer["message"], answer["message"]
             assert "violates PodSecurity" not in answer.get("message", "")
+    # Hooks wait for controllers that are not there, so they are only tried.
+    code, text = cluster.helm("get", "hooks", "orders", "--namespace", namespace)
+    assert code == 0, text
+    for hook in filter(None, yaml.safe_load_all(text)):
+        path = HOOKS[hook["kind"]].format(namespace)
+        status, answer = cluster.ask("POST", f"{path}?dryRun=All", hook)
+        assert status == 201, answer
     code, text = cluster.helm("uninstall", "orders", "--namespace", namespace, "--no-hooks")
     assert code == 0, text
     assert cluster.names(namespace, "apis/apps/v1/{}/deployments") == []
@@ -152,10 +89,53 @@ def test_bad_values_leave_nothing_in_the_cluster(cluster: Cluster, values: Path)
     assert cluster.names(namespace, "api/v1/{}/secrets") == []
 
 
+@pytest.mark.parametrize("kind", ["secret", "configmap"])
+def test_a_changed_secret_or_config_map_restarts_the_pod_at_the_next_upgrade(
+    cluster: Cluster, kind: str, tmp_path: Path
+) -> None:
+    namespace = cluster.namespace()
+    values = tmp_path / "values.yaml"
+    secret = {"name": "A", "existingSecret": "held", "key": "key"}
+    values.write_text(yaml.safe_dump({"pipeline": {"existingConfigMap": "held"}, "secretEnv": [secret]}))
+    paths = {each: f"/api/v1/namespaces/{namespace}/{each}s" for each in ("secret", "configmap")}
+    data = {"secret": "stringData", "configmap": "data"}
+    for each, path in paths.items():
+        assert cluster.ask("POST", path, {"metadata": {"name": "held"}, data[each]: {"key": "1"}})[0] == 201
+
+    def upgraded() -> object:
+        release = ("orders", str(CHART), "--namespace", namespace, "--values", str(values))
+        code, text = cluster.helm("upgrade", "--install", *release)
+        assert code == 0, text
+        _, found = cluster.ask("GET", f"/apis/apps/v1/namespaces/{namespace}/deployments/orders-rowtide")
+        return found["spec"]["template"]
+
+    before = upgraded()
+    assert upgraded() == before
+    changed = {"metadata": {"name": "held"}, data[kind]: {"key": "2"}}
+    assert cluster.ask("PUT", f"{paths[kind]}/held", changed)[0] == 200
+    assert upgraded() != before
+
+
 SQL: dict[str, Any] = {"pipeline": {"sql": "SELECT STREAM * FROM orders;"}}
 ODD: dict[str, tuple[str, dict[str, Any]]] = {
     "long name, backfill": ("orders", {**SQL, "fullnameOverride": "a" * 50, "backfill": {"enabled": True}}),
     "long release": ("a" * 53, SQL),
+    "long release, several": ("a" * 53, {"pipelines": {"k" * 30: SQL, "k" * 29: SQL}}),
+    "key of digits": (
+        "orders",
+        {"pipelines": {"1": SQL, "2": {**SQL, "env": [{"name": "A", "value": "1"}]}}},
+    ),
+    "key of a dash": ("orders", {"pipelines": {"-": SQL}}),
+    "key with dots": ("orders", {"pipelines": {"a.b": SQL}}),
+    "long name, apply": (
+        "orders",
+        {**SQL, "fullnameOverride": "a" * 50, "apply": {"enabled": True, "was": "SELECT 1;"}},
+    ),
+    "dashboard with another label": (
+        "orders",
+        {**SQL, "dashboard": {"enabled": True, "labels": {"a/b": "c d"}}},
+    ),
+    "long name, dashboard": ("orders", {**SQL, "fullnameOverride": "a" * 50, "dashboard": {"enabled": True}}),
     "release of digits": ("123", SQL),
     "release like a number": ("1e5", SQL),
     "release with dots": ("orders.v2", SQL),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.kit import Compose, expected_totals, needs, within
+from deploy.kit import ROOT, Compose, expected_totals, log, needs, within
 
 pytestmark = [pytest.mark.deploy, pytest.mark.timeout(900)]
 
@@ -35,6 +36,14 @@ def started(project: str, folder: Path) -> Iterator[Compose]:
         yield services
     finally:
         services(*down)
+
+
+FIRST_ROWS = "SELECT * FROM orders_per_minute ORDER BY minute_end, product LIMIT 5"
+
+
+def shown(text: str) -> str:
+    """Return what psql writes as the how-to has it: without spaces at the ends of lines."""
+    return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
 
 
 TABLES = "SELECT table_schema FROM information_schema.tables WHERE table_name = 'orders_per_minute'"
@@ -64,14 +73,33 @@ def test_it_becomes_healthy_and_only_its_monitoring_answers_without_a_token(comp
     assert json.loads(body)["pipeline"] == "orders"
 
 
+def test_compose_understands_every_profile_and_the_example_settings(compose: Compose) -> None:
+    """The images of Prometheus, Grafana and the registry are not to be had here, so they are not started."""
+    example = ("--env-file", str(ROOT / "docker/.env.example"))
+    read = json.loads(compose(*example, "--profile", "*", "config", "--format", "json").stdout)
+    services = read["services"]
+    assert {"prometheus", "grafana", "registry", "backfill"} <= services.keys()
+    published = [port["published"] for each in services.values() for port in each.get("ports", ())]
+    assert len(published) == len(set(published)) == 7
+    for each in services.values():
+        for volume in each.get("volumes", ()):
+            assert volume["type"] == "volume" or Path(volume["source"]).exists()
+    one = json.loads(compose("config", "--format", "json").stdout)["services"]
+    assert one.keys() == {"kafka", "topics", "postgres", "service", "producer"}
+
+
 def test_the_totals_are_exact_after_a_kill(compose: Compose) -> None:
     token = compose("exec", "--no-TTY", "service", "cat", "/var/lib/rowtide/token").stdout
     compose("up", "--detach", "--no-build", "--no-deps", "producer")
+    started = time.monotonic()
     assert within(60, lambda: compose.rows() > 0), compose.explain()
+    log.info("first rows %.0f s after the producer has started", time.monotonic() - started)
     compose("kill", "--signal", "KILL", "service")
+    postgres("pg_dump --username=rowtide --format=custom --file=/tmp/rowtide.dump", compose)
     assert 0 < compose.rows() < int(expected_totals().split("|")[0])
     compose("up", "--detach", "--wait", "--no-build", "service")
     assert compose.totals() == expected_totals(), compose.explain()
+    assert shown(compose.psql(FIRST_ROWS)) in (ROOT / "docs/howto/deploy-compose.md").read_text()
     # One table has all rows, although the role has the name of the checkpoint's schema.
     assert compose.sql(TABLES) == "public"
 
@@ -80,6 +108,23 @@ def test_the_totals_are_exact_after_a_kill(compose: Compose) -> None:
     compose("exec", "--no-TTY", "service", "rowtide", "snapshot", *files)
     # The volume keeps the token.
     assert compose("exec", "--no-TTY", "service", "cat", "/var/lib/rowtide/token").stdout == token
+
+
+def postgres(command: str, compose: Compose) -> None:
+    """Run a command beside PostgreSQL, which the how-to has as it is."""
+    assert command in (ROOT / "docs/howto/run-and-recover.md").read_text()
+    compose("exec", "--no-TTY", "postgres", "sh", "-c", command)
+
+
+def test_a_restored_backup_continues_where_it_was_made(compose: Compose) -> None:
+    """The backup is of the moment of the kill: what the service has committed since is computed again."""
+    compose("stop", "service")
+    postgres("dropdb --username=rowtide --force rowtide --maintenance-db=postgres", compose)
+    postgres("createdb --username=rowtide --maintenance-db=postgres rowtide", compose)
+    postgres("pg_restore --username=rowtide --exit-on-error --dbname=rowtide /tmp/rowtide.dump", compose)
+    assert 0 < compose.rows() < int(expected_totals().split("|")[0])
+    compose("up", "--detach", "--wait", "--no-build", "service")
+    assert compose.totals() == expected_totals(), compose.explain()
 
 
 def test_a_changed_pipeline_is_seen_before_an_upgrade(compose: Compose) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import confluent_kafka as ck
 import psycopg
 import pytest
 import sqlalchemy as sa
 
 from deploy.kit import needs
-from real.kafka import Broker, docker_broker
+from real.kafka import docker_broker
 from real.parts import CONTAINERS
 from real.postgres import running_server
 
@@ -21,34 +20,13 @@ def in_containers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CONTAINERS, "1")
 
 
-def committed(broker: Broker, topic: str) -> list[bytes]:
-    """Return the values that a reader of committed messages sees, to the end of the topic."""
-    settings = {
-        "bootstrap.servers": broker.bootstrap_servers,
-        "group.id": "reader",
-        "isolation.level": "read_committed",
-        "enable.partition.eof": True,
-    }
-    consumer = ck.Consumer(settings)
-    consumer.assign([ck.TopicPartition(topic, 0, 0)])
-    values: list[bytes] = []
-    while True:
-        message = consumer.poll(30)
-        assert message is not None
-        if (error := message.error()) is not None:
-            assert error.code() == ck.KafkaError._PARTITION_EOF
-            consumer.close()
-            return values
-        values.append(message.value() or b"")
-
-
 def test_the_broker_commits_and_aborts_transactions() -> None:
     with docker_broker() as broker:
         topic = broker.create_topic()
         for value, abort in ((b"kept", False), (b"dropped", True), (b"last", False)):
             with broker.transaction(topic, abort=abort) as producer:
                 producer.produce(topic, value)
-        assert committed(broker, topic) == [b"kept", b"last"]
+        assert [each.value() for each in broker.committed(topic)[0]] == [b"kept", b"last"]
 
 
 def test_the_server_has_a_database_for_each_test() -> None:

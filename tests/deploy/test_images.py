@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deploy.kit import ROOT, SERVICE_IMAGE, SPARK_IMAGE, docker, needs
+from deploy.kit import ROOT, SERVICE_IMAGE, SPARK_IMAGE, docker, log, needs
 
 pytestmark = [pytest.mark.deploy, pytest.mark.timeout(600)]
 
@@ -31,6 +31,7 @@ def inspected(image: str) -> dict[str, Any]:
 
 def test_an_image_is_as_small_as_promised(image: str) -> None:
     size = inspected(image)["Size"]
+    log.info("%s: %.0f MB", image, size / MB)
     assert size <= SIZES[image], f"{size / MB:.0f} MB"
 
 
@@ -59,6 +60,18 @@ def test_a_query_in_a_container_compiles_nothing(image: str) -> None:
     _, before, after = done.stdout.split("\n")[:3]
     assert int(before) > 20
     assert before == after, done.stderr
+
+
+def test_an_image_lists_the_packages_that_it_has(image: str) -> None:
+    listed = json.loads(
+        docker("run", "--rm", "--entrypoint", "cat", image, "/opt/rowtide/sbom.cdx.json").stdout
+    )
+    names = "import importlib.metadata as m; print(*(f'{d.name}=={d.version}' for d in m.distributions()))"
+    held = docker("run", "--rm", "--entrypoint", "python", image, "-c", names).stdout.split()
+    assert listed["bomFormat"] == "CycloneDX"
+    found = [listed["metadata"]["component"], *listed["components"]]
+    assert {f"{each['name']}=={each['version']}" for each in found} == set(held)
+    assert len(held) > 30
 
 
 def test_the_commands_of_the_readme_work_as_they_are_written() -> None:

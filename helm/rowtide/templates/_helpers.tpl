@@ -5,7 +5,7 @@
 
 {{- /* The name of the release's objects: a DNS label that begins with a letter, as a Service's must. 50 characters
 leave room for what Kubernetes puts after it. */ -}}
-{{- define "rowtide.fullname" -}}
+{{- define "rowtide.base" -}}
 {{- $full := "" -}}
 {{- if .Values.fullnameOverride -}}
 {{- $full = .Values.fullnameOverride -}}
@@ -21,17 +21,74 @@ leave room for what Kubernetes puts after it. */ -}}
 {{- $full | trunc 50 | regexFind ".*[a-z0-9]" -}}
 {{- end -}}
 
+{{- /* The name of the objects of one pipeline. A key of 30 characters leaves 19 for the release. */ -}}
+{{- define "rowtide.fullname" -}}
+{{- $base := include "rowtide.base" . -}}
+{{- if .Key -}}
+{{- printf "%s-%s" ($base | trunc (int (sub 49 (len .Key))) | regexFind ".*[a-z0-9]") .Key -}}
+{{- else -}}
+{{- $base -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Fill a dict with what the templates of a pipeline take for the root: the root itself, or one for each of pipelines, with its
+values over those of the release. Takes a dict of root and into. */ -}}
+{{- define "rowtide.pipelines" -}}
+{{- $root := .root -}}
+{{- $into := .into -}}
+{{- range $key, $own := $root.Values.pipelines -}}
+{{- if regexMatch "(^|-)(dashboard|plan|tokens)$" $key -}}
+{{- fail (printf "pipelines: key %q: names of other objects of the chart end so" $key) -}}
+{{- end -}}
+{{- $values := deepCopy $root.Values -}}
+{{- $_ := unset $values "pipelines" -}}
+{{- include "rowtide.over" (dict "to" $values "from" $own) -}}
+{{- $one := dict "Key" $key "Values" $values "Release" $root.Release "Chart" $root.Chart -}}
+{{- $_ := set $into $key $one -}}
+{{- end -}}
+{{- if not $root.Values.pipelines -}}
+{{- $_ := set $into "" $root -}}
+{{- end -}}
+{{- $names := dict -}}
+{{- range $key, $one := $into -}}
+{{- $name := include "rowtide.pipelineName" $one -}}
+{{- if hasKey $names $name -}}
+{{- fail (printf "pipelines: %s and %s are both named %q, and positions are stored by this name: set pipeline.name" (get $names $name) $key $name) -}}
+{{- end -}}
+{{- $_ := set $names $name $key -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Put values over others: maps are merged, everything else is replaced, also by false, 0 and empty lists. Takes a dict of to and from. */ -}}
+{{- define "rowtide.over" -}}
+{{- range $name, $value := .from -}}
+{{- if and (kindIs "map" $value) (kindIs "map" (get $.to $name)) -}}
+{{- include "rowtide.over" (dict "to" (get $.to $name) "from" $value) -}}
+{{- else -}}
+{{- $_ := set $.to $name $value -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The name under which positions are stored. */ -}}
+{{- define "rowtide.pipelineName" -}}
+{{- default (default .Release.Name .Key) .Values.pipeline.name -}}
+{{- end -}}
+
 {{- /* A job cannot be changed, so other values are another job. With its suffix it has 63 characters at most, the
-length of a label; what is cut off is in the hash. */ -}}
-{{- define "rowtide.backfillName" -}}
-{{- $full := include "rowtide.fullname" . -}}
-{{- $hash := printf "%s %s %s" .Chart.AppVersion $full (toJson .Values) | sha256sum | trunc 8 -}}
-{{- printf "%s-backfill-%s" ($full | trunc 45 | regexFind ".*[a-z0-9]") $hash -}}
+length of a label; what is cut off is in the hash. Takes a dict of root and job, the word for it. */ -}}
+{{- define "rowtide.jobName" -}}
+{{- $full := include "rowtide.fullname" .root -}}
+{{- $hash := printf "%s %s %s" .root.Chart.AppVersion $full (toJson .root.Values) | sha256sum | trunc 8 -}}
+{{- printf "%s-%s-%s" ($full | trunc 45 | regexFind ".*[a-z0-9]") .job $hash -}}
 {{- end -}}
 
 {{- define "rowtide.selector" -}}
 app.kubernetes.io/name: {{ include "rowtide.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- with .Key }}
+rowtide/pipeline: {{ . | quote }}
+{{- end }}
 {{- end -}}
 
 {{- define "rowtide.labels" -}}
@@ -44,13 +101,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- /* Refuse what the schema cannot: a name given twice, a label of the chart's own, more asked for than allowed. Called by the Deployment,
 which every release has. */ -}}
 {{- define "rowtide.check" -}}
+{{- $at := "" -}}
+{{- with .Key -}}
+{{- $at = printf "pipelines.%s." . -}}
+{{- end -}}
 {{- $seen := dict "ROWTIDE_PIPELINE__NAME" "the chart (set pipeline.name)" "ROWTIDE_SERVICE__LISTEN" "the chart" "ROWTIDE_SERVICE__MONITORING_LISTEN" "the chart" -}}
 {{- $_ := set $seen "ROWTIDE_SERVICE__TOKENS_FILE" "the chart (set auth.existingSecret)" -}}
 {{- $_ := set $seen "ROWTIDE_TOKEN_FILE" "the chart (set auth.existingSecret)" -}}
 {{- range $list := list "env" "secretEnv" "extraEnv" -}}
 {{- range $each := index $.Values $list -}}
 {{- if hasKey $seen $each.name -}}
-{{- fail (printf "%s: %q is given already, by %s" $list $each.name (get $seen $each.name)) -}}
+{{- fail (printf "%s%s: %q is given already, by %s" $at $list $each.name (get $seen $each.name)) -}}
 {{- end -}}
 {{- $_ := set $seen $each.name $list -}}
 {{- end -}}
@@ -58,7 +119,7 @@ which every release has. */ -}}
 {{- $mounts := dict -}}
 {{- range .Values.secretFiles -}}
 {{- if hasKey $mounts .mount -}}
-{{- fail (printf "secretFiles: mount %q is given twice" .mount) -}}
+{{- fail (printf "%ssecretFiles: mount %q is given twice" $at .mount) -}}
 {{- end -}}
 {{- $_ := set $mounts .mount true -}}
 {{- end -}}
@@ -68,7 +129,7 @@ which every release has. */ -}}
 {{- end -}}
 {{- range .Values.extraVolumes -}}
 {{- if hasKey $volumes .name -}}
-{{- fail (printf "extraVolumes: %q is given already" .name) -}}
+{{- fail (printf "%sextraVolumes: %q is given already" $at .name) -}}
 {{- end -}}
 {{- $_ := set $volumes .name "" -}}
 {{- end -}}
@@ -78,40 +139,52 @@ which every release has. */ -}}
 {{- end -}}
 {{- range .Values.extraVolumeMounts -}}
 {{- if not (hasKey $volumes .name) -}}
-{{- fail (printf "extraVolumeMounts: volume %q is not in extraVolumes" .name) -}}
+{{- fail (printf "%sextraVolumeMounts: volume %q is not in extraVolumes" $at .name) -}}
 {{- end -}}
 {{- if hasKey $paths .mountPath -}}
-{{- fail (printf "extraVolumeMounts: %q is mounted already" .mountPath) -}}
+{{- fail (printf "%sextraVolumeMounts: %q is mounted already" $at .mountPath) -}}
 {{- end -}}
 {{- $_ := set $paths .mountPath "" -}}
 {{- end -}}
 {{- $containers := dict -}}
 {{- range .Values.initContainers -}}
 {{- if hasKey $containers .name -}}
-{{- fail (printf "initContainers: %q is given already" .name) -}}
+{{- fail (printf "%sinitContainers: %q is given already" $at .name) -}}
 {{- end -}}
 {{- $_ := set $containers .name "" -}}
 {{- end -}}
 {{- if eq (int .Values.service.port) (int .Values.service.monitoringPort) -}}
-{{- fail (printf "service: port and monitoringPort are both %d" (int .Values.service.port)) -}}
+{{- fail (printf "%sservice: port and monitoringPort are both %d" $at (int .Values.service.port)) -}}
 {{- end -}}
 {{- $own := dict "app.kubernetes.io/component" "" "checksum/config" "" "checksum/secrets" "" | merge (include "rowtide.labels" . | fromYaml) -}}
-{{- range $where, $given := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "serviceMonitor.labels" .Values.serviceMonitor.labels "prometheusRule.labels" .Values.prometheusRule.labels -}}
+{{- range $where, $given := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "serviceMonitor.labels" .Values.serviceMonitor.labels "prometheusRule.labels" .Values.prometheusRule.labels "dashboard.labels" .Values.dashboard.labels -}}
 {{- range $name, $_ := default dict $given -}}
 {{- if hasKey $own $name -}}
-{{- fail (printf "%s: %q is the chart's own: its objects find each other by it" $where $name) -}}
+{{- fail (printf "%s%s: %q is the chart's own: its objects find each other by it" $at $where $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- $size := add (len .Values.pipeline.sql) (len .Values.config) -}}
+{{- if and .Values.backfill.enabled (not .Values.backfill.until) -}}
+{{- fail (printf "%sbackfill.until: a backfill needs a cut, such as 2024-01-02 00:00:00" $at) -}}
+{{- end -}}
+{{- if and .Values.apply.enabled .Values.backfill.enabled -}}
+{{- fail (printf "%sapply.enabled and backfill.enabled: a backfill begins a pipeline, and apply changes one that has committed rows" $at) -}}
+{{- end -}}
+{{- if and .Values.apply.enabled (not .Values.pipeline.existingConfigMap) (not .Values.apply.was) -}}
+{{- fail (printf "%sapply.was: give the pipeline file that runs now, such as --set-file %sapply.was=pipeline-as-it-runs.sql" $at $at) -}}
+{{- end -}}
+{{- if and .Values.apply.was .Values.pipeline.existingConfigMap -}}
+{{- fail (printf "%sapply.was: with pipeline.existingConfigMap, put the file that runs now into that ConfigMap, as was.sql" $at) -}}
+{{- end -}}
+{{- $size := add (len .Values.pipeline.sql) (len .Values.apply.was) (len .Values.config) -}}
 {{- range $name, $text := .Values.pipeline.files -}}
 {{- $size = add $size (len $name) (len $text) -}}
 {{- end -}}
 {{- if gt (int $size) 1000000 -}}
-{{- fail (printf "pipeline: sql, config and files have %d bytes, and a ConfigMap can have 1000000; mount large files with extraVolumes" $size) -}}
+{{- fail (printf "%spipeline: sql, apply.was, config and files have %d bytes, and a ConfigMap can have 1000000; mount large files with extraVolumes" $at $size) -}}
 {{- end -}}
-{{- include "rowtide.checkResources" (dict "where" "resources" "resources" .Values.resources) -}}
-{{- include "rowtide.checkResources" (dict "where" "backfill.resources" "resources" .Values.backfill.resources) -}}
+{{- include "rowtide.checkResources" (dict "where" (printf "%sresources" $at) "resources" .Values.resources) -}}
+{{- include "rowtide.checkResources" (dict "where" (printf "%sbackfill.resources" $at) "resources" .Values.backfill.resources) -}}
 {{- end -}}
 
 {{- define "rowtide.checkResources" -}}
@@ -138,7 +211,7 @@ which every release has. */ -}}
 
 {{- define "rowtide.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
-{{- default (include "rowtide.fullname" .) .Values.serviceAccount.name -}}
+{{- default (include "rowtide.base" .) .Values.serviceAccount.name -}}
 {{- else -}}
 {{- default "default" .Values.serviceAccount.name -}}
 {{- end -}}
@@ -151,6 +224,9 @@ which every release has. */ -}}
 {{- /* The data of a ConfigMap of the pipeline. */ -}}
 {{- define "rowtide.files" -}}
 pipeline.sql: {{ .Values.pipeline.sql | quote }}
+{{- with .Values.apply.was }}
+was.sql: {{ . | quote }}
+{{- end }}
 config.toml: {{ .Values.config | quote }}
 {{- range $name, $text := .Values.pipeline.files }}
 {{ $name | quote }}: {{ $text | quote }}
@@ -158,14 +234,18 @@ config.toml: {{ .Values.config | quote }}
 {{- end -}}
 
 {{- define "rowtide.tokensSecret" -}}
-{{- default (printf "%s-tokens" (include "rowtide.fullname" .)) .Values.auth.existingSecret -}}
+{{- default (printf "%s-tokens" (include "rowtide.base" .)) .Values.auth.existingSecret -}}
 {{- end -}}
 
-{{- /* What the Secrets of secretEnv and secretFiles hold now; nothing without a cluster. */ -}}
-{{- define "rowtide.secrets" -}}
+{{- /* What the Secrets of secretEnv and secretFiles hold now, and an existing ConfigMap; nothing without a cluster. */ -}}
+{{- define "rowtide.held" -}}
 {{- range concat .Values.secretEnv .Values.secretFiles -}}
 {{- $held := lookup "v1" "Secret" $.Release.Namespace .existingSecret -}}
 {{- list .existingSecret (get (default dict $held) "data") | toJson -}}
+{{- end -}}
+{{- with .Values.pipeline.existingConfigMap -}}
+{{- $held := lookup "v1" "ConfigMap" $.Release.Namespace . -}}
+{{- list . (get (default dict $held) "data") | toJson -}}
 {{- end -}}
 {{- end -}}
 
@@ -198,7 +278,7 @@ capabilities:
 {{- /* Shared by the service and the backfill, so that both are the same pipeline on the same servers. */ -}}
 {{- define "rowtide.environment" -}}
 - name: ROWTIDE_PIPELINE__NAME
-  value: {{ default .Release.Name .Values.pipeline.name | quote }}
+  value: {{ include "rowtide.pipelineName" . | quote }}
 - name: ROWTIDE_SERVICE__LISTEN
   value: 0.0.0.0:8080
 - name: ROWTIDE_SERVICE__MONITORING_LISTEN
@@ -303,4 +383,62 @@ affinity:
 topologySpreadConstraints:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end -}}
+
+{{- /* The pod of a job. Takes a dict of root, job (the word for it), image, args (a list), resources, scratch and, if it is another
+one, configMap. */ -}}
+{{- define "rowtide.jobPod" -}}
+metadata:
+  labels:
+    {{- include "rowtide.labels" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .job }}
+    {{- with .root.Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with .root.Values.podAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  restartPolicy: Never
+  {{- include "rowtide.podPlacement" .root | nindent 2 }}
+  securityContext:
+    {{- include "rowtide.podSecurityContext" .root | nindent 4 }}
+  containers:
+    - name: {{ .job }}
+      image: {{ include "rowtide.image" (dict "image" .image "chart" .root.Chart) | quote }}
+      imagePullPolicy: {{ .image.pullPolicy | quote }}
+      args:
+        {{- range .args }}
+        - {{ . | quote }}
+        {{- end }}
+      env:
+        {{- include "rowtide.environment" .root | nindent 8 }}
+      resources:
+        {{- toYaml .resources | nindent 8 }}
+      securityContext:
+        {{- include "rowtide.containerSecurityContext" .root | nindent 8 }}
+      volumeMounts:
+        {{- include "rowtide.mounts" .root | nindent 8 }}
+  volumes:
+    {{- include "rowtide.volumes" (dict "root" .root "scratch" .scratch "configMap" .configMap) | nindent 4 }}
+{{- end -}}
+
+{{- /* What a job does that fails: exit code 2 is a refusal, and trying again would not help. Takes the word for the job. */ -}}
+{{- define "rowtide.jobFailure" -}}
+podFailurePolicy:
+  rules:
+    - action: FailJob
+      onExitCodes:
+        containerName: {{ . }}
+        operator: In
+        values: [2]
+{{- end -}}
+
+{{- define "rowtide.applyArgs" -}}
+{{- $args := list "apply" "/etc/rowtide/pipeline.sql" "--was" "/etc/rowtide/was.sql" "--config" "/etc/rowtide/config.toml" -}}
+{{- if .Values.apply.lose -}}
+{{- $args = append $args "--lose" -}}
+{{- end -}}
+{{- toJson $args -}}
 {{- end -}}
