@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient
@@ -16,6 +17,8 @@ from rowtide_connectors.errors import ConnectorError, DeniedError, GoneError, Op
 _LOG = logging.getLogger("rowtide_connectors.kafka")
 # Without a handler, Python would write warnings to standard error.
 _LOG.addHandler(logging.NullHandler())
+
+_T = TypeVar("_T")
 
 _OF_READING = frozenset(
     {
@@ -42,7 +45,21 @@ _DENIED = frozenset(
         ck.KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
+NO_LEADER = frozenset(
+    {
+        ck.KafkaError.LEADER_NOT_AVAILABLE,
+        ck.KafkaError.NOT_LEADER_FOR_PARTITION,
+        ck.KafkaError.REPLICA_NOT_AVAILABLE,
+        ck.KafkaError.FENCED_LEADER_EPOCH,
+        ck.KafkaError.UNKNOWN_LEADER_EPOCH,
+    }
+)
+"""A partition has no leader, or another one than the client knows: after its creation, or when brokers change."""
+
 _OUT_OF_RANGE = frozenset({ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE})
+
+RETRY_S = 0.1
+"""Seconds before a query is repeated; Kafka's own clients wait as long (retry.backoff.ms)."""
 
 DENIED_HINT = (
     "Correct the credentials in the options of the server, such as 'sasl.username' and 'sasl.password', or "
@@ -70,12 +87,34 @@ class Refusals:
             self.last = error
 
 
+def with_leaders(ask: Callable[[], _T], timeout_s: float) -> _T:
+    """Call ``ask`` again, for ``timeout_s`` seconds, while a partition has no leader that the client knows.
+
+    librdkafka does this for reading and writing, but not for queries.
+
+    Raises:
+      KafkaException: another error, or still no leader.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return ask()
+        except ck.KafkaException as error:
+            if error.args[0].code() not in NO_LEADER or time.monotonic() > deadline:
+                raise
+        time.sleep(RETRY_S)
+
+
 def topic_metadata(client: ck.Consumer, refusals: Refusals, topic: str, timeout_s: float) -> Any:
     """Look a topic up. If the broker has refused the credentials of ``client``, the error says so.
 
     Raises:
       KafkaException: the topic does not exist, or no broker answers.
     """
+    return with_leaders(lambda: _topic_metadata(client, refusals, topic, timeout_s), timeout_s)
+
+
+def _topic_metadata(client: ck.Consumer, refusals: Refusals, topic: str, timeout_s: float) -> Any:
     refusals.last = None
     try:
         found = client.list_topics(topic, timeout_s).topics[topic]

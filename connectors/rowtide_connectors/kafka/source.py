@@ -23,6 +23,7 @@ from rowtide_connectors.kafka.client import (
     place,
     topic_metadata,
     translated,
+    with_leaders,
 )
 from rowtide_connectors.kafka.native import library
 from rowtide_connectors.kafka.reader import KafkaReader, open_reading
@@ -228,13 +229,16 @@ class KafkaSource:
         return sorted(metadata.partitions)
 
     def _offsets(self, partitions: Sequence[int], timestamp: int) -> Mapping[int, int]:
-        asked = [ck.TopicPartition(self.topic, partition, timestamp) for partition in partitions]
-        with kafka_errors(f'topic "{self.topic}"'):
+        def ask() -> Mapping[int, int]:
+            asked = [ck.TopicPartition(self.topic, partition, timestamp) for partition in partitions]
             answers = self._consumer().offsets_for_times(asked, self._timeout_s)
             for answer in answers:
                 if answer.error is not None:
                     raise ck.KafkaException(answer.error)
-        return {answer.partition: answer.offset for answer in answers}
+            return {answer.partition: answer.offset for answer in answers}
+
+        with kafka_errors(f'topic "{self.topic}"'):
+            return with_leaders(ask, self._timeout_s)
 
 
 def _headers(message: ck.Message) -> list[tuple[str, bytes | None]] | None:
