@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rowtide.expr.columnar import compile_columns
 from rowtide.expr.tree import Expr, FieldRef
@@ -12,8 +11,6 @@ from rowtide.rows.arrays import Mask
 from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import Type
-
-Pairs = NDArray[np.int64]
 
 
 class ShownChanges:
@@ -34,18 +31,20 @@ class ShownChanges:
         """
         if tray is None or self._expressions is None or not paired.any():
             return tray
-        same = np.flatnonzero(paired)
+        # Of each row: whether it and the next one are such a pair, and alike so far. To compare all neighbours
+        # is quicker than to take the pairs out.
+        same = paired[:-1]
         for expression in self._expressions:
             found = expression(tray)
-            alike = _alike(found.column, same)
+            same = same & _alike(found.column, same)
             if found.errors is not None:
                 failed = found.errors.mask(len(tray))
-                alike &= ~failed[same] & ~failed[same + 1]
-            same = same[alike]
-            if not len(same):
+                same &= ~(failed[:-1] | failed[1:])
+            if not same.any():
                 return tray
         keep = np.ones(len(tray), dtype=np.bool_)
-        keep[same] = keep[same + 1] = False
+        keep[:-1] &= ~same
+        keep[1:] &= ~same
         return tray.where(keep) if keep.any() else None
 
 
@@ -59,14 +58,19 @@ def _is_slow(kind: Type) -> bool:
     return kind.is_variable_width or kind.dtype == object
 
 
-def _alike(column: Column, first: Pairs) -> Mask:
-    """Return the rows whose next row has exactly the same value: zeros have signs."""
-    before, after = column.take(first), column.take(first + 1)
+def _alike(column: Column, wanted: Mask) -> Mask:
+    """Return the rows whose next row has exactly the same value: zeros have signs. Only the wanted ones count."""
     if _is_slow(column.type):
-        pairs = zip(before.to_list(), after.to_list(), strict=True)
-        return np.array([one == other for one, other in pairs], dtype=np.bool_)
-    was, is_now = before.valid_mask(), after.valid_mask()
-    one, other = before.values, after.values
+        alike = np.zeros(len(wanted), dtype=np.bool_)
+        first = np.flatnonzero(wanted)
+        pairs = zip(column.take(first).to_list(), column.take(first + 1).to_list(), strict=True)
+        alike[first] = [one == other for one, other in pairs]
+        return alike
+    values = column.values
     if column.type.is_float:
-        one, other = one.astype(np.float64).view(np.int64), other.astype(np.float64).view(np.int64)
-    return np.asarray((was == is_now) & (~was | (one == other)))
+        values = values.view(f"i{values.itemsize}")
+    alike = np.asarray(values[1:] == values[:-1])
+    if column.valid is None:
+        return alike
+    was, is_now = column.valid[:-1], column.valid[1:]
+    return np.asarray((was == is_now) & (~was | alike))

@@ -245,6 +245,8 @@ class OpenGroupsOperator:
 
     def _faults(self, tray: Tray, failed: Mapping[int, RejectedRowError]) -> list[Fault]:
         """Return the faults of some rows of a tray, in their order."""
+        if not failed:
+            return []
         rows = sorted(failed)
         given = zip(rows, tray.take(np.array(rows, dtype=np.int64)).rows(), strict=True)
         names = tray.row_type.names
