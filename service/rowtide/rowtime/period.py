@@ -131,6 +131,10 @@ class Cumulate:
         return rowtime + self.step_ms - (rowtime - self.offset_ms) % self.step_ms
 
 
+GridWindow = Period | Hop | Cumulate
+"""Windows that begin and end at points of a grid of rowtime, whatever rows there are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """Windows that grow with their rows and end ``gap_ms`` after the last one."""

@@ -67,6 +67,12 @@ def notices(view: str) -> list[Notice]:
             "Let the query",
         ),
         (
+            "SELECT STREAM MAX(mean) OVER (ORDER BY FLOOR(ROWTIME TO DAY) RANGE INTERVAL '1' DAY PRECEDING) AS m,"
+            " MIN(mean) OVER (ORDER BY ROWTIME RANGE INTERVAL '1' DAY FOLLOWING) AS n FROM hourly",
+            "FLOOR(ROWTIME TO DAY) of rows",
+            "Write CEIL(ROWTIME TO DAY)",
+        ),
+        (
             "SELECT STREAM COUNT(*) AS n"
             " FROM (SELECT STREAM sensor FROM hourly UNION ALL SELECT STREAM sensor FROM r)"
             " GROUP BY FLOOR(ROWTIME TO DAY)",

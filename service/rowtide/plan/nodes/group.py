@@ -14,7 +14,7 @@ from rowtide.plan.nodes.row_wise import done_but_for
 from rowtide.plan.show import show_aggregate, show_group_window, show_period
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.types import RowType
-from rowtide.rowtime.period import Cumulate, Hop, Period, Session, value_of
+from rowtide.rowtime.period import Cumulate, GridWindow, Hop, Period, PeriodEdge, Session, value_of
 
 
 class GroupNode(OverOne):
@@ -111,6 +111,14 @@ class GroupByPeriod(_ClosedGroup):
         """Return aggregates and grouping."""
         return self.calls_by(show_period(self.period))
 
+    def ended_window(self) -> GridWindow | None:
+        """Return the period; groups of one rowtime have that of their rows."""
+        return self.input.ended_window() if self.period.edge is PeriodEdge.EXACT else self.period
+
+    def windows_of_input(self) -> tuple[GridWindow, ...]:
+        """Return the period."""
+        return (self.period,)
+
     def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
         """Yield the rows of the period and key."""
         period, keys, name = self.period, self.keys, time_of(row.row[0])
@@ -143,6 +151,14 @@ class GroupByHop(_ClosedGroup):
         """Return aggregates and grouping."""
         return self.calls_by(show_group_window(self.hop))
 
+    def ended_window(self) -> GridWindow | None:
+        """Return the window."""
+        return self.hop
+
+    def windows_of_input(self) -> tuple[GridWindow, ...]:
+        """Return the window."""
+        return (self.hop,)
+
     def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
         """Yield the rows of the window and key."""
         yield in_window(row, self.hop, self.keys, end=row.rowtime - 1)
@@ -169,6 +185,14 @@ class GroupByCumulate(_ClosedGroup):
     def detail(self) -> str:
         """Return aggregates and grouping."""
         return self.calls_by(show_group_window(self.cumulate))
+
+    def ended_window(self) -> GridWindow | None:
+        """Return the window."""
+        return self.cumulate
+
+    def windows_of_input(self) -> tuple[GridWindow, ...]:
+        """Return the window."""
+        return (self.cumulate,)
 
     def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
         """Yield the rows of the window and key."""

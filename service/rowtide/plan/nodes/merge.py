@@ -12,6 +12,7 @@ from rowtide.plan.nodes.node import MERGES, Agreed, Node, StepScope
 from rowtide.plan.nodes.row_wise import Project
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.types import RowType
+from rowtide.rowtime.period import GridWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,10 @@ class Merge(Node):
     def holds_rowtime(self, field: int) -> bool:
         """Return whether the field does so in every source."""
         return all(each.holds_rowtime(field) for each in self.sources)
+
+    def ended_window(self) -> GridWindow | None:
+        """Return that of the first source with one."""
+        return next((found for each in self.sources if (found := each.ended_window()) is not None), None)
 
     def keeps(self) -> str | None:
         """Return the rows that wait."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rowtide.expr.tree import Expr
     from rowtide.rows.rowop import TimedRow
     from rowtide.rows.types import RowType, Type
+    from rowtide.rowtime.period import GridWindow
 
 PartitionKey = tuple[tuple[int, ...], ...]
 """For each input the fields by which an operator can be split: rows with equal values meet."""
@@ -165,6 +166,14 @@ class Node:
         """
         raise NotImplementedError
 
+    def ended_window(self) -> GridWindow | None:
+        """Return the window whose end is the ROWTIME of each of its rows; None: ROWTIME is another time."""
+        return self.inputs[0].ended_window() if self.keeps_rowtime else None
+
+    def windows_of_input(self) -> tuple[GridWindow, ...]:
+        """Return the windows to which its operator assigns the rows of its input by their ROWTIME."""
+        return ()
+
     # ---------------------------------------------------------------------------------------- state
 
     def keeps(self) -> str | None:
@@ -220,6 +229,10 @@ class Node:
     def may_pass_again(self) -> bool:
         """Return whether resubmitted rows may pass it, because it keeps nothing of rows that have passed."""
         return self.is_row_wise
+
+    def computed(self) -> tuple[Expr, ...]:
+        """Return the expressions that its operator computes for each row of its input."""
+        return ()
 
     def own_text(self) -> object:
         """Return its computation without its inputs. Nodes with equal results report a fault once."""

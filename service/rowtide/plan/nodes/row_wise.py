@@ -59,10 +59,6 @@ class RowWiseNode(OverOne):
         by_row = tuple(dict.fromkeys(name for each in self.computed() for name in without_kernel(each)))
         return done_but_for(IN_COLUMNS, by_row)
 
-    def computed(self) -> tuple[Expr, ...]:
-        """Return the expressions that are computed for each row."""
-        return ()
-
     def scope(self) -> StepScope:
         """Return that it runs for each partition of its input."""
         return BY_PARTITION

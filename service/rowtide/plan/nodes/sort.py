@@ -12,6 +12,7 @@ from rowtide.plan.nodes.sources import Source
 from rowtide.plan.nodes.walk import below_same_rowtime
 from rowtide.plan.show import show_interval
 from rowtide.rows.rowop import TimedRow
+from rowtide.rowtime.period import GridWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,10 @@ class Sort(SameFields):
     def holds_rowtime(self, field: int) -> bool:
         """Return whether the input's field does."""
         return self.input.holds_rowtime(field)
+
+    def ended_window(self) -> GridWindow | None:
+        """Return that of the input, whose rowtimes its rows have."""
+        return self.input.ended_window()
 
     def keeps(self) -> str | None:
         """Return how far below the highest rowtime rows are buffered."""

@@ -10,7 +10,7 @@ from rowtide.plan.nodes.node import Agreed, OrderMattersError
 from rowtide.plan.nodes.over_one import SameFields
 from rowtide.plan.show import show_period
 from rowtide.rows.rowop import TimedRow
-from rowtide.rowtime.period import Period, end_after
+from rowtide.rowtime.period import GridWindow, Period, PeriodEdge, end_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,14 @@ class SortInPeriod(SameFields):
     def holds_rowtime(self, field: int) -> bool:
         """Return whether the input's field does."""
         return self.input.holds_rowtime(field)
+
+    def ended_window(self) -> GridWindow | None:
+        """Return the period; rows of one rowtime keep it."""
+        return self.input.ended_window() if self.period.edge is PeriodEdge.EXACT else self.period
+
+    def windows_of_input(self) -> tuple[GridWindow, ...]:
+        """Return the period."""
+        return (self.period,)
 
     def keeps(self) -> str | None:
         """Return the rows of a period that are kept."""

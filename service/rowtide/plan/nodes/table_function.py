@@ -12,6 +12,7 @@ from rowtide.plan.nodes.over_one import OverOne, names_of
 from rowtide.plan.show import show, show_interval
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.types import RowType
+from rowtide.rowtime.period import GridWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,10 @@ class TableFunction(OverOne):
     def holds_rowtime(self, field: int) -> bool:
         """Return whether a key does."""
         return field < self.keys and self.input.holds_rowtime(field)
+
+    def ended_window(self) -> GridWindow | None:
+        """Return that of the input, whose rowtimes its rows have."""
+        return self.input.ended_window()
 
     def keeps(self) -> str | None:
         """Return the states that are kept."""

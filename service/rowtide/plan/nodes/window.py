@@ -14,7 +14,7 @@ from rowtide.plan.nodes.row_wise import done_but_for
 from rowtide.plan.show import show_interval, show_period, show_window_call
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.types import RowType
-from rowtide.rowtime.period import Period, value_of
+from rowtide.rowtime.period import GridWindow, Period, value_of
 
 
 class _Over(OverOne):
@@ -33,6 +33,10 @@ class _Over(OverOne):
     def holds_rowtime(self, field: int) -> bool:
         """Return whether a field of the input does."""
         return field < len(self.input.row_type) and self.input.holds_rowtime(field)
+
+    def ended_window(self) -> GridWindow | None:
+        """Return that of the input, whose rowtimes its rows have."""
+        return self.input.ended_window()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,10 @@ class WindowAggregate(_Over):
             case EdgeUnit.RANGE:
                 length = max(end.offset if end.unit is EdgeUnit.RANGE else 0, 0) - min(start.offset, 0)
                 return f"rows of {show_interval(length)}{each}{over}"
+
+    def windows_of_input(self) -> tuple[GridWindow, ...]:
+        """Return the time by which frames are measured."""
+        return (self.order,)
 
     def form(self) -> Form | None:
         """Return whether every call has a kernel over the frame."""
@@ -175,6 +183,10 @@ class WindowsAbreast(_Over):
                 )
             )
         return tuple(found)
+
+    def windows_of_input(self) -> tuple[GridWindow, ...]:
+        """Return the times by which frames are measured."""
+        return tuple(window.order for window in self.windows)
 
     def keeps(self) -> str | None:
         """Return the state of each window."""

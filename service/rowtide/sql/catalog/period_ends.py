@@ -8,61 +8,37 @@ next one. Rounded down again, the group of 08:00 to 09:00 counts as 09:00
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rowtide.expr.tree import Call, Expr, Literal, RowtimeRef
-from rowtide.plan.nodes import (
-    AsOfJoin,
-    Filter,
-    GroupByCumulate,
-    GroupByHop,
-    GroupByPeriod,
-    Merge,
-    Node,
-    Project,
-    Sort,
-    SortInPeriod,
-    WindowAggregate,
-    WindowsAbreast,
-)
-from rowtide.plan.show import show, show_interval
-from rowtide.rowtime.period import Cumulate, Hop, Period, PeriodEdge
+from rowtide.plan.nodes import Node
+from rowtide.plan.show import show, show_group_window, show_period
+from rowtide.rowtime.period import GridWindow, Period, PeriodEdge
 
 _DOWN = frozenset({"FLOOR_TO", "STEP"})
 
 
 def rounded_again(node: Node) -> Iterator[str]:
-    """Yield each expression of ``node`` that rounds down the end of a period."""
-    match node:
-        case GroupByPeriod(input=below, period=period) | SortInPeriod(input=below, period=period):
-            yield from _of_period(below, period)
-        case WindowAggregate(input=below, order=period):
-            yield from _of_period(below, period)
-        case GroupByHop(input=below, hop=hop):
-            if (ends := _ends(below)) is not None:
-                yield _warning(_shown(hop), None, ends)
-        case GroupByCumulate(input=below, cumulate=cumulate):
-            if (ends := _ends(below)) is not None:
-                yield _warning(_shown(cumulate), None, ends)
-        case Project(input=below, expressions=expressions):
-            yield from _of_expressions(below, expressions)
-        case Filter(input=below, condition=condition):
-            yield from _of_expressions(below, (condition,))
+    """Yield a warning for each window and expression of ``node`` that rounds down the end of a period."""
+    windows = [each for each in node.windows_of_input() if _rounds_down(each)]
+    calls = [call for each in node.computed() for call in _rounding(each)]
+    if not windows and not calls:
+        return
+    (below,) = node.inputs
+    ends = below.ended_window()
+    if ends is None:
+        return
+    for window in windows:
+        unit = window.unit if isinstance(window, Period) else None
+        yield _warning(_shown(window), None if unit is None else unit.value, ends)
+    for call in calls:
+        to = call.args[1] if call.function == "FLOOR_TO" else None
+        unit_name = to.value if isinstance(to, Literal) and isinstance(to.value, str) else None
+        yield _warning(show(call, below.row_type), unit_name, ends)
 
 
-def _of_period(below: Node, period: Period) -> Iterator[str]:
-    ends = _ends(below) if period.edge is PeriodEdge.FLOOR else None
-    if ends is not None:
-        yield _warning(_shown(period), None if period.unit is None else period.unit.value, ends)
-
-
-def _of_expressions(below: Node, expressions: tuple[Expr, ...]) -> Iterator[str]:
-    calls = [call for each in expressions for call in _rounding(each)]
-    ends = _ends(below) if calls else None
-    for call in calls if ends is not None else ():
-        unit = call.args[1] if call.function == "FLOOR_TO" else None
-        named = unit.value if isinstance(unit, Literal) and isinstance(unit.value, str) else None
-        if ends is not None:
-            yield _warning(show(call, below.row_type), named, ends)
+def _rounds_down(window: GridWindow) -> bool:
+    return not isinstance(window, Period) or window.edge is PeriodEdge.FLOOR
 
 
 def _rounding(expr: Expr) -> Iterator[Call]:
@@ -74,30 +50,7 @@ def _rounding(expr: Expr) -> Iterator[Call]:
             yield from _rounding(each)
 
 
-def _ends(node: Node) -> Period | Hop | Cumulate | None:
-    """Return the period whose end is the ROWTIME of the rows of ``node``; None if it is another time."""
-    match node:
-        case GroupByPeriod(period=period) if period.edge is not PeriodEdge.EXACT:
-            return period
-        case SortInPeriod(period=period) if period.edge is not PeriodEdge.EXACT:
-            return period
-        case GroupByHop(hop=hop):
-            return hop
-        case GroupByCumulate(cumulate=cumulate):
-            return cumulate
-        case GroupByPeriod(input=below) | SortInPeriod(input=below) | WindowAggregate(input=below):
-            return _ends(below)
-        case WindowsAbreast(input=below) | Sort(input=below):
-            return _ends(below)
-        case AsOfJoin(stream=stream):
-            return _ends(stream)
-        case Merge(inputs=inputs):
-            return next((found for each in inputs if (found := _ends(each)) is not None), None)
-        case _:
-            return _ends(node.inputs[0]) if node.keeps_rowtime else None
-
-
-def _warning(what: str, unit: str | None, ends: Period | Hop | Cumulate) -> str:
+def _warning(what: str, unit: str | None, ends: GridWindow) -> str:
     """Return the rounded expression, and the text to write instead; ``unit`` is for CEIL to a calendar unit."""
     effect = "each" if what == _shown(ends) else "one that ends where another period begins"
     ceil = "Let" if unit is None else f"Write CEIL(ROWTIME TO {unit}), or let"
@@ -107,11 +60,8 @@ def _warning(what: str, unit: str | None, ends: Period | Hop | Cumulate) -> str:
     )
 
 
-def _shown(period: Period | Hop | Cumulate) -> str:
-    if isinstance(period, Cumulate):
-        return f"CUMULATE(ROWTIME, {show_interval(period.step_ms)}, {show_interval(period.size_ms)})"
-    if isinstance(period, Hop):
-        return f"HOP(ROWTIME, {show_interval(period.slide_ms)}, {show_interval(period.size_ms)})"
-    if period.unit is not None:
-        return f"{period.edge.value}(ROWTIME TO {period.unit.value})"
-    return f"STEP(ROWTIME BY {show_interval(period.step_ms or 0)})"
+def _shown(window: GridWindow) -> str:
+    if not isinstance(window, Period):
+        return show_group_window(window)
+    # A step has no function that rounds up.
+    return show_period(window if window.unit is not None else replace(window, edge=PeriodEdge.FLOOR))

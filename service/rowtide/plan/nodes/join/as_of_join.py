@@ -15,6 +15,7 @@ from rowtide.plan.nodes.walk import rewrite
 from rowtide.plan.show import show
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.types import RowType
+from rowtide.rowtime.period import GridWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,10 @@ class AsOfJoin(Node):
     def holds_rowtime(self, field: int) -> bool:
         """Return whether a field of the stream does."""
         return field < len(self.stream.row_type) and self.stream.holds_rowtime(field)
+
+    def ended_window(self) -> GridWindow | None:
+        """Return that of the stream."""
+        return self.stream.ended_window()
 
     def keeps(self) -> str | None:
         """Return the table."""
