@@ -31,7 +31,7 @@ HEAVY = {
 
 FEATURES = {
     "rowtide.codec.changes": "messages that change a table",
-    "rowtide.codec.debezium": "messages of Debezium",
+    "rowtide.codec.changes.debezium_json": "messages of Debezium",
     "rowtide.codec.encode.key_value": "rows written as pairs of names and values to a topic",
     "rowtide.codec.key_value": "messages of format KEY_VALUE",
     "rowtide.codec.raw": "messages of format RAW",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from rowtide.codec.written_times import ScenarioDay
-from rowtide.codec.written_values import value_of
+from rowtide.codec.written.times import ScenarioDay
+from rowtide.codec.written.values import value_of
 from rowtide.errors import StatementError
 from rowtide.rows.types import Kind
 from rowtide.runtime.inspect.why_answer import RowQuestion

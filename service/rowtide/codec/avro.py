@@ -20,7 +20,7 @@ from msgspec import UNSET
 
 from rowtide.codec.contract import Decoded
 from rowtide.codec.format_options import KEY_FORMAT, REGISTRY_URL, SCHEMA, SCHEMA_FILE
-from rowtide.codec.json_readings import folded, reading_of, value_at
+from rowtide.codec.json.readings import folded, reading_of, value_at
 from rowtide.codec.options import Declared
 from rowtide.codec.registries import registry_of
 from rowtide.codec.rowwise import decode_each

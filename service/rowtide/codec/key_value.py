@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from rowtide.codec.contract import Decoded
 from rowtide.codec.csv import converter
 from rowtide.codec.format_options import KEY_SEPARATOR, PAIR_SEPARATOR, QUOTE
-from rowtide.codec.json_readings import folded
+from rowtide.codec.json.readings import folded
 from rowtide.codec.options import Declared
 from rowtide.codec.rowwise import decode_each, text_of
 from rowtide.errors import Reason, RejectedRowError

@@ -20,7 +20,7 @@ from rowtide.codec.format_options import (
     KEY_VALUE_OPTIONS,
     PROTOBUF_OPTIONS,
 )
-from rowtide.codec.json import JsonDecoder
+from rowtide.codec.json.decoder import JsonDecoder
 from rowtide.codec.options import Declared, FormatOption, check_options_taken
 from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream
@@ -35,27 +35,27 @@ def _json(declared: Declared) -> Decoder:
     decoder = JsonDecoder(declared.relation, declared.row_type, declared.columns)
     if not declared.key:
         return decoder
-    from rowtide.codec.changes import UpsertDecoder
+    from rowtide.codec.changes.rows import UpsertDecoder
 
     return UpsertDecoder(declared, decoder)
 
 
 def _debezium_json(declared: Declared) -> Decoder:
-    from rowtide.codec.debezium import DebeziumJsonDecoder
+    from rowtide.codec.changes.debezium_json import DebeziumJsonDecoder
 
     return DebeziumJsonDecoder(declared)
 
 
 def _avro(declared: Declared) -> Decoder:
     from rowtide.codec.avro import AvroDecoder
-    from rowtide.codec.changes import UpsertDecoder
+    from rowtide.codec.changes.rows import UpsertDecoder
 
     decoder = AvroDecoder(declared)
     return UpsertDecoder(declared, decoder, "AVRO") if declared.key else decoder
 
 
 def _debezium_avro(declared: Declared) -> Decoder:
-    from rowtide.codec.debezium_avro import DebeziumAvroDecoder
+    from rowtide.codec.changes.debezium_avro import DebeziumAvroDecoder
 
     return DebeziumAvroDecoder(declared)
 
@@ -68,7 +68,7 @@ def _write_avro(declared: Declared, row_type: RowType) -> Encoder:
 
 def _protobuf(declared: Declared) -> Decoder:
     refuse_without_protobuf(declared)
-    from rowtide.codec.changes import UpsertDecoder
+    from rowtide.codec.changes.rows import UpsertDecoder
     from rowtide.codec.protobuf.decoder import ProtobufDecoder
 
     decoder = ProtobufDecoder(declared)

@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from uuid import UUID
 
-from rowtide.codec.json_readings import Reading
-from rowtide.codec.json_values import FromJson, NotOfTypeError, checked
+from rowtide.codec.json.readings import Reading
+from rowtide.codec.json.values import FromJson, NotOfTypeError, checked
 from rowtide.rows.types import Kind, Type
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

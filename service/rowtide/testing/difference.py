@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rowtide.codec.written_times import ScenarioDay
-from rowtide.codec.written_values import text_of
+from rowtide.codec.written.times import ScenarioDay
+from rowtide.codec.written.values import text_of
 from rowtide.rows.rowop import Opcode
 from rowtide.testing.compare import ANY, ActualRow, ExpectedRow, Matched, Misfit
 from rowtide.testing.rows import RelationShape

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import yaml
 
-from rowtide.codec.written_times import DAY_MS, ScenarioDay, parse_date, parse_duration
+from rowtide.codec.written.times import DAY_MS, ScenarioDay, parse_date, parse_duration
 from rowtide.errors import StatementError
 from rowtide.testing.scenario import (
     REFUSABLE,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rowtide.codec.written_times import ScenarioDay
-from rowtide.codec.written_values import cell_text
+from rowtide.codec.written.times import ScenarioDay
+from rowtide.codec.written.values import cell_text
 from rowtide.rows.rowop import Opcode
 from rowtide.testing.compare import ActualRow
 from rowtide.testing.play import Leftover, Observed, ScenarioRecord

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from rowtide.codec.written_times import ScenarioDay
-from rowtide.codec.written_values import number_of, value_of
+from rowtide.codec.written.times import ScenarioDay
+from rowtide.codec.written.values import number_of, value_of
 from rowtide.errors import StatementError
 from rowtide.rows.rowop import Opcode, Row
 from rowtide.rows.types import Field, Kind, RowType

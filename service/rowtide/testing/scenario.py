@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from rowtide.codec.written_times import ScenarioDay
+from rowtide.codec.written.times import ScenarioDay
 
 Cell = str | None
 """One value as it is in the file; None is NULL."""

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowtide.codec.contract import Decoded
-from rowtide.codec.json import JsonDecoder
+from rowtide.codec.json.decoder import JsonDecoder
 from rowtide.rows.types import (
     BIGINT,
     BOOLEAN,

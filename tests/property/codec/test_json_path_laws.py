@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowtide.codec.json import JsonDecoder
+from rowtide.codec.json.decoder import JsonDecoder
 from rowtide.errors import Reason
 from rowtide.expr.json_path import JsonSteps, parse_path, show_path
 from rowtide.rows.types import BIGINT, BOOLEAN, TIMESTAMP, VARCHAR, Field, RowType, Type

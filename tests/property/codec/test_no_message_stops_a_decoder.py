@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rowtide.codec.contract import Decoded, Decoder
 from rowtide.codec.csv import CsvDecoder
-from rowtide.codec.json import JsonDecoder
+from rowtide.codec.json.decoder import JsonDecoder
 from rowtide.codec.raw import RawDecoder
 from rowtide.errors import Reason, RejectedRowError, rejection_of
 from rowtide.rows.types import (
@@ -95,7 +95,7 @@ def _foreseen_only() -> Iterator[None]:
 
     with (
         patch.object(JsonDecoder, "_columns", watched),
-        patch("rowtide.codec.json.rejection_of", foreseen),
+        patch("rowtide.codec.json.decoder.rejection_of", foreseen),
         patch("rowtide.codec.rowwise.rejection_of", foreseen),
         warnings.catch_warnings(),
     ):

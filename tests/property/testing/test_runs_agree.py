@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowtide.codec.written_times import ScenarioDay
+from rowtide.codec.written.times import ScenarioDay
 from rowtide.errors import StatementError
 from rowtide.rows.rowop import Opcode
 from rowtide.testing.batching import Batching, RandomTrays, TraysOf, WholeSteps

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rowtide.codec.contract import Decoded
-from rowtide.codec.json import JsonDecoder
+from rowtide.codec.json.decoder import JsonDecoder
 from rowtide.errors import FaultError
 from unit.cli.test_service_commands import Files
 

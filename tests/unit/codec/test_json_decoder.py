@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rowtide.codec.json import JsonDecoder
+from rowtide.codec.json.decoder import JsonDecoder
 from rowtide.codec.registry import decoder_for
 from rowtide.errors import Reason, StatementError
 from rowtide.rows.types import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rowtide.codec.json import JsonDecoder
+from rowtide.codec.json.decoder import JsonDecoder
 from rowtide.codec.options import FormatOptionError
 from rowtide.codec.registry import decoder_for
 from rowtide.errors import Reason, StatementError

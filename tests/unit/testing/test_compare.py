@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from rowtide.codec.written_times import ScenarioDay
+from rowtide.codec.written.times import ScenarioDay
 from rowtide.errors import StatementError
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.types import DOUBLE, INTEGER, VARCHAR, Field, Kind, RowType, Type, decimal

@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from rowtide.codec.written_times import ScenarioDay, format_timestamp, parse_duration
-from rowtide.codec.written_values import cell_text, text_of, value_of
+from rowtide.codec.written.times import ScenarioDay, format_timestamp, parse_duration
+from rowtide.codec.written.values import cell_text, text_of, value_of
 from rowtide.rows.types import (
     BIGINT,
     BOOLEAN,

@@ -21,7 +21,7 @@ from rowtide.codec.encode.avro_values import (
 from rowtide.codec.encode.contract import refuse
 from rowtide.codec.encode.record import NAME, Place, UnfitError, name_of_columns
 from rowtide.codec.format_options import PATH, RECORD_NAME
-from rowtide.codec.json_readings import folded
+from rowtide.codec.json.readings import folded
 from rowtide.codec.options import Declared
 
 Row = Sequence[object]

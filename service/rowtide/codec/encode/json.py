@@ -18,8 +18,8 @@ import numpy as np
 
 from rowtide.codec.encode.contract import ToMessage, refuse
 from rowtide.codec.format_options import PATH, PATTERN, TIME_UNIT
-from rowtide.codec.json_readings import reading_of
-from rowtide.codec.json_times import DAY_MS, NANOSECONDS
+from rowtide.codec.json.readings import reading_of
+from rowtide.codec.json.times import DAY_MS, NANOSECONDS
 from rowtide.codec.options import Declared
 from rowtide.expr.functions.times.time_formats import DayTime, java_pattern, written
 from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Field, Kind, RowType, Type

@@ -27,7 +27,7 @@ from rowtide.codec.format_options import (
     REGISTRY_URL,
     SCHEMA_ID,
 )
-from rowtide.codec.json_readings import folded
+from rowtide.codec.json.readings import folded
 from rowtide.codec.options import Declared
 from rowtide.codec.protobuf.schemas import (
     Descriptor,

@@ -13,7 +13,7 @@ from rowtide.codec.encode.contract import refuse
 from rowtide.codec.encode.json import json_writer, moment
 from rowtide.codec.encode.record import UnfitError
 from rowtide.codec.format_options import PATTERN, TIME_UNIT
-from rowtide.codec.json_times import DAY_MS
+from rowtide.codec.json.times import DAY_MS
 from rowtide.codec.options import Declared
 from rowtide.codec.protobuf.values import DURATION, RANGES, TIMESTAMP, FieldType, wrapped
 from rowtide.rows.types import INTEGER_BYTES, Field, Kind

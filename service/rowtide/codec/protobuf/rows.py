@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import UNSET
 
-from rowtide.codec.json_readings import Reading, folded, reading_of, value_at
-from rowtide.codec.json_values import FromJson
+from rowtide.codec.json.readings import Reading, folded, reading_of, value_at
+from rowtide.codec.json.values import FromJson
 from rowtide.codec.options import Declared
 from rowtide.codec.protobuf.schemas import Descriptor
 from rowtide.codec.protobuf.values import (

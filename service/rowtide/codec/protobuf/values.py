@@ -9,8 +9,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from rowtide.codec.json_readings import Reading
-from rowtide.codec.json_values import FromJson, NotOfTypeError, checked
+from rowtide.codec.json.readings import Reading
+from rowtide.codec.json.values import FromJson, NotOfTypeError, checked
 from rowtide.codec.protobuf.built_in import DATE, DECIMAL, TIME_OF_DAY
 from rowtide.codec.typed_values import from_typed
 from rowtide.errors import Reason, RejectedRowError

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from rowtide.codec.json_readings import value_at
-from rowtide.codec.json_times import counted
-from rowtide.codec.json_values import converter
+from rowtide.codec.json.readings import value_at
+from rowtide.codec.json.times import counted
+from rowtide.codec.json.values import converter
 from rowtide.errors import RejectedRowError, StatementError
 from rowtide.expr.json_path import JsonSteps, show_path
 from rowtide.plan.show import show_interval

@@ -17,7 +17,7 @@ from msgspec import UNSET
 from rowtide.clock import Clock
 from rowtide.codec.contract import Decoded
 from rowtide.codec.format_options import PATH, TIME_UNIT
-from rowtide.codec.json_readings import value_at
+from rowtide.codec.json.readings import value_at
 from rowtide.codec.registry import decoder_of, format_of
 from rowtide.errors import RejectedRowError
 from rowtide.expr.json_path import JsonSteps, parse_path, show_path

@@ -14,7 +14,7 @@ import numpy as np
 from rowtide.codec.contract import Decoded, DecodeFault, Decoder
 from rowtide.codec.csv import converter as text_converter
 from rowtide.codec.format_options import KEY_FORMAT, PATH
-from rowtide.codec.json import JsonDecoder
+from rowtide.codec.json.decoder import JsonDecoder
 from rowtide.codec.options import Declared, Options
 from rowtide.codec.rowwise import decode_each, text_of
 from rowtide.errors import Reason

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import UNSET
 
 from rowtide.codec.format_options import PATH, PATTERN, TIME_UNIT
-from rowtide.codec.json_times import counted, patterned, units_of
-from rowtide.codec.json_values import FromJson, checked, converter, shown
+from rowtide.codec.json.times import counted, patterned, units_of
+from rowtide.codec.json.values import FromJson, checked, converter, shown
 from rowtide.codec.options import Declared
 from rowtide.errors import Reason, RejectedRowError, StatementError
 from rowtide.expr.functions.times.time_formats import FormatError, java_pattern

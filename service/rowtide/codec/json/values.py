@@ -2,7 +2,7 @@
 
 See docs/sql/semantics.md#servers-formats-and-pseudo-columns.
 
-This is the reference. ``json_columns`` does the same for whole columns if it is
+This is the reference. ``json.columns`` does the same for whole columns if it is
 sure of the result, and leaves the rest to these functions.
 
 * No conversion between text and number, except text to DECIMAL.
@@ -15,7 +15,7 @@ sure of the result, and leaves the rest to these functions.
   NUL character is TYPE: no database keeps it.
 * TIMESTAMP is text as ISO 8601 (without zone: UTC; finer than a millisecond:
   cut) or an integer of milliseconds; DATE and TIME are text as ISO 8601. Options of a column
-  declare other units and patterns (``json_times``).
+  declare other units and patterns (``json.times``).
 * BINARY is text in base64.
 * UUID is text, in one of the spellings that PostgreSQL reads.
 * JSON is any value but null, as the message has it. Where a source has JSON as text (``texts_are_json`` of the

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import msgspec
 
-from rowtide.codec.changes import Gathered, KeyReader, key_type
+from rowtide.codec.changes.rows import Gathered, KeyReader, key_type
 from rowtide.codec.contract import Decoded
 from rowtide.codec.format_options import PATH, UNAVAILABLE, UNAVAILABLE_VALUE
-from rowtide.codec.json import JsonDecoder
+from rowtide.codec.json.decoder import JsonDecoder
 from rowtide.codec.options import Declared
 from rowtide.errors import Reason, StatementError
 from rowtide.expr.json_path import parse_path

@@ -1,4 +1,4 @@
-"""Debezium's envelopes in Avro; as ``codec.debezium``, with records instead of objects."""
+"""Debezium's envelopes in Avro; as ``debezium_json``, with records instead of objects."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import base64
 from collections.abc import Sequence
 
 from rowtide.codec.avro import AvroRecords, RecordRows
-from rowtide.codec.changes import Gathered, KeyReader, key_type
+from rowtide.codec.changes.debezium_json import check_table, not_applied
+from rowtide.codec.changes.rows import Gathered, KeyReader, key_type
 from rowtide.codec.contract import Decoded
-from rowtide.codec.debezium import check_table, not_applied
 from rowtide.codec.format_options import UNAVAILABLE, UNAVAILABLE_VALUE
-from rowtide.codec.json_readings import value_at
+from rowtide.codec.json.readings import value_at
 from rowtide.codec.options import Declared
 from rowtide.codec.rowwise import decode_each
 from rowtide.errors import Reason, RejectedRowError

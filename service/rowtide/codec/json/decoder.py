@@ -26,9 +26,9 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from rowtide.codec.contract import Decoded, DecodeFault
-from rowtide.codec.json_columns import Builder, builder, wire_type
-from rowtide.codec.json_readings import folded, reading_of, text_at, text_of_raw, value_at
-from rowtide.codec.json_shape import Shape, struct_decoder
+from rowtide.codec.json.columns import Builder, builder, wire_type
+from rowtide.codec.json.readings import folded, reading_of, text_at, text_of_raw, value_at
+from rowtide.codec.json.shape import Shape, struct_decoder
 from rowtide.codec.options import Declared, Options
 from rowtide.errors import Reason, RejectedRowError, rejection_of
 from rowtide.rows.arrays import Mask
@@ -231,7 +231,7 @@ class JsonDecoder:
         return rows, found, tuple(faults)
 
     def _row(self, value: bytes | None) -> Row:
-        """Decode one message by the rules of ``json_values``.
+        """Decode one message by the rules of ``json.values``.
 
         Raises:
           RejectedRowError: DECODE, TYPE, MISSING_FIELD or TOMBSTONE.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from rowtide.codec.json_values import FromJson, NotOfTypeError
+from rowtide.codec.json.values import FromJson, NotOfTypeError
 from rowtide.expr.functions.times.time_formats import FormatError, FormatPart, read
 from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Kind, Type
 

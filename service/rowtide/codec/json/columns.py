@@ -1,7 +1,7 @@
 """Convert many JSON values of one field to a column.
 
 A builder takes the values that msgspec decoded for one field, and returns the
-column and the doubtful rows, which ``json_values`` processes one by one. The
+column and the doubtful rows, which ``json.values`` processes one by one. The
 result of a row depends only on its own value, so both paths agree.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowtide.codec.json_values import MAX_FLOAT32, FromJson
+from rowtide.codec.json.values import MAX_FLOAT32, FromJson
 from rowtide.errors import RejectedRowError
 from rowtide.rows.arrays import Mask
 from rowtide.rows.column import Column
@@ -33,7 +33,7 @@ _PLAIN_TIMESTAMP = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-](
 
 
 def wire_type(kind: Type) -> Any:
-    """Return the type that msgspec accepts for a column of ``kind``: at most what ``json_values`` accepts."""
+    """Return the type that msgspec accepts for a column of ``kind``: at most what ``json.values`` accepts."""
     if kind.is_integer:
         bits = 8 * INTEGER_BYTES[kind.kind] - 1
         return Annotated[int, msgspec.Meta(ge=-(1 << bits), le=(1 << bits) - 1)]
@@ -178,7 +178,7 @@ def _timestamp(kind: Type) -> Builder:
 
 
 def _doubtful(kind: Type, count: int, valid: Mask | None) -> tuple[Column, Mask | None]:
-    """Leave every value that is not null to ``json_values``."""
+    """Leave every value that is not null to ``json.values``."""
     return Column.nulls(kind, count), np.ones(count, np.bool_) if valid is None else valid
 
 

@@ -14,7 +14,7 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import TypeVar
 
-from rowtide.codec.written_times import (
+from rowtide.codec.written.times import (
     DAY_MS,
     EPOCH,
     ScenarioDay,

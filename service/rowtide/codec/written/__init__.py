@@ -1,0 +1,1 @@
+"""Times and values as people write them in scenarios and on the command line."""
