@@ -6,7 +6,7 @@ protoc --include_imports --descriptor_set_out=shop.desc shop.proto legacy.proto 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from registry_kit import FakeRegistry
 from rowtide.codec.contract import Decoder
 from rowtide.codec.protobuf.schemas import pool_of
 from rowtide.codec.registry import decoder_of
-from rowtide.errors import Reason
 from rowtide.runtime.option_check import check_options
 from rowtide.sql.pipeline import plan_pipeline
 
@@ -88,15 +87,6 @@ def decoder(columns: str, **options: str) -> Decoder:
     plan = plan_pipeline(text)
     check_options(plan, text, file="p.sql")
     return decoder_of(plan.foreign_streams[0])
-
-
-def outcome(
-    found: Decoder, values: Sequence[bytes | None]
-) -> tuple[list[Any], list[tuple[int, Reason, str]]]:
-    """Return the rows of messages, and the index, reason and text of each fault."""
-    decoded = found.decode(values)
-    rows = list(zip(*(column.to_list() for column in decoded.columns), strict=True))
-    return rows, [(fault.index, fault.reason, fault.message) for fault in decoded.faults]
 
 
 def _zigzag(number: int) -> bytes:

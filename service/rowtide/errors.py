@@ -21,7 +21,7 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True)
 class SourceSpan:
-    """Where in a text something stands: 1-based line and column, and how many characters."""
+    """A place in a text: 1-based line and column, and how many characters."""
 
     line: int
     column: int

@@ -30,7 +30,7 @@ HEAVY = {
 """Packages that are imported where they are needed, and why."""
 
 FEATURES = {
-    "rowtide.codec.changes": "messages that change a table",
+    "rowtide.codec.changes.rows": "messages that change a table",
     "rowtide.codec.changes.debezium_json": "messages of Debezium",
     "rowtide.codec.encode.key_value": "rows written as pairs of names and values to a topic",
     "rowtide.codec.key_value": "messages of format KEY_VALUE",

@@ -85,7 +85,7 @@ class Program:
         return ((at, step) for at, step in enumerate(self.steps) if isinstance(step.node, Sort))
 
     def first_judges(self, at: int) -> list[int]:
-        """Return the first steps behind step ``at``, in its partition, that judge lateness."""
+        """Return the first steps after step ``at``, in its partition, that judge lateness."""
         found = []
         for target, _ in self.steps[at].targets:
             if isinstance(self.steps[target].node, Sort):

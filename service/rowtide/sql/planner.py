@@ -365,8 +365,8 @@ class Planner:
             lambda ref: self._read(ref, at),
             lambda inner: self._derived(inner, at),
             self._retention(at.reader),
-            lambda planner, condition, read, filters, behind: self._subqueries(at, planner, read).condition(
-                condition, filters=filters, behind=behind
+            lambda planner, condition, read, filters, guards: self._subqueries(at, planner, read).condition(
+                condition, filters=filters, guards=guards
             ),
         )
 

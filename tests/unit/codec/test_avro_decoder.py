@@ -6,7 +6,6 @@ import json
 import random
 import ssl
 import subprocess
-from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +15,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from codec_kit import outcome
 from registry_kit import FakeRegistry, written
 from rowtide.clock import SystemClock
 from rowtide.codec.contract import Decoder
@@ -46,14 +46,6 @@ def decoder(columns: str, **options: str) -> Decoder:
     plan = plan_pipeline(text)
     check_options(plan, text, file="p.sql")
     return decoder_of(plan.foreign_streams[0])
-
-
-def outcome(
-    found: Decoder, values: Sequence[bytes | None]
-) -> tuple[list[Any], list[tuple[int, Reason, str]]]:
-    decoded = found.decode(values)
-    rows = list(zip(*(column.to_list() for column in decoded.columns), strict=True))
-    return rows, [(fault.index, fault.reason, fault.message) for fault in decoded.faults]
 
 
 def test_a_message_has_the_schema_that_the_stream_names(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from protobuf_kit import FILE, decoder, headed, message, outcome, register, written
+from codec_kit import outcome
+from protobuf_kit import FILE, decoder, headed, message, register, written
 from registry_kit import FakeRegistry
 from rowtide.codec.contract import Decoder
 from rowtide.errors import Reason, RejectedRowError, StatementError

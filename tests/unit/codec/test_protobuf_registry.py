@@ -10,7 +10,8 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message_factory import GetMessageClass
 
-from protobuf_kit import FILE, decoder, files, headed, outcome, register, written
+from codec_kit import outcome
+from protobuf_kit import FILE, decoder, files, headed, register, written
 from registry_kit import FakeRegistry
 from rowtide.codec.protobuf.built_in import DATE, DECIMAL, TIME_OF_DAY
 from rowtide.codec.protobuf.schemas import fetched_file, pool_of

@@ -49,7 +49,7 @@ class Ranks:
     def of(self, origin: NDArray[Any]) -> NDArray[np.int64]:
         """Return the rank of each origin; its number if no order is known.
 
-        Origins that no longer enter rank behind all others: state can hold rows that entered through a pump that
+        Origins that no longer enter rank after all others: state can hold rows that entered through a pump that
         was stopped or dropped since.
         """
         if not self.order:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TaskFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 DRIVER_RUN = 1 << 30
-"""The number of the first run that the driver makes itself; it is behind those of tasks."""
+"""The number of the first run that the driver makes itself; it is after those of tasks."""
 _AS_INPUT = ("slot", "part", "first", "run", "number", "cell")
 _HASH_SEED = 42
 

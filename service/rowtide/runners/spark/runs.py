@@ -309,7 +309,7 @@ class _Held:
 
 
 def _taken(held: Sequence[_Held], limit: int) -> tuple[list[_Held], list[tuple[int, Numbered]]]:
-    """Separate the rows behind a rowtime, and the others, in their turn."""
+    """Separate the rows after a rowtime, and the others, in their turn."""
     kept: list[_Held] = []
     taken: list[tuple[int, Numbered]] = []
     for each in sorted(held, key=attrgetter("turn")):

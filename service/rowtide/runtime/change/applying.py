@@ -31,9 +31,8 @@ from rowtide.runtime.live.work import CommitBatch, PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.recovery.begin import refuse_missing_tables
 from rowtide.runtime.recovery.digest import dumped, plan_digests
-from rowtide.runtime.recovery.recovery import partitions_of
+from rowtide.runtime.recovery.recovery import partitions_of, positions_of_others
 from rowtide.runtime.recovery.start import claim, recover
-from rowtide_connectors.several import place_of
 
 _WAITING = frozenset({"Merge", "Sort", "AsOfJoin", "AsOfJoinOn"})
 """Operators in which resubmitted rows wait before they reach the relation that had refused them."""
@@ -164,20 +163,7 @@ def _standings(
     """Return the positions of the new plan's partitions, and which of these partitions are new."""
     known = {each.relation for each in record.standings}
     kept = [each for each in record.standings if each.relation in newer.sources]
-    begun = [
-        PartitionPosition(
-            relation,
-            place_of(source.topic, partition)[0],
-            partition,
-            held.earliest,
-            held.earliest,
-            None,
-            source.identity(),
-        )
-        for relation, source in sorted(newer.sources.items())
-        if relation not in known
-        for partition, held in sorted(source.ranges().items())
-    ]
+    begun = positions_of_others(newer, known, lambda held: held.earliest)
     return [*kept, *begun], begun
 
 

@@ -8,13 +8,14 @@ part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 import structlog
 
 from rowtide.checkpoint.ledger import (
     KeptSnapshot,
     PartitionId,
+    PartitionPosition,
     Record,
     Resubmission,
     is_resubmission,
@@ -25,6 +26,7 @@ from rowtide.flow.flow import Flow
 from rowtide.flow.gates import Gates, Target
 from rowtide.flow.program import Program
 from rowtide.plan.nodes import Node
+from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.backpressure import Backpressure
 from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.inbox import Inbox, Pausable, Paused
@@ -106,6 +108,29 @@ def partitions_of(places: Iterable[PartitionId]) -> dict[str, list[int]]:
     for relation, partition in sorted(places):
         found.setdefault(relation, []).append(partition)
     return found
+
+
+def positions_of_others(
+    context: PipelineContext, known: Container[str], next_offset: Callable[[OffsetRange], int]
+) -> list[PartitionPosition]:
+    """Return a position for each partition of the streams that are not ``known``, as their topics are now.
+
+    ``next_offset`` is asked for each partition; the first offset of the pipeline is the earliest one.
+    """
+    return [
+        PartitionPosition(
+            relation,
+            place_of(source.topic, partition)[0],
+            partition,
+            next_offset(held),
+            held.earliest,
+            None,
+            source.identity(),
+        )
+        for relation, source in sorted(context.sources.items())
+        if relation not in known
+        for partition, held in sorted(source.ranges().items())
+    ]
 
 
 def usable(snapshot: KeptSnapshot | None, record: Record) -> KeptSnapshot | None:

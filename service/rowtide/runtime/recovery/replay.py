@@ -18,7 +18,7 @@ from heapq import nsmallest
 
 import structlog
 
-from rowtide.checkpoint.ledger import KeptSnapshot, PartitionId, PartitionPosition, Record
+from rowtide.checkpoint.ledger import KeptSnapshot, PartitionId, Record
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
 from rowtide.plan.outputs import table_nodes
@@ -41,12 +41,12 @@ from rowtide.runtime.recovery.recovery import (
     flow_at,
     identities_of,
     partitions_of,
+    positions_of_others,
     replay,
     usable,
 )
 from rowtide.runtime.recovery.replay_tables import ComparedTable, Refused, scratch
 from rowtide_connectors.api import OffsetRange
-from rowtide_connectors.several import place_of
 
 MAX_DIFFERENCES = 20
 """Maximum number of differences that are reported one by one. The count includes all."""
@@ -294,18 +294,5 @@ def _as_read_by(context: PipelineContext, record: Record) -> Record:
     """Return a record as if the context's plan had run and read its new streams to their ends."""
     known = {each.relation for each in record.standings}
     kept = [each for each in record.standings if each.relation in context.sources]
-    begun = [
-        PartitionPosition(
-            relation,
-            place_of(source.topic, partition)[0],
-            partition,
-            held.end,
-            held.earliest,
-            None,
-            source.identity(),
-        )
-        for relation, source in sorted(context.sources.items())
-        if relation not in known
-        for partition, held in sorted(source.ranges().items())
-    ]
+    begun = positions_of_others(context, known, lambda held: held.end)
     return replace(record, standings=(*kept, *begun))

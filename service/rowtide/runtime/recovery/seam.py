@@ -35,7 +35,7 @@ class Seam:
     def decide(self, work: PipelineState) -> list[Decision]:
         """Return, once, the jumps of the models that have not had one.
 
-        If the model has no rows yet, or is not behind the clock, its jump skips no time. It is logged
+        If the model has no rows yet, or its time is not before that of the clock, its jump skips no time. It is logged
         nevertheless, so that no later start makes one.
         """
         if self._is_over or any(work.positions.get(place, end) < end for place, end in self._ends.items()):

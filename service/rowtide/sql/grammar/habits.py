@@ -95,7 +95,7 @@ _AFTER: Mapping[str, str] = {
         word: _AT[word]
         for word in ("ANTI", "SEMI", "MATCH_RECOGNIZE", "PIVOT", "UNPIVOT", "OVERLAPS", "ASOF")
     },
-    "TOP": "LIMIT 10 behind ORDER BY FLOOR(ROWTIME TO MINUTE), x DESC takes the first rows of each period.",
+    "TOP": "LIMIT 10 after ORDER BY FLOOR(ROWTIME TO MINUTE), x DESC takes the first rows of each period.",
     **dict.fromkeys(("TUMBLING", "HOPPING"), _WINDOW),
     "OF": _AS_OF,
 }
@@ -159,7 +159,7 @@ _UNSUPPORTED: Mapping[str, str] = {
     "a function in FROM": _NO_FUNCTION,
     "a row of values": "Compare each value: a.x = b.x AND a.y = b.y; " + _PERIODS,
     "a query as an argument": "Put the query into FROM (..), or into parentheses of its own for one value.",
-    "CURSOR(...)": "CURSOR stands in FROM: SELECT STREAM .. FROM TABLE(f(CURSOR(SELECT STREAM ..), ..)) AS t.",
+    "CURSOR(...)": "write CURSOR in FROM: SELECT STREAM .. FROM TABLE(f(CURSOR(SELECT STREAM ..), ..)) AS t.",
     "WITH TIES": "QUALIFY RANK() OVER (..) <= 3 takes rows that are equal, too.",
     "ORDER BY inside": "LISTAGG and percentiles take ORDER BY; MAX_BY(x, y) gives the x of the greatest y.",
     "DESC in": "Values are listed in ascending order, or in the order of time.",

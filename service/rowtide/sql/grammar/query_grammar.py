@@ -285,7 +285,7 @@ class QueryGrammar(ExpressionGrammar):
         return None
 
     def _is_minus(self) -> bool:
-        """Return whether MINUS and a query follow: as an alias, MINUS has no query behind it."""
+        """Return whether MINUS and a query follow: as an alias, MINUS has no query after it."""
         cursor = self.cursor
         ahead = 2 if cursor.is_word("ALL", ahead=1) or cursor.is_word("DISTINCT", ahead=1) else 1
         while cursor.ahead(ahead).text == "(":

@@ -64,8 +64,8 @@ def parted(
             if not all(scope_of(side).resolves(column) for column in columns_in(each)):
                 continue
             try:
-                behind = [one for one in rest if all(map(scope_of(side).resolves, columns_in(one)))]
-                condition, side = resolved(each, side, filters, behind)
+                guards = [one for one in rest if all(map(scope_of(side).resolves, columns_in(one)))]
+                condition, side = resolved(each, side, filters, guards)
             except StatementError:
                 # The sub-query names the other side. Other errors are reported for the joined rows.
                 continue

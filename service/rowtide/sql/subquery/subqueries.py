@@ -146,19 +146,19 @@ class SubqueryPlanner:
         return replace(select, items=items, group_by=group_by, order_by=order_by), self._read
 
     def condition(
-        self, syntax: Expression, *, filters: bool, behind: Sequence[Expression]
+        self, syntax: Expression, *, filters: bool, guards: Sequence[Expression]
     ) -> tuple[Expression | None, PlannedFrom]:
         """Return one condition without sub-queries, and its input rows.
 
         With ``filters`` only rows for which it is TRUE are needed; the condition is None if the input rows
-        are exactly these. The conditions ``behind``, on the same rows, come before it.
+        are exactly these. ``guards`` are the conditions before it, on the same rows.
 
         Raises:
           StatementError: as ``filtered``.
         """
-        if filters and self._kept(syntax, behind):
+        if filters and self._kept(syntax, guards):
             return None, self._read
-        with self._where(after(behind)):
+        with self._where(after(guards)):
             return replaced(syntax, self._replacement), self._read
 
     def __copy__(self) -> SubqueryPlanner:
@@ -245,15 +245,15 @@ class SubqueryPlanner:
 
     # ---------------------------------------------------------------- EXISTS
 
-    def _kept(self, condition: Expression, behind: Sequence[Expression]) -> bool:
+    def _kept(self, condition: Expression, guards: Sequence[Expression]) -> bool:
         """Keep only the rows with a match, if this is the meaning of a condition; return whether it is.
 
-        The conditions ``behind`` come before it and guard it.
+        ``guards`` are the conditions before it.
         """
         if not isinstance(condition, Exists | InQuery) or windowed(condition.query) is not None:
             return False
         place = condition.place
-        with self._where(after([each for each in behind if not holds_query(each)])):
+        with self._where(after([each for each in guards if not holds_query(each)])):
             pairs: tuple[Pair, ...] = ()
             if isinstance(condition, Exists):
                 inner = self._inner(unlimited(condition.query))
@@ -267,7 +267,7 @@ class SubqueryPlanner:
                 pairs = ((own_column(VALUE, place), operand),)
             pairs = (*inner.pairs, *pairs)
             of_row = isinstance(condition, Exists) and condition.of_row
-            if not of_row and holds_query(tuple(behind)) and any(self._can_fail(outer) for _, outer in pairs):
+            if not of_row and holds_query(tuple(guards)) and any(self._can_fail(outer) for _, outer in pairs):
                 # The guards have sub-queries, so their results exist only after those joins.
                 return False
             if isinstance(condition, Exists):

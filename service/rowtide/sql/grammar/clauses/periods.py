@@ -1,7 +1,7 @@
 """The grammar of predicates of periods: ``PERIOD (x, y) OVERLAPS PERIOD (z, w)``.
 
 A period is ``[PERIOD] (start, end)``; any other operand is a point. The predicate becomes a call of its function
-over four times, in which a point stands twice.
+over four times, with one point used twice.
 """
 
 from __future__ import annotations
