@@ -1,25 +1,217 @@
-"""The entry point of the command line."""
+"""The composition root: puts a pipeline's context, its service and its pages together from the settings."""
 
 from __future__ import annotations
 
-import signal
-import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from rowtide.startup import search_garbage_after_start
+from rowtide.clock import Clock, SystemClock
+from rowtide.config.settings import Settings
+from rowtide.errors import StatementError
+from rowtide.metrics import Metrics
+from rowtide.plan.nodes import Model, nodes_below
+from rowtide.plan.plan import Plan
+from rowtide.runtime.commit.crashpoints import crash_points_from_environment
+from rowtide.runtime.context import PipelineContext
+from rowtide.runtime.ingest.intake import POLL_MESSAGES
+from rowtide.runtime.inspect.requests import Requests
+from rowtide.runtime.live.observing import MetricsObserver
+from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pipeline import Pipeline
+from rowtide.runtime.query.query_work import QueryLimits
+from rowtide.runtime.service import Service
+from rowtide.startup import leave_pandas_out
+from rowtide.web import Handlers, WebServer, build_app, build_monitoring_app
+from rowtide.web.access import access_of
+from rowtide.web.query import QueryRunner
+from rowtide.web.tls import tls_of
+
+if TYPE_CHECKING:
+    from rowtide.runtime.inspect.why_answer import RowExplanation
+    from rowtide.web.oidc import OidcProvider
 
 
-def main() -> None:
-    """Run the command line."""
-    search_garbage_after_start()
-    signal.signal(signal.SIGTERM, _terminated)
-    from rowtide.cli.main import app
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What ``rowtide run`` says beside the settings."""
 
-    app()
+    wait: bool = True
+    recreate_tables: bool = False
+    listen: str | None = None
+    monitoring_listen: str | None = None
 
 
-def _terminated(number: int, _frame: object) -> None:
-    """Leave in order while no command handles the signal: it is imported, or it has begun nothing yet.
+@dataclass(frozen=True, slots=True)
+class PipelineProcess:
+    """A service, the server of its API and that of its monitoring, if it has one; nothing is started."""
 
-    ``run`` promises exit code 0 for it; for others it is the shell's code of the signal.
+    service: Service
+    web: WebServer
+    monitoring: WebServer | None
+
+    @contextmanager
+    def serving(self) -> Iterator[dict[str, str]]:
+        """Answer requests inside the block; yields the URLs, for the log.
+
+        Raises:
+          StatementError: an address cannot be bound; nothing is left open.
+        """
+        with ExitStack() as started:
+            urls = {}
+            for name, server in (("url", self.web), ("monitoring_url", self.monitoring)):
+                if server is not None:
+                    server.start()
+                    started.callback(server.stop)
+                    urls[name] = server.url
+            yield urls
+
+
+def context_of(pipeline: Pipeline, settings: Settings) -> PipelineContext:
+    """Return the context of a command that processes a pipeline once and then ends."""
+    return PipelineContext(
+        name=pipeline.name,
+        plan=pipeline.plan,
+        sources=pipeline.sources,
+        sinks=pipeline.sinks,
+        database=pipeline.database,
+        ledger=pipeline.ledger,
+        clock=SystemClock(),
+        pace=Pace(0, 0, None, None),
+        stopping=lambda: False,
+        wait=False,
+        crash_points=crash_points_from_environment(),
+        max_held_rows=settings.limits.held_rows,
+        max_held_bytes=settings.limits.held_bytes,
+    )
+
+
+def build_process(
+    pipeline: Pipeline,
+    settings: Settings,
+    options: RunOptions,
+    *,
+    version: str,
+    stopping: Callable[[], bool],
+    why: Callable[[str, str], RowExplanation],
+    query_of: Callable[[Requests], QueryRunner],
+) -> PipelineProcess:
+    """Build what ``rowtide run`` runs.
+
+    ``stopping`` returns true once the process must stop. ``why`` explains a row; it opens the pipeline by itself.
+    ``query_of`` returns the function that plans and starts a query of the API.
+
+    Raises:
+      StatementError: others can reach the API and there are no tokens, or the token file, the certificate
+        or its key is invalid.
     """
-    sys.exit(0 if "run" in sys.argv[1:] else 128 + number)
+    listen = settings.service.listen if options.listen is None else options.listen
+    clock, metrics = SystemClock(), Metrics()
+    access = access_of(
+        listen,
+        settings.service.tokens_file,
+        allow_anonymous=settings.service.allow_anonymous,
+        allowed_hosts=settings.service.allowed_hosts,
+        oidc=_provider(settings, clock),
+    )
+    tls = tls_of(settings.service.tls_cert_file, settings.service.tls_key_file)
+    if not _has_models(pipeline.plan):
+        leave_pandas_out()
+    service = Service(
+        _running(context_of(pipeline, settings), settings, options, clock, metrics, version, stopping)
+    )
+    pages = build_app(
+        service.board,
+        metrics,
+        clock,
+        version=version,
+        handlers=Handlers(
+            why_not=service.requests.why_not,
+            why=why,
+            snapshot=service.requests.snapshot,
+            contents=service.requests.contents,
+            query=query_of(service.requests),
+        ),
+        access=access,
+    )
+    return PipelineProcess(
+        service, WebServer(pages, listen, tls=tls), _monitoring(service, metrics, clock, settings, options)
+    )
+
+
+def _provider(settings: Settings, clock: Clock) -> OidcProvider | None:
+    """Return the OpenID Connect provider, if the settings name one.
+
+    Raises:
+      StatementError: its settings are incomplete or invalid, or PyJWT is not installed.
+    """
+    oidc = settings.oidc
+    if oidc.issuer is None and oidc.audience is None:
+        return None
+    try:
+        from rowtide.web.oidc import OidcProvider
+    except ModuleNotFoundError as error:
+        if error.name != "jwt":
+            raise
+        raise StatementError(
+            "OpenID Connect requires the package PyJWT", hint="Run pip install 'rowtide[oidc]'."
+        ) from error
+    return OidcProvider(oidc, clock)
+
+
+def _monitoring(
+    service: Service, metrics: Metrics, clock: Clock, settings: Settings, options: RunOptions
+) -> WebServer | None:
+    """Return the server of the monitoring listener, if one is wanted."""
+    listen = options.monitoring_listen or settings.service.monitoring_listen
+    if listen is None:
+        return None
+    pages = build_monitoring_app(service.board, metrics, clock)
+    return WebServer(pages, listen, setting="service.monitoring_listen")
+
+
+def _running(
+    context: PipelineContext,
+    settings: Settings,
+    options: RunOptions,
+    clock: Clock,
+    metrics: Metrics,
+    version: str,
+    stopping: Callable[[], bool],
+) -> PipelineContext:
+    """Return the context of a running service."""
+    return replace(
+        context,
+        clock=clock,
+        pace=_pace(settings),
+        stopping=stopping,
+        wait=options.wait,
+        recreate_tables=options.recreate_tables,
+        observer=MetricsObserver(metrics, clock, version),
+        poll_messages=min(POLL_MESSAGES, settings.commit.max_rows),
+        queue_messages=settings.limits.queue_messages,
+        queue_bytes=settings.limits.queue_bytes,
+    )
+
+
+def query_limits(settings: Settings) -> QueryLimits:
+    """Return what a query of the API may take."""
+    limits = settings.limits
+    return QueryLimits(limits.query_s, limits.query_bytes, limits.query_rows)
+
+
+def _has_models(plan: Plan) -> bool:
+    """Return whether the process runs code of others."""
+    return any(isinstance(each, Model) for pump in plan.pumps for each in nodes_below(pump.node))
+
+
+def _pace(settings: Settings) -> Pace:
+    return Pace(
+        commit_interval_ms=settings.commit.interval_ms,
+        commit_max_rows=settings.commit.max_rows,
+        snapshot_rows=settings.checkpoint.snapshot_rows or None,
+        snapshot_interval_s=settings.checkpoint.snapshot_interval_s or None,
+        commit_max_bytes=settings.commit.max_bytes,
+        first_rows_at_once=True,
+    )

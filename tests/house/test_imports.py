@@ -44,7 +44,7 @@ FEATURES = {
 """Modules that only some pipelines or requests need, and what needs them. A start of others does not load them."""
 
 EXCEPTIONS: Mapping[tuple[str, str], str] = {
-    ("rowtide.app", "rowtide.cli.main"): "signals are handled before commands are imported",
+    ("rowtide.__main__", "rowtide.cli.main"): "signals are handled before commands are imported",
     ("rowtide.cli.sql", "readline"): "some builds of Python lack it, and only a terminal needs it",
     (
         "rowtide.cli.test",
@@ -152,7 +152,10 @@ def test_every_feature_is_imported_within_functions_only() -> None:
 def test_a_start_of_a_plain_pipeline_loads_no_feature(tmp_path: Path) -> None:
     """Run a pipeline from Kafka to SQLite for a second time; nothing listens where its broker should be."""
     (tmp_path / "plain.sql").write_text(PLAIN.format(folder=tmp_path))
-    program = "import atexit, sys; atexit.register(lambda: print(*sys.modules)); from rowtide.app import main; main()"
+    program = (
+        "import atexit, sys; atexit.register(lambda: print(*sys.modules)); "
+        "from rowtide.__main__ import main; main()"
+    )
     for arguments, code in (("check",), 0), (("run", "--no-wait"), 3), (("run", "--no-wait"), 3):
         command = [arguments[0], str(tmp_path / "plain.sql"), *arguments[1:]]
         run = subprocess.run(

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowtide.app import context_of
 from rowtide.cli.errors import shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
-from rowtide.composition import context_of
 from rowtide.errors import StatementError
 from rowtide.runners.spark.kafka import read_range
 from rowtide.runners.spark.session import KafkaJars, check_conf, open_session

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowtide.app import context_of
 from rowtide.cli.cells import row_cell
 from rowtide.cli.errors import FAILED, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
-from rowtide.composition import context_of
 from rowtide.errors import StatementError
 from rowtide.runtime.recovery.begin import parse_time
 from rowtide.runtime.recovery.replay import Range

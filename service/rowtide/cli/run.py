@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import structlog
 import typer
 
+from rowtide.app import RunOptions, build_process, context_of, query_limits
 from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
 from rowtide.cli.version import program_version
-from rowtide.composition import RunOptions, build_process, context_of, query_limits
 from rowtide.errors import TransientError
 from rowtide.runtime.commit.retry import StoppedError
 from rowtide.runtime.live.stopping import StopSignals

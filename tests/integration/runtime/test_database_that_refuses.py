@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
 from real.postgres import PostgresServer
+from rowtide.app import context_of
 from rowtide.cli.main import app
-from rowtide.composition import context_of
 from rowtide.config.settings import Settings
 from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline

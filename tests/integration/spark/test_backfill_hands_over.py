@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from real.kafka import Broker
 from real.postgres import PostgresServer
 from real.spark import in_parts
-from rowtide.composition import context_of
+from rowtide.app import context_of
 from rowtide.config.reading import load_settings
 from rowtide.errors import StatementError
 from rowtide.runners.spark import frames

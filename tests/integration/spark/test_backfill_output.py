@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from real.spark import in_parts
-from rowtide.composition import context_of
+from rowtide.app import context_of
 from rowtide.config.reading import load_settings
 from rowtide.errors import TransientError
 from rowtide.plan.plan import ForeignStream, Plan

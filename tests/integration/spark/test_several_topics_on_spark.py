@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from real.kafka import Broker
-from rowtide.composition import context_of
+from rowtide.app import context_of
 from rowtide.config.reading import load_settings
 from rowtide.runners.spark.kafka import read_range
 from rowtide.runtime.backfill.backfill import backfill, kafka_frames

@@ -10,7 +10,7 @@ def test_what_a_start_makes_is_not_searched_for_garbage_and_the_rest_is_as_usual
     program = (
         "import gc, sys\n"
         "usual = gc.get_threshold()\n"
-        "from rowtide.app import main\n"
+        "from rowtide.__main__ import main\n"
         "from rowtide.startup import START_OBJECTS\n"
         "sys.argv = ['rowtide', 'check', '--help']\n"
         "searches = []\n"
@@ -41,7 +41,7 @@ class Finder:
         if name == "rowtide.cli.main":
             os.kill(os.getpid(), signal.SIGTERM)
 sys.meta_path.insert(0, Finder())
-from rowtide.app import main
+from rowtide.__main__ import main
 main()
 """
     ended = subprocess.run(

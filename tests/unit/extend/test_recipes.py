@@ -32,7 +32,7 @@ class Changed(MetaPathFinder):
         return spec_from_file_location(name, file) if file.exists() else None
 
 sys.meta_path.insert(0, Changed())
-from rowtide.app import main
+from rowtide.__main__ import main
 main()
 """
 
