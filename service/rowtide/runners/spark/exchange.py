@@ -9,12 +9,14 @@ is shared.
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING
+from zipimport import zipimporter
 
 import numpy as np
 import pyarrow as pa
@@ -105,6 +107,24 @@ class StageGiven:
         return b"".join(self.cells(CellKind.REPORT, runs=[run])) if inline is None else inline
 
 
+@dataclass(frozen=True, slots=True)
+class OnWorker:
+    """The work of a task, in a worker process that does not read Spark's archives again for its next task.
+
+    PySpark lets all importers look for new modules before each task, and in Python 3.11 those of zip files
+    read the whole archive at once: of pyspark.zip, some 10 times, and of Spark's jar (benchmarks/README.md). The
+    cache of importers is filled again by the next import.
+    """
+
+    work: TaskFunction
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Do the work."""
+        for path in [path for path, each in sys.path_importer_cache.items() if isinstance(each, zipimporter)]:
+            del sys.path_importer_cache[path]
+        return self.work(batches)
+
+
 class Exchange:
     """The exchange of one run. ``parts`` is the number of tasks of a stage that is split."""
 
@@ -116,7 +136,7 @@ class Exchange:
     def run(self, frame: DataFrame, work: TaskFunction, rows_at_once: int = BLOCKS_AT_ONCE) -> StageGiven:
         """Run the tasks of a stage, which get ``rows_at_once`` rows of the frame at once."""
         with batch_rows(self._session, rows_at_once):
-            given = self.keep(frame.mapInArrow(work, BLOCKS))
+            given = self.keep(frame.mapInArrow(OnWorker(work), BLOCKS))
             found = given.where(f"kind = {int(CellKind.DONE)}").select("run", "cell").collect()
         return StageGiven(
             given, {row[0]: pickle.loads(row[1]) for row in sorted(found, key=lambda row: row[0])}
