@@ -203,21 +203,26 @@ class Flow:
         return found
 
     def judges(self, relation: str, partition: int) -> dict[str, int]:
-        """Return the judges of a source partition's lateness, with the bound of the other partitions there.
+        """Return the judges of a source partition's lateness, with the bound that it takes there when it joins.
 
-        A partition that joins takes this bound (ms): the least of the others, EARLIEST if one of them has
-        none. Everything must have been drained.
+        It is the least bound of the other partitions (ms), EARLIEST if one of them has none. Rows at that bound of the
+        partition that has it may be out. So a partition that comes before it in the order of rows with equal rowtime
+        takes the next millisecond. Everything must have been drained.
         """
         found = {}
         for at in self._behind(self._program.entrances[relation, partition]):
             step = self._program.steps[at]
             if isinstance(step.node, Sort):
                 others = [
-                    self._circuit.bounds[position].rowtime
+                    (self._circuit.bounds[position].rowtime, each.partition)
                     for position, each in self._program.sorts()
-                    if each.ordinal == step.ordinal and each.partition != partition
+                    if each.ordinal == step.ordinal
+                    and each.partition is not None
+                    and each.partition != partition
                 ]
-                found[step.key] = min(others, default=EARLIEST)
+                bound, first = min(others, default=(EARLIEST, partition))
+                is_before = bound not in (EARLIEST, LATEST) and partition < first
+                found[step.key] = bound + is_before
         return found
 
     def widened(

@@ -193,3 +193,22 @@ CREATE PUMP q AS INSERT INTO out SELECT STREAM id FROM orders;
     found = run("check", files.pipeline)
     assert found.exit_code == 2
     assert "names several topics, and pumps write to one" in found.stderr
+
+
+def test_a_new_partition_before_others_in_the_order_joins_behind_their_rows(files: Files) -> None:
+    for topic in TOPICS:
+        for partition in (0, 1):
+            files.feed(2_000 if (topic, partition) == ("east", 1) else 3_000, topic, partition)
+    files.run()
+    # All partitions of lower numbers are beyond 2,000, so the row of the last one is out.
+    assert files.rows() == [(6, "east", 1, 0)]
+    files.broker.add_partitions("north", 3)
+    files.run()
+    files.feed(2_000, "north", 2)
+    files.feed(2_001, "north", 2)
+    finish(files, "1970-01-01 00:01:00")
+    assert files.rows()[:2] == [(6, "east", 1, 0), (8, "north", 2, 1)]
+    (error,) = answer("errors", "list", files.pipeline)["errors"]
+    assert (error["topic"], error["partition"], error["offset"]) == ("north", 2, 0)
+    assert error["bound"] == "1970-01-01 00:00:02.001"
+    assert answer("replay", files.pipeline, "--compare")["equal"] is True
