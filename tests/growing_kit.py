@@ -53,11 +53,15 @@ class Growing:
     """Two streams that meet, in a real ledger; the topic of one gets partitions now and then."""
 
     def __init__(
-        self, folder: Path, rng: random.Random, jitter: Sequence[int] = (0, 0, 1_000, 4_000)
+        self,
+        folder: Path,
+        rng: random.Random,
+        jitter: Sequence[int] = (0, 0, 1_000, 4_000),
+        sql: str = SQL,
     ) -> None:
         self.jitter = jitter
         self.file = folder / "sink.db"
-        self.plan = plan_pipeline(SQL.format(file=self.file))
+        self.plan = plan_pipeline(sql.format(file=self.file))
         self.broker = memory_broker(str(self.file))
         for topic, partitions in (("readings", 2), ("others", 1)):
             self.broker.ensure_topic(topic, partitions)

@@ -121,7 +121,9 @@ class PartitionReader(Protocol):
 class TopicSource(Protocol):
     """One topic of a log-like technology."""
 
-    topic: str
+    @property
+    def topic(self) -> str:
+        """The name of the topic; of several, their names, separated by commas."""
 
     def ranges(self) -> Mapping[int, OffsetRange]:
         """Return the current range of every partition of the topic.
@@ -184,6 +186,19 @@ class WritableSource(Protocol):
           UnavailableError: the broker did not take it in time.
           GoneError: the topic or the partition does not exist.
         """
+
+
+@runtime_checkable
+class MatchingSource(Protocol):
+    """A source of the topics that match a pattern: ``ranges`` also finds new ones. Partitions keep their numbers."""
+
+    pattern: str
+
+    def adopt(self, topics: Mapping[int, str]) -> None:
+        """Take over the topics of committed partition numbers; forget those that were found and not committed."""
+
+    def identity_of(self, partition: int) -> str | None:
+        """Return the id of the topic of a partition; raises as ``TopicSource.identity``."""
 
 
 @runtime_checkable

@@ -41,7 +41,7 @@ TOPIC = Option(
     "stream",
     required=True,
 )
-"""The option of a stream, as connectors of topics declare it."""
+"""The option of a stream, as connectors of topics declare it that have no patterns; others see ``matching``."""
 
 
 def names_in(topics: str) -> tuple[str, ...]:
@@ -98,11 +98,22 @@ def place_of(topics: str, number: int) -> tuple[str, int]:
     """Return the topic and its partition, for people. ``topics`` is that of the source, or the one topic itself."""
     if not _FIRST <= number <= _LARGEST:
         return topics, number
+    at, partition = pair_of(number)
+    names = names_in(topics)
+    return names[at] if at < len(names) else topics, partition
+
+
+def pair_of(number: int) -> tuple[int, int]:
+    """Return the place of a topic and its partition, of which ``number_of`` makes this number.
+
+    Raises:
+      ValueError: it is not the number of a partition of several topics.
+    """
+    if not _FIRST <= number <= _LARGEST:
+        raise ValueError(f"{number} is not the number of a partition of several topics")
     diagonal = (isqrt(8 * (number - _FIRST) + 1) - 1) // 2
     partition = number - _FIRST - diagonal * (diagonal + 1) // 2
-    names = names_in(topics)
-    at = diagonal - partition
-    return names[at] if at < len(names) else topics, partition
+    return diagonal - partition, partition
 
 
 def several(sources: Sequence[TopicSource]) -> TopicSource:
@@ -114,81 +125,100 @@ class SeveralTopics:
     """Topics of one technology as one source; see ``api.TopicSource``."""
 
     def __init__(self, sources: Sequence[TopicSource]) -> None:
-        self.topic = ",".join(source.topic for source in sources)
-        self._sources = sources
-        self._known: dict[int, tuple[int, int]] = {}
+        self._held: Mapping[int, TopicSource] = dict(enumerate(sources))
+        """The source of each topic, by its place. It is replaced, never changed: threads share it."""
+
+    @property
+    def topic(self) -> str:
+        """The names of the topics, by their places."""
+        return listed(self._held)
+
+    def topics(self) -> Sequence[TopicSource]:
+        """Return the source of each topic."""
+        return [source for _, source in sorted(self._known().items())]
+
+    def number(self, topic: str, partition: int) -> int:
+        """Return the number of a partition of the topic of this name, which is one of ``topics``."""
+        at = next(at for at, source in self._known().items() if source.topic == topic)
+        return number_of(at, partition)
 
     def ranges(self) -> Mapping[int, OffsetRange]:
         """Return the range of every partition of all topics."""
-        return _numbered([source.ranges() for source in self._sources])
+        return _numbered({at: source.ranges() for at, source in self._known().items()})
 
     def offsets_at(self, timestamp_ms: int) -> Mapping[int, int]:
         """Return the offsets at a time, by partition."""
-        return _numbered([source.offsets_at(timestamp_ms) for source in self._sources])
+        return _numbered({at: source.offsets_at(timestamp_ms) for at, source in self._known().items()})
 
     def reader(self, positions: Mapping[int, int]) -> PartitionReader:
         """Open a reader of each topic that has one of the positions."""
         own: dict[int, dict[int, int]] = {}
         for number, position in positions.items():
-            at, partition = self._place(number)
+            at, partition = pair_of(number)
             own.setdefault(at, {})[partition] = position
-        return _SeveralReaders(
-            {at: self._sources[at].reader(given) for at, given in own.items()}, self._place
-        )
+        held = self._known()
+        return _SeveralReaders({at: held[at].reader(given) for at, given in own.items()})
 
     def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
         """Return messages of a partition."""
-        at, own = self._place(partition)
-        return self._sources[at].fetch(own, offsets)
+        at, own = pair_of(partition)
+        return self._known()[at].fetch(own, offsets)
 
     def append(self, partition: int, headers: Sequence[tuple[str, bytes]], timestamp_ms: int) -> int:
         """Append a message without a value to a partition; see ``api.WritableSource``."""
-        at, own = self._place(partition)
-        source = self._sources[at]
+        at, own = pair_of(partition)
+        source = self._known()[at]
         if not isinstance(source, WritableSource):
             raise MismatchError(f'messages cannot be written to topic "{source.topic}" by its connector')
         return source.append(own, headers, timestamp_ms)
 
     def load(self) -> None:
         """Load the code of readers; see ``api.LoadingSource``."""
-        source = self._sources[0]
+        source = next(iter(self._held.values()), None)
         if isinstance(source, LoadingSource):
             source.load()
 
     def has_append_times(self) -> bool:
         """Return whether all brokers stamp."""
-        return all(source.has_append_times() for source in self._sources)
+        return all(source.has_append_times() for source in self.topics())
 
     def identity(self) -> str | None:
         """Return the ids of all topics; None if one is unknown."""
-        return _joined([source.identity() for source in self._sources])
+        return _joined([source.identity() for source in self.topics()])
 
     def ask_identity(self, timeout_s: float) -> Callable[[], str | None]:
         """Query the ids of all topics at once."""
-        answers = [source.ask_identity(timeout_s) for source in self._sources]
+        answers = [source.ask_identity(timeout_s) for source in self.topics()]
         return lambda: _joined([answer() for answer in answers])
 
     def is_compacted(self) -> bool:
         """Return whether any of them is."""
-        return any(source.is_compacted() for source in self._sources)
+        return bool(self.compacted())
+
+    def compacted(self) -> Sequence[str]:
+        """Return the names of those that are compacted."""
+        return [source.topic for source in self.topics() if source.is_compacted()]
 
     def close(self) -> None:
         """Release the connections of all."""
-        for source in self._sources:
+        for source in self._held.values():
             source.close()
 
-    def _place(self, number: int) -> tuple[int, int]:
-        """Return the place of a partition's topic in the list, and its number there."""
-        if number not in self._known:
-            topic, partition = place_of(self.topic, number)
-            self._known[number] = names_in(self.topic).index(topic), partition
-        return self._known[number]
+    def _known(self) -> Mapping[int, TopicSource]:
+        """Return the source of each topic, by its place."""
+        return self._held
 
 
-def _numbered(found: Sequence[Mapping[int, Value]]) -> dict[int, Value]:
-    """Return what each topic has by partition, by the numbers of the stream."""
+def listed(sources: Mapping[int, TopicSource]) -> str:
+    """Return the names of topics by their places, as ``place_of`` reads them; a free place has an empty name."""
+    places = range(max(sources, default=-1) + 1)
+    return ",".join(sources[at].topic if at in sources else "" for at in places)
+
+
+def _numbered(found: Mapping[int, Mapping[int, Value]]) -> dict[int, Value]:
+    """Return what the topic of each place has by partition, by the numbers of the stream."""
     return {
-        number_of(at, partition): value for at, held in enumerate(found) for partition, value in held.items()
+        number_of(at, partition): value for at, held in found.items() for partition, value in held.items()
     }
 
 
@@ -200,11 +230,8 @@ def _joined(ids: Sequence[str | None]) -> str | None:
 class _SeveralReaders:
     """The readers of several topics as one; see ``api.PartitionReader``."""
 
-    def __init__(
-        self, readers: Mapping[int, PartitionReader], place: Callable[[int], tuple[int, int]]
-    ) -> None:
+    def __init__(self, readers: Mapping[int, PartitionReader]) -> None:
         self._readers = dict(readers)
-        self._place = place
         self._order = list(readers)
         self._error: ConnectorError | None = None
 
@@ -256,6 +283,6 @@ class _SeveralReaders:
     def _own(self, partitions: Iterable[int]) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
         for number in partitions:
-            at, partition = self._place(number)
+            at, partition = pair_of(number)
             found.setdefault(at, []).append(partition)
         return found

@@ -114,15 +114,30 @@ def topic_metadata(client: ck.Consumer, refusals: Refusals, topic: str, timeout_
     return with_leaders(lambda: _topic_metadata(client, refusals, topic, timeout_s), timeout_s)
 
 
-def _topic_metadata(client: ck.Consumer, refusals: Refusals, topic: str, timeout_s: float) -> Any:
+def cluster_metadata(
+    client: ck.Consumer, refusals: Refusals, timeout_s: float, topic: str | None = None
+) -> Any:
+    """Look all topics up, or one. If the broker has refused the credentials of ``client``, the error says so.
+
+    Raises:
+      KafkaException: no broker answers.
+    """
     refusals.last = None
     try:
-        found = client.list_topics(topic, timeout_s).topics[topic]
+        return (
+            client.list_topics(topic, timeout_s)
+            if topic is not None
+            else client.list_topics(timeout=timeout_s)
+        )
     except ck.KafkaException as error:
         client.poll(0)  # Calls the callback.
         if refusals.last is not None:
             raise ck.KafkaException(refusals.last) from error
         raise
+
+
+def _topic_metadata(client: ck.Consumer, refusals: Refusals, topic: str, timeout_s: float) -> Any:
+    found = cluster_metadata(client, refusals, timeout_s, topic).topics[topic]
     if found.error is not None:
         raise ck.KafkaException(found.error)
     return found

@@ -18,8 +18,14 @@ from rowtide_connectors.api import (
     TopicSource,
 )
 from rowtide_connectors.errors import OptionError
+from rowtide_connectors.matching import (
+    TOPIC_PATTERN,
+    TOPIC_TO_READ,
+    MatchingTopics,
+    topics_or_pattern,
+)
 from rowtide_connectors.options import ConnectorOptions, read_options
-from rowtide_connectors.several import TOPIC, one_topic, several, topics_of
+from rowtide_connectors.several import TOPIC, one_topic, several
 
 OWNER = 'connector "kafka"'
 
@@ -78,11 +84,13 @@ SERVER_OPTIONS = (
         default=FETCH_KBYTES,
     ),
 )
-STREAM_OPTIONS = (TOPIC,)
+STREAM_OPTIONS = (TOPIC_TO_READ, TOPIC_PATTERN)
 OPTIONS = SERVER_OPTIONS + STREAM_OPTIONS
+FIND_TOPICS_S = 5.0
+"""The least interval of queries for all topics, which a stream with a pattern makes."""
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 SINK_OPTIONS = (
-    *STREAM_OPTIONS,
+    TOPIC,
     Option(
         "delivery",
         str,
@@ -101,17 +109,24 @@ class KafkaTopics:
 
     def check_options(self, stream: Mapping[str, str]) -> None:
         """Read options against their declarations."""
-        topics_of(read_options(OWNER, OPTIONS, "stream", stream).get("topic", str), OWNER)
+        topics_or_pattern(read_options(OWNER, OPTIONS, "stream", stream), OWNER)
 
     def open(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
-        """Return the source of a topic, or of several; it connects at its first use."""
-        from rowtide_connectors.kafka.source import KafkaSource
+        """Return the source of a topic, of several, or of those that match; it connects at its first use."""
+        from rowtide_connectors.kafka.source import KafkaSource, QueryClients
 
         options = read_server(server)
-        topics = topics_of(read_options(OWNER, OPTIONS, "stream", stream).get("topic", str), OWNER)
-        config = shared_by(client_config(options), len(topics))
-        timeout_s = options.get("timeout_s", float)
-        return several([KafkaSource(topic, config, timeout_s=timeout_s) for topic in topics])
+        topics = topics_or_pattern(read_options(OWNER, OPTIONS, "stream", stream), OWNER)
+        config, timeout_s = client_config(options), options.get("timeout_s", float)
+        clients = QueryClients(config, timeout_s=timeout_s)
+
+        def of_topic(topic: str) -> TopicSource:
+            return KafkaSource(topic, config, timeout_s=timeout_s, clients=clients)
+
+        if isinstance(topics, tuple):
+            return several([of_topic(topic) for topic in topics])
+        what = f"topics that match '{topics.pattern}'"
+        return MatchingTopics(topics, lambda: clients.names(what), of_topic, every_s=FIND_TOPICS_S)
 
 
 class KafkaMessages:
@@ -228,10 +243,3 @@ def client_config(options: ConnectorOptions) -> dict[str, object]:
         # Report a position that no longer exists; never replace it by another one.
         "auto.offset.reset": "error",
     }
-
-
-def shared_by(config: Mapping[str, object], topics: int) -> dict[str, object]:
-    """Return the configuration of the reader of one of several topics: together they have one stream's buffers."""
-    shared = ("queued.max.messages.kbytes", "queued.min.messages", "fetch.max.bytes")
-    divided = {name: max(int(str(config[name])) // topics, 1_024) for name in shared if name in config}
-    return {**config, **divided} if topics > 1 else dict(config)

@@ -17,6 +17,7 @@ from rowtide_connectors.errors import GoneError, UnavailableError
 from rowtide_connectors.kafka.client import (
     Refusals,
     append_message,
+    cluster_metadata,
     kafka_errors,
     open_admin,
     open_consumer,
@@ -45,20 +46,78 @@ FETCH_AHEAD = 1000
 """The most messages between two requested ones that are read instead of skipped by a new request."""
 
 
+def shared_by(config: Mapping[str, object], topics: int) -> dict[str, object]:
+    """Return the configuration of the reader of one of several topics: together they have one stream's buffers."""
+    shared = ("queued.max.messages.kbytes", "queued.min.messages", "fetch.max.bytes")
+    divided = {name: max(int(str(config[name])) // topics, 1_024) for name in shared if name in config}
+    return {**config, **divided} if topics > 1 else dict(config)
+
+
+class QueryClients:
+    """The clients for queries about the topics of one stream, which connect at their first use.
+
+    ``opened`` counts the topics: their readers share the buffers of a stream.
+    """
+
+    def __init__(self, config: Mapping[str, object], *, timeout_s: float) -> None:
+        self.config = config
+        self.timeout_s = timeout_s
+        self.refusals = Refusals()
+        self.opened = 0
+        self._asking: ck.Consumer | None = None
+        self._administering: AdminClient | None = None
+
+    def consumer(self) -> ck.Consumer:
+        """Return the client for metadata and offsets."""
+        if self._asking is None:
+            self._asking = open_consumer(self.config, self.refusals)
+        return self._asking
+
+    def admin(self, topic: str) -> AdminClient | None:
+        """Return a client for queries about a topic; None if no broker would answer."""
+        if self._administering is None:
+            cluster = self.consumer().list_topics(topic, self.timeout_s)
+            if cluster.controller_id >= 0 and cluster.controller_id not in cluster.brokers:
+                # librdkafka's mock cluster names a controller that it does not have, and does not
+                # answer such queries.
+                return None
+            self._administering = open_admin(self.config)
+        return self._administering
+
+    def names(self, what: str) -> list[str]:
+        """Return the names of all topics that this user may see. ``what`` names the object in errors."""
+        with kafka_errors(what):
+            found = cluster_metadata(self.consumer(), self.refusals, self.timeout_s).topics
+        return [name for name, each in found.items() if each.error is None]
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._administering = None
+        if self._asking is not None:
+            self._asking.close()
+            self._asking = None
+
+
 class KafkaSource:
-    """One topic. ``config`` is librdkafka's.
+    """One topic. ``config`` is librdkafka's. Sources of one stream have the same ``clients``.
 
     One thread uses it. After that thread has read the identity once, another thread may call
     ``fetch``, ``identity`` and ``ask_identity`` at the same time.
     """
 
-    def __init__(self, topic: str, config: Mapping[str, object], *, timeout_s: float) -> None:
+    def __init__(
+        self,
+        topic: str,
+        config: Mapping[str, object],
+        *,
+        timeout_s: float,
+        clients: QueryClients | None = None,
+    ) -> None:
         self.topic = topic
         self._config = config
         self._timeout_s = timeout_s
-        self._asking: ck.Consumer | None = None
-        self._administering: AdminClient | None = None
-        self._refusals = Refusals()
+        self._clients = clients or QueryClients(config, timeout_s=timeout_s)
+        self._clients.opened += 1
 
     def ranges(self) -> Mapping[int, OffsetRange]:
         """Return each partition's range. Its end is the end of committed transactions."""
@@ -83,7 +142,8 @@ class KafkaSource:
 
     def reader(self, positions: Mapping[int, int]) -> PartitionReader:
         """Open a reader at exactly these positions; it fetches at once."""
-        consumer = open_reading(self.topic, self._config, positions)
+        config = shared_by(self._config, self._clients.opened)
+        consumer = open_reading(self.topic, config, positions)
         return KafkaReader(self.topic, consumer, positions, timeout_s=self._timeout_s)
 
     def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
@@ -160,7 +220,7 @@ class KafkaSource:
     def ask_identity(self, timeout_s: float) -> Callable[[], str | None]:
         """Begin to query the topic's id; the function that is returned waits for it."""
         with kafka_errors(f'topic "{self.topic}"'):
-            admin = self._admin()
+            admin = self._clients.admin(self.topic)
             if admin is None:
                 return lambda: None
             wanted = TopicCollection([self.topic])
@@ -181,24 +241,13 @@ class KafkaSource:
         """Query a setting of the topic; None if the user may not read it, or no broker answers."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, self.topic)
         with kafka_errors(f'topic "{self.topic}"'):
-            admin = self._admin()
+            admin = self._clients.admin(self.topic)
             if admin is None:
                 return None
             (asked,) = admin.describe_configs([resource], request_timeout=self._timeout_s).values()
             described = self._answer(asked, self._timeout_s)
         value: str | None = None if described is None else described[name].value
         return value
-
-    def _admin(self) -> AdminClient | None:
-        """Return a client for queries about the topic; None if no broker would answer."""
-        if self._administering is None:
-            cluster = self._consumer().list_topics(self.topic, self._timeout_s)
-            if cluster.controller_id >= 0 and cluster.controller_id not in cluster.brokers:
-                # librdkafka's mock cluster names a controller that it does not have, and does not
-                # answer such queries.
-                return None
-            self._administering = open_admin(self._config)
-        return self._administering
 
     def _answer(self, asked: Future[Any], timeout_s: float) -> Any:
         """Return the result of a query about the topic; None if the user may not read it."""
@@ -213,25 +262,19 @@ class KafkaSource:
 
     def close(self) -> None:
         """Release the connections for queries; the owners of readers close them."""
-        self._administering = None
-        if self._asking is not None:
-            self._asking.close()
-            self._asking = None
-
-    def _consumer(self) -> ck.Consumer:
-        if self._asking is None:
-            self._asking = open_consumer(self._config, self._refusals)
-        return self._asking
+        self._clients.close()
 
     def _partitions(self) -> list[int]:
         with kafka_errors(f'topic "{self.topic}"'):
-            metadata = topic_metadata(self._consumer(), self._refusals, self.topic, self._timeout_s)
+            metadata = topic_metadata(
+                self._clients.consumer(), self._clients.refusals, self.topic, self._timeout_s
+            )
         return sorted(metadata.partitions)
 
     def _offsets(self, partitions: Sequence[int], timestamp: int) -> Mapping[int, int]:
         def ask() -> Mapping[int, int]:
             asked = [ck.TopicPartition(self.topic, partition, timestamp) for partition in partitions]
-            answers = self._consumer().offsets_for_times(asked, self._timeout_s)
+            answers = self._clients.consumer().offsets_for_times(asked, self._timeout_s)
             for answer in answers:
                 if answer.error is not None:
                     raise ck.KafkaException(answer.error)

@@ -62,6 +62,7 @@ class MemoryBroker:
                 raise ValueError(f'topic "{name}" already exists')
             self._topics[name] = {number: Partition() for number in range(partitions)}
             self.made[name] = max(self.made.values(), default=0) + 1
+            self.changed.notify_all()
 
     def ensure_topic(self, name: str, partitions: int) -> None:
         """Make a topic if it does not exist; one that does keeps its partitions."""

@@ -15,11 +15,12 @@ from rowtide_connectors.api import (
     TopicSource,
 )
 from rowtide_connectors.errors import OptionError
+from rowtide_connectors.matching import TOPIC_PATTERN, TOPIC_TO_READ, MatchingTopics, topics_or_pattern
 from rowtide_connectors.memory.broker import memory_broker
 from rowtide_connectors.memory.sink import MemorySink
 from rowtide_connectors.memory.source import MemorySource
-from rowtide_connectors.options import read_options
-from rowtide_connectors.several import TOPIC, one_topic, several, topics_of
+from rowtide_connectors.options import ConnectorOptions, read_options
+from rowtide_connectors.several import TOPIC, one_topic, several
 
 OWNER = 'connector "memory"'
 
@@ -28,13 +29,12 @@ SERVER_OPTIONS = (
         "broker", str, "name of the broker in the process; created on first use", "server", default="default"
     ),
 )
-STREAM_OPTIONS = (
-    TOPIC,
-    Option(
-        "partitions", int, "number of partitions of the topic, if it does not exist yet", "stream", default=1
-    ),
+PARTITIONS = Option(
+    "partitions", int, "number of partitions of the topic, if it does not exist yet", "stream", default=1
 )
+STREAM_OPTIONS = (TOPIC_TO_READ, TOPIC_PATTERN, PARTITIONS)
 OPTIONS = SERVER_OPTIONS + STREAM_OPTIONS
+SINK_OPTIONS = (TOPIC, PARTITIONS)
 
 
 class MemoryTopics:
@@ -45,13 +45,17 @@ class MemoryTopics:
 
     def check_options(self, stream: Mapping[str, str]) -> None:
         """Read options against their declarations."""
-        topics_of(_read_stream(stream)[0], OWNER)
+        topics_or_pattern(_read_stream(OPTIONS, stream)[0], OWNER)
 
     def open(self, server: Mapping[str, str], stream: Mapping[str, str]) -> TopicSource:
-        """Return the source of a topic, which is made if it does not exist."""
+        """Return the source of a topic, which is made if it does not exist, or of those that match."""
         broker = memory_broker(read_options(OWNER, OPTIONS, "server", server).get("broker", str))
-        names, partitions = _read_stream(stream)
-        topics = topics_of(names, OWNER)
+        options, partitions = _read_stream(OPTIONS, stream)
+        topics = topics_or_pattern(options, OWNER)
+        if not isinstance(topics, tuple):
+            return MatchingTopics(
+                topics, broker.topics, lambda topic: MemorySource(broker, topic), every_s=0.0
+            )
         for topic in topics:
             broker.ensure_topic(topic, partitions)
         return several([MemorySource(broker, topic) for topic in topics])
@@ -60,12 +64,12 @@ class MemoryTopics:
 class MemoryMessages:
     """Topics that pumps write to; see ``api.MessageSinkConnector``."""
 
-    options: Sequence[Option] = STREAM_OPTIONS
+    options: Sequence[Option] = SINK_OPTIONS
     guarantee = Guarantee.BY_COMMIT_NUMBER
 
     def check_options(self, stream: Mapping[str, str]) -> None:
         """Read options against their declarations."""
-        one_topic(_read_stream(stream)[0], OWNER)
+        one_topic(_read_stream(SINK_OPTIONS, stream)[0].get("topic", str), OWNER)
 
     def guarantee_of(self, stream: Mapping[str, str]) -> Guarantee:
         """Return the guarantee, which no option changes."""
@@ -76,8 +80,8 @@ class MemoryMessages:
     ) -> MessageSink:
         """Return the sink of a topic, which is made if it does not exist."""
         broker = memory_broker(read_options(OWNER, OPTIONS, "server", server).get("broker", str))
-        names, partitions = _read_stream(stream)
-        topic = one_topic(names, OWNER)
+        options, partitions = _read_stream(SINK_OPTIONS, stream)
+        topic = one_topic(options.get("topic", str), OWNER)
         broker.ensure_topic(topic, partitions)
         return MemorySink(broker, topic, sender)
 
@@ -104,9 +108,9 @@ class MemoryConnector:
         return f'broker "{name}" in this process: {len(memory_broker(name).topics())} topic(s)'
 
 
-def _read_stream(stream: Mapping[str, str]) -> tuple[str, int]:
-    """Return topic and number of partitions."""
-    options = read_options(OWNER, OPTIONS, "stream", stream)
+def _read_stream(declared: Sequence[Option], stream: Mapping[str, str]) -> tuple[ConnectorOptions, int]:
+    """Return the options and the number of partitions."""
+    options = read_options(OWNER, declared, "stream", stream)
     partitions = options.get("partitions", int)
     if partitions < 1:
         raise OptionError(
@@ -114,4 +118,4 @@ def _read_stream(stream: Mapping[str, str]) -> tuple[str, int]:
             hint="It must be at least 1.",
             option="partitions",
         )
-    return options.get("topic", str), partitions
+    return options, partitions

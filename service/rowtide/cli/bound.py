@@ -13,11 +13,10 @@ from rowtide.clock import SystemClock
 from rowtide.config.reading import load_settings
 from rowtide.rowtime.text import time_text
 from rowtide.runtime.configured import configured
-from rowtide.runtime.ingest.bound_records import stream_of, write_bounds
+from rowtide.runtime.ingest.bound_records import reads_topic, stream_of, write_bounds
 from rowtide.runtime.pipeline import open_source
 from rowtide.runtime.recovery.begin import parse_time
 from rowtide.sql.pipeline import plan_pipeline
-from rowtide_connectors.several import names_in
 
 EXAMPLE = "Example: rowtide bound pipeline.sql users '2026-05-05 10:00:00' --partition 0"
 
@@ -57,21 +56,19 @@ def bound(
         plan = configured(plan_pipeline(read_text(pipeline), file=str(pipeline)), load_settings(config))
         stream = stream_of(plan, topic)
         source = open_source(plan, stream)
-        topics = names_in(source.topic)
-        named = topic if topic in topics else None
+        named = topic if reads_topic(stream, topic) else None
         try:
             now_ms = SystemClock().now_ms()
             written = write_bounds(source, bound_ms, named, partition, strict=strict, now_ms=now_ms)
+            read = source.topic
         finally:
             source.close()
     if as_json:
         positions = [
-            {**({"topic": name} if len(topics) > 1 else {}), "partition": number, "offset": offset}
+            {**({"topic": name} if name != read else {}), "partition": number, "offset": offset}
             for (name, number), offset in written.items()
         ]
-        typer.echo(
-            json.dumps({"topic": source.topic, "bound_ms": bound_ms + strict, "written": positions}, indent=2)
-        )
+        typer.echo(json.dumps({"topic": read, "bound_ms": bound_ms + strict, "written": positions}, indent=2))
         return
     for (name, number), offset in written.items():
         typer.echo(f'bound {_shown(bound_ms + strict)} written to topic "{name}" {number}/{offset}')

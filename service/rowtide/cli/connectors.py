@@ -27,6 +27,7 @@ from rowtide.runtime.outbox.sinks import sink_of
 from rowtide.runtime.pipeline import open_database, open_polled, open_source
 from rowtide.runtime.polling.options import OWN_POLLED_OPTIONS, poller_of
 from rowtide.sql.pipeline import plan_pipeline
+from rowtide_connectors.api import MatchingSource
 from rowtide_connectors.errors import ConnectorError, OptionError
 from rowtide_connectors.options import KIND_NAMES, suggestion
 from rowtide_connectors.registry import connector_names, connectors_of_packages, find_connector
@@ -49,6 +50,8 @@ class Connectors(LazyGroup):
 
 WRITTEN = "written stream"
 """What options are of that are for foreign streams which pumps write to."""
+SHOWN_TOPICS = 10
+"""The most topics that match a pattern and that are shown."""
 
 app = App(
     name="connectors",
@@ -239,7 +242,7 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
                 looked_at = list(_looked_at(stream, source, sample)) if sample else []
             finally:
                 source.close()
-            yield Tried("stream", stream.name, True, f'topic "{source.topic}", {partitions} partition(s)')
+            yield Tried("stream", stream.name, True, f"{_topics_of(source)}, {partitions} partition(s)")
             yield from looked_at
         except ConnectorError as error:
             yield _failed("stream", stream.name, error)
@@ -261,6 +264,16 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
             yield Tried("table", table.name, True, "will be created" if missing else "is there and fits")
         except ConnectorError as error:
             yield _failed("table", table.name, error)
+
+
+def _topics_of(source: TopicSource) -> str:
+    """Return what a source that was looked up reads, for people."""
+    if not isinstance(source, MatchingSource):
+        return f'topic "{source.topic}"'
+    names = source.topic.split(",")
+    shown = ", ".join(f'"{name}"' for name in names[:SHOWN_TOPICS])
+    more = f" and {len(names) - SHOWN_TOPICS} more" if len(names) > SHOWN_TOPICS else ""
+    return f"{len(names)} topic(s) match '{source.pattern}': {shown}{more}"
 
 
 def _tried_sink(plan: Plan, stream: ForeignStream) -> Tried:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,7 @@ from rowtide.runtime.configured import configured
 from rowtide.runtime.inspect.inferring import proposal, proposal_of_schema, quoted
 from rowtide.runtime.inspect.sampling import take_sample
 from rowtide.sql.pipeline import plan_pipeline
+from rowtide_connectors.matching import TOPIC_PATTERN
 from rowtide_connectors.registry import find_connector, find_source
 from rowtide_connectors.schema_registry import SchemaRegistry
 
@@ -32,7 +34,10 @@ SERVER = "broker"
 
 
 def infer(
-    topic: Annotated[str, typer.Argument(help="The topic to sample.", metavar="TOPIC")],
+    topic: Annotated[
+        str,
+        typer.Argument(help="The topic to sample; with --pattern, a regular expression.", metavar="TOPIC"),
+    ],
     pipeline: Annotated[
         Path | None,
         typer.Option(
@@ -47,6 +52,10 @@ def infer(
         list[str] | None,
         typer.Option("--option", help="An option of the server, without --pipeline.", metavar="NAME=VALUE"),
     ] = None,
+    pattern: Annotated[
+        bool,
+        typer.Option("--pattern", help="Sample all topics whose whole name TOPIC matches, as one stream."),
+    ] = False,
     sample: Annotated[
         int,
         typer.Option("--sample", help="Read about this many messages, the newest ones.", min=1, metavar="N"),
@@ -102,14 +111,21 @@ def infer(
             raise StatementError("--descriptor cannot be combined with --registry")
         if message is not None and registry is None and descriptor is None:
             raise StatementError("--message needs --descriptor or --registry")
+        if pattern and (registry is not None or descriptor is not None):
+            raise StatementError(
+                "--pattern samples messages: it cannot be combined with --registry or --descriptor",
+                hint="Name one of the topics, and replace topic by topic_pattern in the proposed statement.",
+            )
         if registry is not None:
             proposed = _from_registry(SchemaRegistry([registry]), message, topic, name)
         elif descriptor is not None:
             proposed = _from_descriptors(descriptor, message, topic, name)
         else:
-            source = find_source(connector.name).open(given, {"topic": topic})
+            options = {TOPIC_PATTERN.name if pattern else "topic": topic}
+            source = find_source(connector.name).open(given, options)
             try:
-                proposed = proposal(take_sample(source, sample, SystemClock()), name, {"topic": topic})
+                taken = replace(take_sample(source, sample, SystemClock()), topic=topic)
+                proposed = proposal(taken, name, options)
             finally:
                 source.close()
     if pipeline is None:

@@ -19,10 +19,12 @@ from rowtide.cli.errors import FAILED, shown_to_user
 from rowtide.cli.help_format import App
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst, opened
 from rowtide.errors import StatementError
+from rowtide.runtime.ingest.topics import adopt_topics
 from rowtide.runtime.inspect.positions import standing_of
 from rowtide.runtime.recovery import skipping
 from rowtide.sql.catalog.written_names import relation_name
-from rowtide_connectors.several import names_in, number_of
+from rowtide_connectors.api import TopicSource
+from rowtide_connectors.several import SeveralTopics
 
 if TYPE_CHECKING:
     from rowtide.runtime.inspect.positions import PartitionProgress
@@ -110,26 +112,28 @@ def skip(
         holder = f"{socket.gethostname()} process {os.getpid()}, to skip a message"
         source = found.sources.get(name)
         if source is not None:
-            partition = numbered(source.topic, topic, partition)
+            adopt_topics(found.sources, found.ledger.read())
+            partition = numbered(source, topic, partition)
         epoch = skipping.skip(found.name, found.ledger, found.sources, name, partition, offset, holder)
         typer.echo(f"The next start skips {where}. The pipeline is at epoch {epoch}.")
 
 
-def numbered(topics: str, topic: str | None, partition: int) -> int:
+def numbered(source: TopicSource, topic: str | None, partition: int) -> int:
     """Return the number of a partition among those of a stream.
 
     Raises:
       StatementError: the stream does not read the topic, or reads several and none is named.
     """
-    names = names_in(topics)
+    sources = source.topics() if isinstance(source, SeveralTopics) else [source]
+    names = [each.topic for each in sources]
     if topic is None and len(names) == 1:
-        return partition
-    if topic not in names:
+        topic = names[0]
+    if topic is None or topic not in names:
         problem = (
             "the stream reads several topics" if topic is None else f'the stream does not read "{topic}"'
         )
         raise StatementError(problem, hint=f"Add --topic NAME: {', '.join(names)}.")
-    return partition if len(names) == 1 else number_of(names.index(topic), partition)
+    return source.number(topic, partition) if isinstance(source, SeveralTopics) else partition
 
 
 def _as_json(name: str, record: object, progress: list[PartitionProgress]) -> dict[str, object]:

@@ -24,6 +24,7 @@ from rowtide.runtime.ingest.inbox import DirectInbox, Inbox, ThreadedInbox
 from rowtide.runtime.ingest.intake import Channel, StreamReader
 from rowtide.runtime.ingest.partition_watch import PartitionWatch
 from rowtide.runtime.ingest.resubmission import topic_places
+from rowtide.runtime.ingest.topics import TopicNames
 from rowtide.runtime.inspect.status import DATABASE, StatusBoard, broker_of, database_of, registry_for
 from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.outbox.options import outbox_options
@@ -58,10 +59,10 @@ class PipelineIO:
             stream.name: stream for stream in context.plan.foreign_streams if stream.name in context.sources
         }
         self.board = StatusBoard(context.name, context.clock, context.observer.entered_phase)
-        topics = {relation: source.topic for relation, source in context.sources.items()}
+        topics = TopicNames(context.sources)
         self.partitions = PartitionWatch(self.streams, topics, context.clock, self.board, context.observer)
         self.identities: Mapping[str, str] = {}
-        """The id of each foreign stream's topic. Set by a start."""
+        """The ids of each foreign stream's topics. Set by a start, and when topics join."""
         self.while_waiting: Callable[[], None] = lambda: None
         """Called by the main loop whenever it waits for a dependency."""
         self.database = self._retry(DATABASE, beats=True)

@@ -95,7 +95,9 @@ class World:
             )
             return backfill(context, self._spark, self._frames, str(staging), END_MS)
 
-    def _frames(self, _: ForeignStream, begin: Mapping[int, int], end: Mapping[int, int]) -> DataFrame:
+    def _frames(
+        self, _: ForeignStream, _topics: str, begin: Mapping[int, int], end: Mapping[int, int]
+    ) -> DataFrame:
         rows = [
             ("trips", partition, at, timestamp, None, value, None)
             for partition, log in self._topic.partitions.items()

@@ -1,7 +1,8 @@
-"""A backfill reads a stream of several topics, and the service goes on at the cut: rows as of one live run."""
+"""A backfill reads a stream of the topics that match, and the service goes on at the cut: rows as of one live run."""
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers '{kafka}');
 CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{file}');
-CREATE FOREIGN STREAM orders (number BIGINT NOT NULL) SERVER k OPTIONS (topic '{topics}', format 'JSON');
+CREATE FOREIGN STREAM orders (number BIGINT NOT NULL) SERVER k OPTIONS (topic_pattern '{topics}', format 'JSON');
 CREATE FOREIGN TABLE log (number BIGINT, topic VARCHAR(40), part INTEGER, place BIGINT) SERVER d;
 CREATE PUMP p AS INSERT INTO log SELECT STREAM number, KAFKA_TOPIC, KAFKA_PARTITION, KAFKA_OFFSET FROM orders;
 """
@@ -51,7 +52,8 @@ def contents(file: Path) -> tuple[list[tuple[object, ...]], ...]:
 
 
 def test_rows_are_those_of_a_live_run(kafka: Broker, spark: SparkSession, tmp_path: Path) -> None:
-    topics = [kafka.create_topic(2), kafka.create_topic(1)]
+    prefix = f"t{uuid.uuid4().hex[:8]}"
+    topics = [kafka.create_topic(2, name=f"{prefix}-a"), kafka.create_topic(1, name=f"{prefix}-b")]
     places = [(topics[0], 0), (topics[0], 1), (topics[1], 0)]
     for index, (topic, partition) in enumerate(places):
         values = [b'{"number":%d}' % (1_000 * index + at) for at in range(300)]
@@ -61,7 +63,7 @@ def test_rows_are_those_of_a_live_run(kafka: Broker, spark: SparkSession, tmp_pa
         kafka.produce(topic, [None], partition=partition, timestamps=[START + 300], headers=bound)
     files = tmp_path / "live.db", tmp_path / "spark.db"
     for file in files:
-        text = SQL.format(kafka=kafka.bootstrap_servers, file=file, topics="; ".join(topics))
+        text = SQL.format(kafka=kafka.bootstrap_servers, file=file, topics=f"{prefix}-.*")
         plan, settings = plan_pipeline(text), load_settings(None)
         with open_pipeline(plan, "orders") as pipeline:
             context = replace(context_of(pipeline, settings), pace=Pace(0, 1_000, None, None))

@@ -171,8 +171,10 @@ class Files(PipelineFiles):
         session = StandIn(parts)
         plan = plan_pipeline(self.text, file=str(self.sql))
 
-        def read(stream: ForeignStream, begin: Mapping[int, int], end: Mapping[int, int]) -> DataFrame:
-            return self.frame(session, dict(stream.options)["topic"], begin, end)
+        def read(
+            _: ForeignStream, topics: str, begin: Mapping[int, int], end: Mapping[int, int]
+        ) -> DataFrame:
+            return self.frame(session, topics, begin, end)
 
         with open_pipeline(plan, "idle") as pipeline:
             context = self._context(pipeline, lambda: False)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rowtide.errors import StatementError
-from rowtide_connectors.several import names_in, place_of
+from rowtide_connectors.several import place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,8 +65,7 @@ def read_range(
     reader = session.read.format("kafka")
     for name, value in client_settings(server).items():
         reader = reader.option(f"kafka.{name}", value)
-    topics = names_in(topic)
-    numbers = {place_of(",".join(topics), each): each for each in sorted(wanted)}
+    numbers = {place_of(topic, each): each for each in sorted(wanted)}
 
     def of_topics(offsets: Mapping[int, int]) -> str:
         found: dict[str, dict[str, int]] = {}
@@ -88,7 +87,7 @@ def read_range(
     )
     milliseconds = functions.expr("unix_millis(timestamp)").alias("timestamp")
     number = functions.col("partition")
-    if len(topics) > 1:
+    if any(partition != found for (_, partition), found in numbers.items()):
         pairs = [
             functions.lit(each)
             for (name, partition), found in numbers.items()

@@ -45,6 +45,7 @@ from rowtide.runtime.commit.output import target_table
 from rowtide.runtime.commit.retry import Patience, Retry
 from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.intake import ExplicitBound, deliver
+from rowtide.runtime.ingest.topics import TopicNames, ids_of
 from rowtide.runtime.live.work import CommitBatch
 from rowtide.runtime.polling.options import poller_of
 from rowtide.runtime.recovery.digest import dumped, plan_digests
@@ -58,8 +59,8 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger("rowtide")
 
-FrameReader = Callable[[ForeignStream, Mapping[int, int], Mapping[int, int]], "DataFrame"]
-"""Reads the messages of a foreign stream between two offsets of each partition."""
+FrameReader = Callable[[ForeignStream, str, Mapping[int, int], Mapping[int, int]], "DataFrame"]
+"""Reads the messages of a foreign stream, whose topics are listed, between two offsets of each partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,10 @@ def backfill(
     keys = {table.name: table.key for table in written_tables(context.plan)}
     run = SparkRun(session, RunDefinition(outputs, partitions), scratch, MessageIntake(streams), keys)
     with closing(run):
-        messages = {name: frames(streams[name], begin[name], end[name]) for name in context.sources}
+        messages = {
+            name: frames(streams[name], source.topic, begin[name], end[name])
+            for name, source in context.sources.items()
+        }
         cut = {
             (name, partition): offset
             for name, offsets in end.items()
@@ -172,7 +176,7 @@ def backfill(
         flow.check()
         # Before the commit: nothing may fail after it.
         waiting = held_back(run, context, cut, silence, retry("broker"))
-        identities = {name: source.identity() for name, source in context.sources.items()}
+        ids = {name: ids_of(source, begin[name]) for name, source in context.sources.items()}
         standings = [
             PartitionPosition(
                 name,
@@ -181,14 +185,14 @@ def backfill(
                 offset,
                 begin[name][partition],
                 None if (bound := flow.bounds()[name, partition]) == EARLIEST else bound,
-                identities[name],
+                ids[name][partition],
             )
             for name, offsets in end.items()
             for partition, offset in sorted(offsets.items())
         ]
         positions = {standing.place: standing.next_offset for standing in standings}
         places = {flow.origin(*place): place for place in positions}
-        topics = {name: source.topic for name, source in context.sources.items()}
+        topics = TopicNames(context.sources)
         committer = Committer(context, record, flow.source_of, retry=database, fetching=retry("broker"))
         tables = TablesOutput(run, context, record.epoch, database)
 
@@ -318,7 +322,7 @@ def _by_partition(batch: pa.RecordBatch) -> Iterator[Messages]:
 def kafka_frames(plan: Plan, read: Callable[..., DataFrame]) -> FrameReader:
     """Return the readers of a plan's foreign streams from Kafka.
 
-    ``read`` takes topic, server options, and the offsets to begin and to end at, by partition.
+    ``read`` takes the topics, server options, and the offsets to begin and to end at, by partition.
 
     Raises:
       StatementError: a foreign stream is not on Kafka, the only log that Spark reads.
@@ -338,7 +342,9 @@ def kafka_frames(plan: Plan, read: Callable[..., DataFrame]) -> FrameReader:
                 f'foreign stream "{stream.name}" is read through {wrapper}: a backfill reads Kafka only'
             )
 
-    def frames(stream: ForeignStream, begin: Mapping[int, int], end: Mapping[int, int]) -> DataFrame:
-        return read(dict(stream.options)["topic"], dict(servers[stream.server].options), begin, end)
+    def frames(
+        stream: ForeignStream, topics: str, begin: Mapping[int, int], end: Mapping[int, int]
+    ) -> DataFrame:
+        return read(topics, dict(servers[stream.server].options), begin, end)
 
     return frames

@@ -26,6 +26,7 @@ from rowtide.rows.tray import ORIGIN
 from rowtide.runtime.commit.deadletters import RecentMessages
 from rowtide.runtime.commit.output import target_table
 from rowtide.runtime.context import PipelineContext
+from rowtide.runtime.ingest.topics import adopt_topics
 from rowtide.runtime.inspect.state import state_entries
 from rowtide.runtime.live.work import CommitBatch, PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
@@ -121,6 +122,7 @@ def succeeding(older: PipelineContext, newer: PipelineContext) -> Succeeding:
     claimed = claim(io)
     record, work = claimed.record, recover(io, claimed)
     _refuse_waiting_resubmitted(work.flow.snapshot())
+    adopt_topics(newer.sources, record)
     standings, begun = _standings(record, newer)
     flow = Flow(table_nodes(newer.plan), partitions_of(each.place for each in standings))
     flow.succeed(work.flow, newer.clock.now_ms(), streams_of_both(older.plan, newer.plan))

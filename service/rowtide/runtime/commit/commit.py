@@ -31,6 +31,7 @@ from rowtide.runtime.commit.output import Writes
 from rowtide.runtime.commit.retry import Retry
 from rowtide.runtime.commit.topic_checks import NoAnswerError, TopicChecks
 from rowtide.runtime.context import PipelineContext
+from rowtide.runtime.ingest.topics import TopicNames
 from rowtide.runtime.live.work import CommitBatch
 from rowtide_connectors.api import Fetched
 from rowtide_connectors.errors import RefusedRowsError, UnavailableError
@@ -95,7 +96,7 @@ class Committer:
         self._epoch = record.epoch
         self._commits = record.commits
         self._sources = context.sources
-        self._topics = {relation: source.topic for relation, source in context.sources.items()}
+        self._topics = TopicNames(context.sources)
         self._source_of = source_of
         self._retry = retry
         self._fetching = fetching

@@ -14,6 +14,7 @@ from functools import partial
 from rowtide.checkpoint.ledger import PartitionPosition, is_resubmission
 from rowtide.runtime.commit.retry import Retry
 from rowtide.runtime.ingest.intake import begin_identity_check, check_identity
+from rowtide.runtime.ingest.topics import known_ids
 from rowtide_connectors.api import TopicSource
 from rowtide_connectors.errors import UnavailableError
 
@@ -37,10 +38,9 @@ class TopicChecks:
     def __init__(
         self, sources: Mapping[str, TopicSource], positions: Collection[PartitionPosition], fetching: Retry
     ) -> None:
-        moved = {
-            (each.relation, each.topic_id or "") for each in positions if not is_resubmission(each.place)
-        }
-        self._topics = [(sources[relation], known or None) for relation, known in sorted(moved)]
+        known = known_ids(positions)
+        moved = {each.relation for each in positions if not is_resubmission(each.place)}
+        self._topics = [(sources[relation], known.get(relation)) for relation in sorted(moved)]
         self._fetching = fetching
         self._answers: Sequence[Callable[[], None]] | None = None
         self._done = False

@@ -12,6 +12,7 @@ from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runtime.configured import connector_options
 from rowtide.runtime.ingest.intake import BOUND_HEADER, STRICT_HEADER
 from rowtide_connectors.api import TopicSource, WritableSource
+from rowtide_connectors.matching import compiled, matches
 from rowtide_connectors.several import names_in, place_of
 
 
@@ -22,19 +23,32 @@ def stream_of(plan: Plan, name: str) -> ForeignStream:
       StatementError: the pipeline reads no such topic.
     """
     streams = plan.foreign_streams
-    by_topic = {
-        topic: stream
-        for stream in reversed(streams)
-        for topic in names_in(connector_options(stream).get("topic", ""))
-    }
-    by_name = {stream.name.upper(): stream for stream in streams}
-    found = by_topic.get(name) or by_name.get(name.upper())
+    found = next((stream for stream in streams if reads_topic(stream, name)), None)
+    found = found or next((stream for stream in streams if stream.name.upper() == name.upper()), None)
     if found is None:
-        topics = ", ".join(sorted(filter(None, by_topic))) or "none"
+        topics = ", ".join(sorted({topic for stream in streams for topic in _declared_topics(stream)}))
         raise StatementError(
-            f'no foreign stream of the pipeline reads topic "{name}"', hint=f"The topics are: {topics}."
+            f'no foreign stream of the pipeline reads topic "{name}"',
+            hint=f"The topics are: {topics or 'none'}.",
         )
     return found
+
+
+def reads_topic(stream: ForeignStream, topic: str) -> bool:
+    """Return whether the options of a stream name the topic, or a pattern that it matches."""
+    options = connector_options(stream)
+    pattern = options.get("topic_pattern")
+    if pattern is not None:
+        return matches(compiled(pattern, f'foreign stream "{stream.name}"'), topic)
+    return topic in names_in(options.get("topic", ""))
+
+
+def _declared_topics(stream: ForeignStream) -> list[str]:
+    """Return the topics, or the pattern, that the options of a stream name."""
+    options = connector_options(stream)
+    pattern = options.get("topic_pattern")
+    names = names_in(options.get("topic", "")) if pattern is None else (f"those that match '{pattern}'",)
+    return [name for name in names if name]
 
 
 def write_bounds(
@@ -58,10 +72,13 @@ def write_bounds(
     if not isinstance(source, WritableSource):
         raise StatementError(f'messages cannot be written to topic "{source.topic}" by its connector')
     known = {place_of(source.topic, number): number for number in source.ranges()}
-    topics = [topic] if topic is not None else names_in(source.topic)
+    topics = [topic] if topic is not None else [name for name in names_in(source.topic) if name]
     own = {place: number for place, number in known.items() if place[0] in topics}
     for name in topics:
         count = sum(each == name for each, _ in own)
+        if not count:
+            shown = ", ".join(sorted({each for each, _ in known}))
+            raise StatementError(f'topic "{name}" does not exist', hint=f"The stream reads: {shown}.")
         for partition in partitions or ():
             if (name, partition) not in own:
                 raise StatementError(

@@ -49,8 +49,11 @@ class Inbox(Pausable, Protocol):
           GoneError: a position is no longer in the log.
         """
 
-    def join(self, channel: Channel, positions: Mapping[int, int]) -> None:
-        """Read these partitions of a stream too from now on, through ``channel``."""
+    def join(self, channel: Channel, positions: Mapping[int, int], identity: str | None) -> None:
+        """Read these partitions of a stream too from now on, through ``channel``.
+
+        ``identity`` is the known id of its topics from then on.
+        """
 
     def close(self) -> None:
         """Close the readers; deliveries not taken are dropped, their positions were never committed."""
@@ -76,8 +79,8 @@ class DirectInbox:
     def pause(self, partitions: Paused) -> None:
         self._paused = dict(partitions)
 
-    def join(self, channel: Channel, positions: Mapping[int, int]) -> None:
-        _join(self._intakes, channel, positions)
+    def join(self, channel: Channel, positions: Mapping[int, int], identity: str | None) -> None:
+        _join(self._intakes, channel, positions, identity)
 
     def close(self) -> None:
         for intake, _ in self._intakes:
@@ -128,8 +131,8 @@ class ThreadedInbox:
         with self._changed:
             self._paused = dict(partitions)
 
-    def join(self, channel: Channel, positions: Mapping[int, int]) -> None:
-        _join(self._intakes, channel, positions)
+    def join(self, channel: Channel, positions: Mapping[int, int], identity: str | None) -> None:
+        _join(self._intakes, channel, positions, identity)
 
     def close(self) -> None:
         with self._changed:
@@ -175,12 +178,15 @@ class ThreadedInbox:
 
 
 def _join(
-    intakes: Sequence[tuple[StreamReader, Retry]], channel: Channel, positions: Mapping[int, int]
+    intakes: Sequence[tuple[StreamReader, Retry]],
+    channel: Channel,
+    positions: Mapping[int, int],
+    identity: str | None,
 ) -> None:
     """Hand partitions to the intake of their stream."""
     for intake, _ in intakes:
         if intake.channel.relation == channel.relation:
-            intake.join(channel, positions)
+            intake.join(channel, positions, identity)
 
 
 def _polling(intake: StreamReader, timeout_s: float, paused: frozenset[int]) -> Callable[[], list[Delivery]]:

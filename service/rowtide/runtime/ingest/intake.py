@@ -235,13 +235,16 @@ class StreamReader:
     _look_again: float = float("-inf")
     _reader: PartitionReader | None = None
     _paused: frozenset[int] = field(default_factory=frozenset)
-    _joining: deque[tuple[Channel, Mapping[int, int]]] = field(default_factory=deque)
+    _joining: deque[tuple[Channel, Mapping[int, int], str | None]] = field(default_factory=deque)
     _suspected: str | None = None
     _message_bytes: float = PRESUMED_BYTES
 
-    def join(self, channel: Channel, positions: Mapping[int, int]) -> None:
-        """Also read these partitions from the next poll on, through ``channel``. Called by any thread."""
-        self._joining.append((channel, positions))
+    def join(self, channel: Channel, positions: Mapping[int, int], identity: str | None) -> None:
+        """Also read these partitions from the next poll on, through ``channel``. Called by any thread.
+
+        ``identity`` is the known id from then on.
+        """
+        self._joining.append((channel, positions, identity))
 
     def poll(self, timeout_s: float, paused: frozenset[int] = frozenset()) -> list[Delivery]:
         """Return what has arrived; wait up to ``timeout_s`` for the first message.
@@ -255,7 +258,7 @@ class StreamReader:
         """
         self.crash_points.reach("intake.before_poll")
         while self._joining:
-            self.channel, joined = self._joining.popleft()
+            self.channel, joined, self.identity = self._joining.popleft()
             self.positions.update(joined)
             self.close()
         try:
@@ -316,7 +319,7 @@ class StreamReader:
 
 
 def check_identity(source: TopicSource, known: str | None) -> None:
-    """Check that a topic is still the same.
+    """Check that a topic is still the same; of several, that all whose ids are ``known`` are.
 
     Raises:
       StatementError: it is another one of the same name.
@@ -334,7 +337,8 @@ def begin_identity_check(source: TopicSource, known: str | None, timeout_s: floa
 
 
 def _check_same(source: TopicSource, known: str, found: str | None) -> None:
-    if found is not None and found != known:
+    # Topics that match a pattern may have come since.
+    if found is not None and not set(known.split(",")) <= set(found.split(",")):
         raise StatementError(
             f'topic "{source.topic}" was deleted and created again: it is not the topic that the pipeline '
             "has read",

@@ -29,6 +29,7 @@ from rowtide.runtime.inspect.sampling import (
     looks_like_seconds,
 )
 from rowtide.sql.grammar.dialect import RESERVED
+from rowtide_connectors.matching import TOPIC_PATTERN
 
 _LENGTHS = (10, 20, 50, 100, 200, 500, 1000, 4000)
 _WITHIN_MS = (1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 600_000, 3_600_000, 86_400_000)
@@ -123,7 +124,8 @@ def proposal(sample: Sample, server: str, options: Mapping[str, str]) -> str:
             f'no field of the messages of topic "{sample.topic}" can be a column',
             hint="Declare the stream by hand, with format 'RAW' and one column of text.",
         )
-    head = f"-- from {len(documents)} messages of topic {sample.topic!r}: check the types"
+    of = f"topics that match {sample.topic!r}" if TOPIC_PATTERN.name in options else f"topic {sample.topic!r}"
+    head = f"-- from {len(documents)} messages of {of}: check the types"
     return _proposed(head, guesses, sample, server, {**options, "format": "JSON"})
 
 
@@ -156,7 +158,7 @@ def _proposed(
     head: str, guesses: Sequence[Guess], sample: Sample, server: str, options: Mapping[str, str]
 ) -> str:
     columns = [each for each in guesses if each.type is not None]
-    stream = stream_name(sample.topic)
+    stream = stream_name(sample.topic if TOPIC_PATTERN.name not in options else _beginning(sample.topic))
     given = ", ".join(f"{name} '{_text(value)}'" for name, value in options.items())
     lines = [head, "", f"CREATE FOREIGN STREAM {stream} ("]
     for at, each in enumerate(columns):
@@ -260,6 +262,12 @@ def _with_names_of_their_own(guesses: Sequence[Guess]) -> list[Guess]:
         taken.add(folded(name))
         found.append(replace(each, name=name))
     return found
+
+
+def _beginning(pattern: str) -> str:
+    """Return the letters that names of topics which match a pattern begin with."""
+    found = re.match(r"[\w-]+(?![*?+{|])", pattern, flags=re.ASCII)
+    return found[0] if found else "topics"
 
 
 def stream_name(topic: str) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rowtide.checkpoint.ledger import PartitionId, Record, is_resubmission
+from rowtide.runtime.ingest.topics import adopt_topics
 from rowtide_connectors.api import TopicSource
-from rowtide_connectors.errors import GoneError, UnavailableError
+from rowtide_connectors.errors import GoneError, MismatchError, UnavailableError
 from rowtide_connectors.several import place_of
 
 
@@ -31,11 +32,12 @@ class PartitionProgress:
 
 def standing_of(record: Record, sources: Mapping[str, TopicSource]) -> list[PartitionProgress]:
     """Return the positions by stream and partition. If a broker is down, ends are missing."""
+    adopt_topics(sources, record)
     ends: dict[PartitionId, int] = {}
     for relation, source in sources.items():
         try:
             ranges = source.ranges()
-        except (UnavailableError, GoneError):
+        except (UnavailableError, GoneError, MismatchError):
             # The answer is what is committed. The end of the log is additional.
             continue
         ends.update({(relation, partition): held.end for partition, held in ranges.items()})

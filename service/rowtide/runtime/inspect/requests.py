@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rowtide.errors import StatementError, TransientError
 from rowtide.runtime.ingest.backpressure import Backpressure
+from rowtide.runtime.ingest.topics import TopicNames
 from rowtide.runtime.inspect.state import SnapshotTaken, TableContents, table_contents
 from rowtide.runtime.live.questions import Questions
 from rowtide.runtime.live.work import PipelineState
@@ -57,7 +58,7 @@ class Requests:
         pressure = self._backpressure
         if pressure is None or shown.phase in ("starting", "recovering", "stopping"):
             return not_running(context.name, relation, shown.phase, shown.waits_for)
-        topics = {name: source.topic for name, source in context.sources.items()}
+        topics = TopicNames(context.sources)
         return self.questions.ask(
             lambda work: answer(
                 context.name,

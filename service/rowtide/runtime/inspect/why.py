@@ -28,6 +28,7 @@ from rowtide.rowtime.text import time_text
 from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.intake import Delivery, ExplicitBound, check_identity
+from rowtide.runtime.ingest.topics import adopt_topics, known_ids
 from rowtide.runtime.inspect.state import plain
 from rowtide.runtime.inspect.why_answer import Input, MadeOf, Release, RowExplanation, RowQuestion
 from rowtide.runtime.live.work import PipelineState
@@ -38,7 +39,6 @@ from rowtide.runtime.recovery.recovery import (
     begin_of_replay,
     check_ranges,
     flow_at,
-    identities_of,
     replay,
     usable,
 )
@@ -161,7 +161,8 @@ class _Asked:
         if record is None or not record.standings:
             raise StatementError(f'pipeline "{context.name}" has committed nothing yet')
         refuse_another_plan(context.name, record, plan_digests(context.plan))
-        identities = identities_of(record)
+        adopt_topics(context.sources, record)
+        identities = known_ids(record.standings)
         for relation, source in context.sources.items():
             if source.is_compacted():
                 raise StatementError(

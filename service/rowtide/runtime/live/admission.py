@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import partial
+
 import structlog
 
 from rowtide.checkpoint.ledger import PartitionId
@@ -10,8 +13,10 @@ from rowtide.runtime.ingest.channels import channel
 from rowtide.runtime.ingest.inbox import Inbox
 from rowtide.runtime.ingest.intake import LOOK_UP_S
 from rowtide.runtime.ingest.resubmission import let_in
+from rowtide.runtime.ingest.topics import ids_of, known_ids
 from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
+from rowtide_connectors.api import MatchingSource
 from rowtide_connectors.several import place_of
 
 _log = structlog.get_logger("rowtide")
@@ -34,16 +39,20 @@ class Admission:
         """Admit new partitions, and read them, too."""
         for relation, partition in self._join():
             into = self._io.channel(relation, self._work.flow)
-            inbox.join(into, {partition: self._work.positions[relation, partition]})
+            known = self._io.identities.get(relation)
+            inbox.join(into, {partition: self._work.positions[relation, partition]}, known)
         if self._io.context.clock.monotonic() >= self._ask_again:
             self._resubmit()
 
     def _join(self) -> list[PartitionId]:
-        """Let the new partitions of known topics join."""
+        """Let the new partitions of known topics, and those of new topics, join."""
         newcomers = self._io.partitions.newcomers.take(self._work.positions)
+        ids = self._ids(newcomers)
         for (relation, partition), offset in newcomers.items():
             topic, own = place_of(self._io.context.sources[relation].topic, partition)
-            bound_ms = self._work.join((relation, partition), topic, offset)
+            bound_ms = self._work.join(
+                (relation, partition), topic, offset, topic_id=ids.get((relation, partition))
+            )
             self._io.partitions.idle.hear((relation, partition))
             _log.info(
                 "partition_joins",
@@ -53,7 +62,23 @@ class Admission:
                 offset=offset,
                 bound_ms=bound_ms,
             )
+        if newcomers:
+            self._io.identities = known_ids(self._work.standings())
         return list(newcomers)
+
+    def _ids(self, newcomers: Collection[PartitionId]) -> dict[PartitionId, str | None]:
+        """Return the ids of the topics of new partitions, if they are not those of the stream's list.
+
+        Raises:
+          GoneError: a topic was deleted as soon as it was found.
+        """
+        found: dict[PartitionId, str | None] = {}
+        for relation, source in sorted(self._io.context.sources.items()):
+            own = [partition for name, partition in newcomers if name == relation]
+            if own and isinstance(source, MatchingSource):
+                ids = self._io.broker.call(partial(ids_of, source, own))
+                found |= {(relation, partition): topic_id for partition, topic_id in ids.items()}
+        return found
 
     def _resubmit(self) -> None:
         """Admit the error rows that were resubmitted since the last call."""

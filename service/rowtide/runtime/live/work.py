@@ -214,14 +214,20 @@ class PipelineState:
         self._decisions[decision.kind, place, decision.next_offset, decision.reader] = decision
 
     def join(
-        self, place: PartitionId, topic: str, start_offset: int, target: Target | None = None
+        self,
+        place: PartitionId,
+        topic: str,
+        start_offset: int,
+        target: Target | None = None,
+        *,
+        topic_id: str | None = None,
     ) -> int | None:
         """Add a new partition, from ``start_offset`` on; return its bound (ms).
 
         Its rows may not be below the bound of the stream's other partitions
         (docs/sql/semantics.md#new-partitions): this is a decision, one for each judge of its
         lateness. ``enter`` adds its messages. ``target`` is the target of its rows, if they are
-        resubmitted.
+        resubmitted. ``topic_id`` None: that of the stream's other partitions.
         """
         self.drain()
         self.followers.end("the pipeline has got another partition: ask again")
@@ -232,9 +238,8 @@ class PipelineState:
         self.flow = self.flow.widened(partitions, {} if target is None else {place: target})
         self._positions[place] = start_offset
         known = (each.topic_id for each in self._standings.values() if each.relation == relation)
-        topic_id = next(known, None)
         self._standings[place] = PartitionPosition(
-            relation, topic, partition, start_offset, start_offset, None, topic_id
+            relation, topic, partition, start_offset, start_offset, None, topic_id or next(known, None)
         )
         self._moved.add(place)
         judges = self.flow.judges(relation, partition)

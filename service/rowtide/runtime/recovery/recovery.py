@@ -32,6 +32,7 @@ from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.inbox import Inbox, Pausable, Paused
 from rowtide.runtime.ingest.intake import Channel, Delivery, another_topic, cut
 from rowtide.runtime.ingest.resubmission import let_in, targets_of
+from rowtide.runtime.ingest.topics import ids_of
 from rowtide.runtime.live.read_loop import ReadLoop
 from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
@@ -125,11 +126,13 @@ def positions_of_others(
             next_offset(held),
             held.earliest,
             None,
-            source.identity(),
+            ids[partition],
         )
         for relation, source in sorted(context.sources.items())
         if relation not in known
-        for partition, held in sorted(source.ranges().items())
+        for ranges in [source.ranges()]
+        for ids in [ids_of(source, ranges)]
+        for partition, held in sorted(ranges.items())
     ]
 
 
@@ -144,11 +147,6 @@ def usable(snapshot: KeptSnapshot | None, record: Record) -> KeptSnapshot | None
     if any(offset > committed[place] for place, offset in snapshot.positions.items()):
         return None
     return snapshot
-
-
-def identities_of(record: Record) -> dict[str, str]:
-    """Return the id that the topic of each foreign stream had when the pipeline began to read it."""
-    return {each.relation: each.topic_id for each in record.standings if each.topic_id is not None}
 
 
 def check_ranges(
@@ -180,7 +178,9 @@ def check_ranges(
                 )
 
 
-def check_compacted(record: Record, begin: Mapping[PartitionId, int], compacted: Mapping[str, str]) -> None:
+def check_compacted(
+    record: Record, begin: Mapping[PartitionId, int], compacted: Mapping[str, Collection[str]]
+) -> None:
     """Check that no compacted topic must be read again, because messages may be missing.
 
     ``compacted`` are the topics by foreign stream.
@@ -189,7 +189,8 @@ def check_compacted(record: Record, begin: Mapping[PartitionId, int], compacted:
       StatementError: the state at the committed positions is missing.
     """
     for standing in record.standings:
-        if standing.relation in compacted and begin[standing.place] != standing.next_offset:
+        is_compacted = standing.topic in compacted.get(standing.relation, ())
+        if is_compacted and begin[standing.place] != standing.next_offset:
             raise StatementError(
                 f'topic "{standing.topic}" is compacted and cannot be read again from offset '
                 f"{begin[standing.place]}: the state at the committed positions is not stored",

@@ -31,6 +31,7 @@ from rowtide.runtime.commit.output import Writes, target_table
 from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.intake import check_identity
+from rowtide.runtime.ingest.topics import adopt_topics, known_ids
 from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.recovery.begin import refuse_another_plan
@@ -39,7 +40,6 @@ from rowtide.runtime.recovery.recovery import (
     begin_of_replay,
     check_ranges,
     flow_at,
-    identities_of,
     partitions_of,
     positions_of_others,
     replay,
@@ -125,6 +125,7 @@ def compare(
             for number, table in enumerate(context.plan.foreign_tables)
         }
         record = _committed(context, tables)
+        adopt_topics(context.sources, record)
         refuse_another_plan(context.name, record, plan_digests(older or context.plan))
         if older is not None:
             refuse_changed_streams(older, context.plan)
@@ -141,7 +142,7 @@ def _recomputed(
     older: Plan | None,
 ) -> ReplayComparison:
     """Recompute what the tables should hold, and compare."""
-    identities = identities_of(record)
+    identities = known_ids(record.standings)
     for relation, source in context.sources.items():
         check_identity(source, identities.get(relation))
     ranges = {relation: source.ranges() for relation, source in context.sources.items()}

@@ -22,6 +22,7 @@ from rowtide.runtime.configured import takes_append_times
 from rowtide.runtime.ingest.append_times import AppendTimes, by_message_time
 from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.intake import check_identity
+from rowtide.runtime.ingest.topics import adopt_topics, compacted_topics, ids_of, known_ids
 from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.recovery.begin import (
@@ -39,12 +40,11 @@ from rowtide.runtime.recovery.recovery import (
     check_compacted,
     check_ranges,
     flow_at,
-    identities_of,
     replay,
     telling_progress,
     usable,
 )
-from rowtide_connectors.api import OffsetRange
+from rowtide_connectors.api import MatchingSource, OffsetRange
 from rowtide_connectors.several import place_of
 
 START_COMMITS = 1
@@ -62,7 +62,7 @@ class Claimed:
 
     record: Record
     ranges: Mapping[str, Mapping[int, OffsetRange]]
-    compacted: Mapping[str, str]
+    compacted: Mapping[str, frozenset[str]]
     created: Sequence[str]
     snapshots: NewestSnapshot
 
@@ -82,6 +82,7 @@ def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
         )
     digests = plan_digests(context.plan)
     record = io.database.call(context.ledger.read)
+    adopt_topics(context.sources, record)
 
     def refuse(found: Record) -> None:
         if found.standings:
@@ -95,12 +96,14 @@ def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
     sources = sorted(context.sources.items())
     ranges = {relation: io.broker.call(source.ranges) for relation, source in sources}
     compacted = {
-        relation: source.topic for relation, source in sources if io.broker.call(source.is_compacted)
+        relation: topics
+        for relation, source in sources
+        if (topics := io.broker.call(partial(compacted_topics, source)))
     }
     io.partitions.append_times = _append_times(io)
     snapshots = NewestSnapshot(context.ledger)
     if record is not None and record.standings:
-        known = identities_of(record)
+        known = known_ids(record.standings)
         for relation, source in sources:
             io.broker.call(partial(check_identity, source, known.get(relation)))
         snapshot = usable(io.database.call(snapshots.look), record)
@@ -116,11 +119,18 @@ def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
     # Again: `rowtide apply`, or another first start, may have committed since.
     record = io.database.call(lambda: context.ledger.claim(dumped(digests), holder, refuse))
     context.crash_points.reach("start.after_epoch")
+    # Another process may have read new topics since.
+    adopt_topics(context.sources, record)
+    ranges |= {
+        relation: io.broker.call(source.ranges)
+        for relation, source in sources
+        if isinstance(source, MatchingSource)
+    }
     io.board.claimed(record.epoch)
     context.observer.claimed(context.name, record)
     if not record.standings:
         record = _record_start(io, record, begin)
-    io.identities = identities_of(record)
+    io.identities = known_ids(record.standings)
     io.board.stands(record)
     return Claimed(record, ranges, compacted, created, snapshots)
 
@@ -187,20 +197,22 @@ def _record_start(io: PipelineIO, record: Record, begin: Begin) -> Record:
     """Commit the start positions of a pipeline without a commit."""
     context = io.context
     sources = sorted(context.sources.items())
-    identities = {relation: io.broker.call(source.identity) for relation, source in sources}
-    standings = [
-        PartitionPosition(
-            relation,
-            place_of(source.topic, partition)[0],
-            partition,
-            offset,
-            offset,
-            None,
-            identities[relation],
-        )
-        for relation, source in sources
-        for partition, offset in sorted(io.broker.call(partial(first_offsets, source, begin)).items())
-    ]
+    standings = []
+    for relation, source in sources:
+        offsets = io.broker.call(partial(first_offsets, source, begin))
+        ids = io.broker.call(partial(ids_of, source, sorted(offsets)))
+        standings += [
+            PartitionPosition(
+                relation,
+                place_of(source.topic, partition)[0],
+                partition,
+                offset,
+                offset,
+                None,
+                ids[partition],
+            )
+            for partition, offset in sorted(offsets.items())
+        ]
     context.crash_points.reach("start.before_positions")
     io.committer(record, lambda _: None).commit_start(standings)
     context.crash_points.reach("start.after_positions")
@@ -220,7 +232,7 @@ def _begin_of_replay(
     record: Record,
     snapshot: KeptSnapshot | None,
     ranges: Mapping[str, Mapping[int, OffsetRange]],
-    compacted: Mapping[str, str],
+    compacted: Mapping[str, frozenset[str]],
 ) -> dict[PartitionId, int]:
     """Return the start of the replay; refuse it if the log no longer holds what is needed.
 
