@@ -142,11 +142,7 @@ class TopicSource(Protocol):
         """Return the messages at these offsets, for error rows; a missing one is left out."""
 
     def has_append_times(self) -> bool:
-        """Return whether the broker, not the producer, sets a message's timestamp.
-
-        Raises:
-          UnavailableError, GoneError.
-        """
+        """Return whether the broker, not the producer, sets a message's timestamp. Raises as ``ranges``."""
 
     def identity(self) -> str | None:
         """Return an id that differs from that of a later topic of the same name; None if it is unknown.
@@ -165,11 +161,7 @@ class TopicSource(Protocol):
         """
 
     def is_compacted(self) -> bool:
-        """Return whether the log is compacted: a later message of the same key may remove a message.
-
-        Raises:
-          UnavailableError, GoneError.
-        """
+        """Return whether the log is compacted: a message may remove earlier ones of its key. Raises as ``ranges``."""
 
     def close(self) -> None:
         """Release its connections, not those of its readers; idempotent."""
@@ -533,6 +525,13 @@ class MessageSink(Protocol):
 
     def close(self) -> None:
         """Release its connections; idempotent."""
+
+
+@runtime_checkable
+class SmallBatchSink(Protocol):
+    """A message sink that is given at most ``most_messages`` at once, because a failure repeats all of them."""
+
+    most_messages: int
 
 
 class MessageSinkConnector(Protocol):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import pytest
 
+from http_kit import receiving
 from real.kafka import Broker
 from rowtide.testing.contracts import MessageSinkContract, Read, Topic
 from rowtide.testing.contracts.message_sink import MAX_BYTES, START, messages, values
 from rowtide.testing.kafka_server import KAFKA_VERSION
-from rowtide_connectors.api import MessageSink, OutgoingMessage
+from rowtide_connectors.api import Guarantee, MessageSink, OutgoingMessage
 from rowtide_connectors.errors import (
     GoneError,
     MismatchError,
@@ -70,6 +71,17 @@ class KafkaTopic:
             for number, messages in self.broker.committed(self.topic).items()
             for message in messages
         ]
+
+
+@pytest.mark.covers("http", "message sink", "Python's own HTTP server, over TCP")
+class TestHttp(MessageSinkContract):
+    guarantee = Guarantee.AT_LEAST_ONCE
+    partitions = False
+
+    @pytest.fixture
+    def topic(self) -> Iterator[Topic]:
+        with receiving() as receiver:
+            yield receiver
 
 
 class TestMessageSinks(MessageSinkContract):

@@ -187,7 +187,7 @@ def test_check_refuses_a_connector_that_cannot_write_messages(files: Files) -> N
     result = run("check", files.pipeline)
     assert result.exit_code == 2
     assert 'connector "rdbms" cannot write messages' in result.stderr
-    assert "Connectors that can: kafka, memory." in result.stderr
+    assert "Connectors that can: http, kafka, memory." in result.stderr
 
 
 def test_a_backfill_of_such_a_pipeline_is_refused(files: Files) -> None:

@@ -125,7 +125,12 @@ def test_an_unknown_connector_is_refused_with_the_nearest() -> None:
 def declared(name: str) -> Iterator[tuple[str, Option]]:
     """Yield the options of a connector with the kind of object that they are declared for."""
     connector = find_connector(name)
-    for kind, declaring in (("server", connector), ("stream", connector.source), ("table", connector.sink)):
+    for kind, declaring in (
+        ("server", connector),
+        ("stream", connector.source),
+        ("stream", connector.message_sink),
+        ("table", connector.sink),
+    ):
         if declaring is not None:
             yield from ((kind, option) for option in declaring.options)
 
@@ -143,9 +148,10 @@ def test_every_option_says_what_it_means_and_has_a_default_of_its_kind(name: str
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_connector_declares_what_it_offers_with_a_guarantee(name: str) -> None:
     connector = find_connector(name)
-    offered = [each for each in (connector.source, connector.polled, connector.sink) if each is not None]
+    every = (connector.source, connector.polled, connector.sink, connector.message_sink)
+    offered = [each.guarantee for each in every if each is not None]
     assert offered
-    assert all(isinstance(each.guarantee, Guarantee) for each in offered)
+    assert all(isinstance(each, Guarantee) for each in offered)
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -16,7 +16,7 @@ from rowtide.checkpoint.outbox import Outbox, OutboxState
 from rowtide.errors import FaultError, StatementError, SupersededError
 from rowtide.runtime.commit.crashpoints import CrashPoints
 from rowtide.runtime.commit.retry import Retry
-from rowtide_connectors.api import Guarantee, MessageSink, OutgoingMessage
+from rowtide_connectors.api import Guarantee, MessageSink, OutgoingMessage, SmallBatchSink
 
 BATCH_MESSAGES = 10_000
 BATCH_BYTES = 8 * 1024 * 1024
@@ -99,7 +99,8 @@ class Sender:
             self._begin()
         assert self._sent is not None
         parts, sent = self._parts, self._sent
-        messages = parts.database.call(lambda: parts.outbox.read(sent, BATCH_MESSAGES, BATCH_BYTES))
+        most = parts.sink.most_messages if isinstance(parts.sink, SmallBatchSink) else BATCH_MESSAGES
+        messages = parts.database.call(lambda: parts.outbox.read(sent, most, BATCH_BYTES))
         if messages:
             if messages[0].number != sent + 1:
                 raise FaultError(
