@@ -31,7 +31,7 @@ _FIRST = 1 << 14
 """Numbers from here on are of several topics: a topic has fewer partitions. The runtime uses those from 1 << 15 on."""
 _LARGEST = (1 << 15) - 1
 _SLICE_S = 0.02
-"""How long one reader is waited for before the next one is looked at."""
+"""How long one reader is waited for before the others are looked at again: a longer one would delay their messages."""
 
 
 TOPIC = Option(
@@ -157,7 +157,7 @@ class SeveralTopics:
             at, partition = pair_of(number)
             own.setdefault(at, {})[partition] = position
         held = self._known()
-        return _SeveralReaders({at: held[at].reader(given) for at, given in own.items()})
+        return SeveralReaders({at: held[at].reader(given) for at, given in own.items()})
 
     def fetch(self, partition: int, offsets: Sequence[int]) -> Mapping[int, Fetched]:
         """Return messages of a partition."""
@@ -227,7 +227,7 @@ def _joined(ids: Sequence[str | None]) -> str | None:
     return ",".join(known) if len(known) == len(ids) else None
 
 
-class _SeveralReaders:
+class SeveralReaders:
     """The readers of several topics as one; see ``api.PartitionReader``."""
 
     def __init__(self, readers: Mapping[int, PartitionReader]) -> None:
@@ -244,20 +244,21 @@ class _SeveralReaders:
         self._order = [*self._order[1:], *self._order[:1]]
         given = self._look(max_messages, 0.0)
         while not given and self._error is None and (left := deadline - time.monotonic()) > 0:
-            given = self._look(max_messages, min(_SLICE_S / len(self._order), left))
+            self._order = [*self._order[1:], *self._order[:1]]
+            given = self._look(max_messages, min(_SLICE_S, left))
         if not given and self._error is not None:
             return self.poll(max_messages, timeout_s)
         return given
 
     def _look(self, max_messages: int, wait_s: float) -> list[Messages]:
-        """Look at each once. What has arrived before one fails is returned first."""
+        """Look at each once, and wait for the first. What has arrived before one fails is returned first."""
         given: list[Messages] = []
         room = max_messages
-        for at in self._order:
+        for place, at in enumerate(self._order):
             if room <= 0:
                 break
             try:
-                found = self._readers[at].poll(room, 0.0 if given else wait_s)
+                found = self._readers[at].poll(room, 0.0 if place else wait_s)
             except ConnectorError as error:
                 self._error = error
                 break

@@ -46,10 +46,22 @@ FETCH_AHEAD = 1000
 """The most messages between two requested ones that are read instead of skipped by a new request."""
 
 
+_SHARED = {
+    "queued.max.messages.kbytes": 1_024,
+    "queued.min.messages": 1_024,
+    # librdkafka refuses less than message.max.bytes.
+    "fetch.max.bytes": 1_000_000,
+}
+"""What the readers of several topics share, and the least that each has."""
+
+
 def shared_by(config: Mapping[str, object], topics: int) -> dict[str, object]:
     """Return the configuration of the reader of one of several topics: together they have one stream's buffers."""
-    shared = ("queued.max.messages.kbytes", "queued.min.messages", "fetch.max.bytes")
-    divided = {name: max(int(str(config[name])) // topics, 1_024) for name in shared if name in config}
+    divided = {
+        name: max(int(str(config[name])) // topics, least)
+        for name, least in _SHARED.items()
+        if name in config
+    }
     return {**config, **divided} if topics > 1 else dict(config)
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import time
 import uuid
+from collections.abc import Iterable, Sequence
 
 import pytest
 
 from rowtide.operators.contract import RESUBMITTED
+from rowtide_connectors.api import Messages
 from rowtide_connectors.errors import GoneError, MismatchError, OptionError, UnavailableError
+from rowtide_connectors.kafka.client import open_consumer
+from rowtide_connectors.kafka.connector import client_config, read_server
+from rowtide_connectors.kafka.source import shared_by
 from rowtide_connectors.memory import memory_broker
 from rowtide_connectors.memory.source import MemorySource
-from rowtide_connectors.several import number_of, one_topic, place_of, several, topics_of
+from rowtide_connectors.several import SeveralReaders, number_of, one_topic, place_of, several, topics_of
 
 NAMES = ",".join(f"t{at}" for at in range(180))
 
@@ -84,3 +90,41 @@ def test_readers_take_turns_and_a_failure_loses_no_message() -> None:
     assert failures
     reader.close()
     source.close()
+
+
+class SilentReader:
+    """A reader to which nothing comes."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def poll(self, max_messages: int, timeout_s: float) -> Sequence[Messages]:
+        self.looks += 1
+        time.sleep(timeout_s)
+        return ()
+
+    def pause(self, partitions: Iterable[int]) -> None:
+        """Do nothing."""
+
+    def resume(self, partitions: Iterable[int]) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def test_many_silent_topics_are_looked_at_a_few_times() -> None:
+    readers = {at: SilentReader() for at in range(50)}
+    reader = SeveralReaders(readers)
+    assert list(reader.poll(10, 0.1)) == []
+    # Once, and then at most every 20 ms.
+    assert max(each.looks for each in readers.values()) <= 7
+    assert min(each.looks for each in readers.values()) >= 1
+
+
+@pytest.mark.parametrize("topics", [1, 2, 9, 50, 180])
+def test_readers_of_many_topics_share_buffers_that_the_client_takes(topics: int) -> None:
+    config = client_config(read_server({"bootstrap_servers": "127.0.0.1:9"}))
+    shared = shared_by(config, topics)
+    open_consumer(shared).close()
+    assert int(str(shared["queued.max.messages.kbytes"])) <= max(65_536 // topics, 1_024)
