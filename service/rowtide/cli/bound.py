@@ -13,7 +13,8 @@ from rowtide.clock import SystemClock
 from rowtide.config.reading import load_settings
 from rowtide.rowtime.text import time_text
 from rowtide.runtime.configured import configured
-from rowtide.runtime.ingest.bound_records import reads_topic, stream_of, write_bounds
+from rowtide.runtime.ingest.bound_records import stream_of, write_bounds
+from rowtide.runtime.ingest.topics import reads_topic
 from rowtide.runtime.pipeline import open_source
 from rowtide.runtime.recovery.begin import parse_time
 from rowtide.sql.pipeline import plan_pipeline

@@ -16,6 +16,7 @@ from rowtide.runtime.configured import (
     connector_options,
     takes_append_times,
 )
+from rowtide.runtime.ingest.topics import refuse_own_topics
 from rowtide.runtime.outbox.options import OWN_OPTIONS, WrittenOptionError, outbox_options, sink_options
 from rowtide.runtime.polling.options import (
     OWN_POLLED_OPTIONS,
@@ -76,6 +77,7 @@ def check_options(plan: Plan, text: str, *, file: str) -> tuple[Notice, ...]:
         missing += _checked(
             places, stream.name, find_source, wrappers[stream.server], connector_options(stream)
         )
+    refuse_own_topics(plan)
     for stream in plan.written_streams:
         _check_written(places, stream)
         missing += _checked(

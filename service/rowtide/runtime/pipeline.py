@@ -20,6 +20,7 @@ from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan, Server
 from rowtide.rows.types import JSON
 from rowtide.runtime.configured import connector_options
+from rowtide.runtime.ingest.topics import refuse_own_topics
 from rowtide.runtime.outbox.sinks import SinkOfStream, sink_of
 from rowtide.runtime.polling.once import read_once
 from rowtide.runtime.polling.options import TUNING_OPTIONS, poll_times, poller_of, table_options
@@ -58,9 +59,10 @@ def open_pipeline(plan: Plan, name: str, checkpoint_url: str | None = None) -> I
       checkpoint_url: the database of a pipeline without foreign tables.
 
     Raises:
-      StatementError: it has no database, or two.
+      StatementError: it has no database, or two; or a stream would read what the pipeline writes.
       OptionError: an option of a server or stream is wrong.
     """
+    refuse_own_topics(plan)
     database = _database(plan, checkpoint_url)
     sources = {stream.name: _source(plan, stream, database, name) for stream in streams_read(plan)}
     sinks = {stream.name: sink_of(plan, stream) for stream in plan.written_streams}

@@ -212,3 +212,27 @@ def test_a_declaration_is_proposed_from_messages_of_all_topics(files: Files) -> 
     refused = run("connectors", "infer", "orders-.*", "--pattern", "--registry", "http://r", *server)
     assert refused.exit_code == 2
     assert "--pattern samples messages" in refused.stderr
+
+
+def test_a_pattern_that_matches_a_topic_which_pumps_write_is_refused_with_one_that_does_not(
+    files: Files,
+) -> None:
+    out = """
+CREATE FOREIGN STREAM big (id INTEGER) SERVER here OPTIONS (topic 'orders-9', format 'JSON');
+CREATE PUMP q AS INSERT INTO big SELECT STREAM id FROM orders WHERE id > 100;
+"""
+    text = files.pipeline.read_text() + out
+    files.pipeline.write_text(text)
+    for command in (("check",), ("run", "--until-end")):
+        found = run(command[0], files.pipeline, *command[1:])
+        assert found.exit_code == 2
+        assert 'matches topic "orders-9", which pumps write to (foreign stream "BIG")' in found.stderr
+    pattern = found.stderr.partition("Leave it out: topic_pattern '")[2].partition("'.")[0]
+    assert pattern
+    files.pipeline.write_text(text.replace("orders-(eu|us|[0-9]+)", pattern))
+    assert run("check", files.pipeline).exit_code == 0
+    files.broker.create_topic("orders-us", 1)
+    files.broker.create_topic("orders-9", 1)
+    files.feed(1_000, "orders-us")
+    files.run()
+    assert [topic for (topic,) in files.select("select topic from rowtide_positions")] == ["orders-us"]

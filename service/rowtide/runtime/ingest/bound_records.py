@@ -11,8 +11,8 @@ from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runtime.configured import connector_options
 from rowtide.runtime.ingest.intake import BOUND_HEADER, STRICT_HEADER
+from rowtide.runtime.ingest.topics import reads_topic
 from rowtide_connectors.api import TopicSource, WritableSource
-from rowtide_connectors.matching import compiled, matches
 from rowtide_connectors.several import names_in, place_of
 
 
@@ -32,15 +32,6 @@ def stream_of(plan: Plan, name: str) -> ForeignStream:
             hint=f"The topics are: {topics or 'none'}.",
         )
     return found
-
-
-def reads_topic(stream: ForeignStream, topic: str) -> bool:
-    """Return whether the options of a stream name the topic, or a pattern that it matches."""
-    options = connector_options(stream)
-    pattern = options.get("topic_pattern")
-    if pattern is not None:
-        return matches(compiled(pattern, f'foreign stream "{stream.name}"'), topic)
-    return topic in names_in(options.get("topic", ""))
 
 
 def _declared_topics(stream: ForeignStream) -> list[str]:

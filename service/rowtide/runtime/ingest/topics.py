@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from rowtide.checkpoint.ledger import PartitionPosition, Record, is_resubmission
+from rowtide.errors import StatementError
+from rowtide.plan.plan import ForeignStream, Plan
+from rowtide.runtime.configured import connector_options
 from rowtide_connectors.api import MatchingSource, TopicSource
-from rowtide_connectors.several import SeveralTopics, place_of
+from rowtide_connectors.matching import compiled, matches
+from rowtide_connectors.several import SeveralTopics, names_in, place_of
 
 
 class TopicNames(Mapping[str, str]):
@@ -55,6 +60,36 @@ def ids_of(source: TopicSource, partitions: Iterable[int]) -> dict[int, str | No
             by_topic[topic] = source.identity_of(partition)
         found[partition] = by_topic[topic]
     return found
+
+
+def reads_topic(stream: ForeignStream, topic: str) -> bool:
+    """Return whether the options of a stream name the topic, or a pattern that it matches."""
+    options = connector_options(stream)
+    pattern = options.get("topic_pattern")
+    if pattern is not None:
+        return matches(compiled(pattern, f'foreign stream "{stream.name}"'), topic)
+    return topic in names_in(options.get("topic", ""))
+
+
+def refuse_own_topics(plan: Plan) -> None:
+    """Refuse a pattern that matches a topic which the pipeline writes: its rows would come in again.
+
+    Raises:
+      StatementError: naming the streams and the topic.
+    """
+    servers = {server.name: (server.wrapper, server.options) for server in plan.servers}
+    for stream in plan.foreign_streams:
+        pattern = connector_options(stream).get("topic_pattern")
+        for written in plan.written_streams if pattern is not None else ():
+            topic = dict(written.options).get("topic")
+            if topic is None or servers[written.server] != servers[stream.server]:
+                continue
+            if reads_topic(stream, topic):
+                raise StatementError(
+                    f'topic_pattern \'{pattern}\' of foreign stream "{stream.name}" matches topic "{topic}", which '
+                    f'pumps write to (foreign stream "{written.name}"): the pipeline would read its own rows',
+                    hint=f"Leave it out: topic_pattern '(?!{re.escape(topic)}$)({pattern})'.",
+                )
 
 
 def known_ids(standings: Iterable[PartitionPosition]) -> dict[str, str]:
