@@ -68,6 +68,7 @@ INTEGER_BYTES = {Kind.TINYINT: 1, Kind.SMALLINT: 2, Kind.INTEGER: 4, Kind.BIGINT
 
 # Read for every column of every tray. Sets would hash their members in Python, so these are tuples.
 _FLOATS = (Kind.REAL, Kind.DOUBLE)
+_INTERVALS = (Kind.INTERVAL_DAY, Kind.INTERVAL_MONTH)
 _TEXTS = (Kind.CHAR, Kind.VARCHAR)
 _BINARIES = (Kind.BINARY, Kind.VARBINARY)
 _STRINGS = (*_TEXTS, Kind.UUID, Kind.JSON)
@@ -116,6 +117,11 @@ class Type:
     def is_numeric(self) -> bool:
         """Return whether arithmetic applies."""
         return self.is_exact or self.is_float
+
+    @property
+    def is_interval(self) -> bool:
+        """Return whether this is a length of time: days to seconds, or years and months."""
+        return self.kind in _INTERVALS
 
     @property
     def is_text(self) -> bool:

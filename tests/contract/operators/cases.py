@@ -70,6 +70,7 @@ from rowtide.rows.types import (
     DATE,
     DOUBLE,
     INTERVAL_DAY,
+    INTERVAL_MONTH,
     TIMESTAMP,
     VARCHAR,
     Field,
@@ -201,10 +202,11 @@ def promotes(draw: st.DrawFn) -> Case:
     return Case(node, OperatorSite(OWN, False, (origins,)), (items,), ordered=False)
 
 
+INTERVALS = (INTERVAL_DAY, INTERVAL_MONTH)
 ARGUMENTS: dict[str, tuple[Type, ...]] = {
     "COUNT": (VARCHAR, BIGINT, DOUBLE, WIDE, BOOLEAN),
-    "SUM": (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE),
-    "AVG": (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE, WIDEST),
+    "SUM": (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE, *INTERVALS),
+    "AVG": (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE, WIDEST, *INTERVALS),
     "MIN": (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE, VARCHAR, VARBINARY, BOOLEAN, DATE, TIMESTAMP),
 }
 ARGUMENTS["MAX"] = ARGUMENTS["MIN"]
@@ -225,15 +227,16 @@ ARGUMENTS |= {
 ARGUMENTS |= {"TOTAL": (INTEGERS,), "MOVING": (INTEGERS,), "TEXTS": (TEXTS,)}
 COMPILED_ARGUMENTS: dict[str, tuple[Type, ...]] = {
     "COUNT": ARGUMENTS["COUNT"],
-    "SUM": (TINYINT, BIGINT, REAL, DOUBLE),
+    "SUM": (TINYINT, BIGINT, REAL, DOUBLE, *INTERVALS),
     "AVG": (REAL, DOUBLE),
     "MIN": (TINYINT, BIGINT, REAL, DOUBLE, NARROW, BOOLEAN, DATE, TIMESTAMP),
 }
 COMPILED_ARGUMENTS["MAX"] = COMPILED_ARGUMENTS["MIN"]
 """What a kernel tells the changes of."""
 CHANGED_ARGUMENTS = dict(COMPILED_ARGUMENTS)
-CHANGED_ARGUMENTS["SUM"] = CHANGED_ARGUMENTS["AVG"] = (TINYINT, BIGINT, REAL, DOUBLE, NARROW)
-CHANGED_ARGUMENTS |= dict.fromkeys(SPREADS, CHANGED_ARGUMENTS["SUM"])
+NUMBERS = (TINYINT, BIGINT, REAL, DOUBLE, NARROW)
+CHANGED_ARGUMENTS |= dict.fromkeys(("SUM", "AVG"), (*NUMBERS, *INTERVALS))
+CHANGED_ARGUMENTS |= dict.fromkeys(SPREADS, NUMBERS)
 """The same where rows come and go."""
 FRACTIONS = tuple(map(Fraction, ("0", "1/4", "1/2", "0.9", "1")))
 
@@ -247,6 +250,8 @@ def result_type(function: str, argument: Type) -> Type:
             return BIGINT
         case "SUM" if argument.is_integer:
             return BIGINT
+        case "SUM" | "AVG" | "MEDIAN" | "PERCENTILE_CONT" if argument in INTERVALS:
+            return argument
         case "SUM" | "AVG" | "MEDIAN" | "PERCENTILE_CONT" if argument.is_float:
             return DOUBLE
         case _ if function in SPREADS:

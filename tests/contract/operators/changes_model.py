@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import cast
 
-from contract.operators.meanings import aggregate, as_key, bits, exact, period_end, period_name
+from contract.operators.meanings import aggregate, as_key, bits, exact, period_end, period_name, whole
 from contract.operators.model import Model, later
 from rowtide.errors import Reason
 from rowtide.expr.tree import AggregateCall, FieldRef
@@ -264,6 +264,8 @@ def aggregate_of_changes(call: AggregateCall, rows: Sequence[TimedRow]) -> objec
         if not -(2**63) <= total < 2**63:
             raise OverflowError
         return int(total)
+    if kind.is_interval:
+        return whole(Fraction(total))
     for value in parts if call.function == "AVG" else ():
         exact(value, call.type)
     return exact(Fraction(total), call.type)

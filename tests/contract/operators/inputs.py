@@ -32,6 +32,8 @@ from rowtide.rows.types import (
     DATE,
     DOUBLE,
     INTEGER,
+    INTERVAL_DAY,
+    INTERVAL_MONTH,
     TIMESTAMP,
     UUID,
     VARCHAR,
@@ -64,6 +66,8 @@ POOLS: dict[Type, tuple[Any, ...]] = {
     TEXTS: tuple(packed((VARCHAR,), (text,)) for text in ("", "a", "b", "äö")),
     UUID: ("00000000-0000-0000-0000-000000000000", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
     DATE: (0, -1, 19_000, 2**31 - 1),
+    INTERVAL_DAY: (0, 1, -1, 60_000, 2**63 - 1, -(2**63), 2**62),
+    INTERVAL_MONTH: (0, 1, -5, 12, 2**63 - 1, -(2**62)),
     TIMESTAMP: (0, -1, 5, 1_700_000_000_000),
 }
 """What values of each type are drawn from."""
@@ -72,6 +76,8 @@ EASY = {
     DOUBLE: (0.0, -0.0, 0.1, -0.2, 1e15, -1e15, 3.5, 2.0**-60, 2.0**100),
     REAL: (0.0, -0.0, 1.5, -2.25),
     BIGINT: (0, 1, -1, 7, 2**40, -(2**40), 2**62),
+    INTERVAL_DAY: (0, 1, -1, 60_000, 2**40, -(2**40), 2**62),
+    INTERVAL_MONTH: (0, 1, -5, 12, 2**40),
     NARROW: tuple(map(Decimal, ("0.001", "-0.005", "1.250", "999999999999999.999"))),
 }
 """Values of which sums fit, mostly."""

@@ -85,6 +85,8 @@ def aggregate(call: AggregateCall, rows: Sequence[TimedRow]) -> object:
         case "MEDIAN" | "PERCENTILE_CONT" | "PERCENTILE_DISC":
             assert call.fraction is not None
             return percentile_of(call, sorted(values), call.fraction)
+        case "AVG" if kind.is_interval:
+            return whole(Fraction(sum(values), len(values)))
         case "AVG":
             for value in values:
                 exact(Fraction(value), call.type)
@@ -109,11 +111,13 @@ def percentile_of(call: AggregateCall, values: Sequence[Any], fraction: Fraction
     if call.function == "PERCENTILE_DISC":
         return next(value for at, value in enumerate(values, 1) if Fraction(at, len(values)) >= fraction)
     for value in values:
-        if not call.type.is_float:
+        if not call.type.is_float and not call.type.is_interval:
             exact(Fraction(value), call.type)
     at = fraction * (len(values) - 1)
     low, high = values[math.floor(at)], values[math.ceil(at)]
     found = Fraction(low) * (1 - at % 1) + Fraction(high) * (at % 1)
+    if call.type.is_interval:
+        return whole(found)
     return float(found) if call.type.is_float else exact(found, call.type)
 
 
@@ -126,7 +130,7 @@ def total_of(values: Sequence[Any], kind: Type) -> Any:
         if not math.isfinite(total):
             raise OverflowError
         return total
-    if kind.is_integer:
+    if kind.is_integer or kind.is_interval:
         total = 0
         for value in values:
             total += value
@@ -138,6 +142,18 @@ def total_of(values: Sequence[Any], kind: Type) -> Any:
         sums += Fraction(value)
         exact(sums, Type(Kind.DECIMAL, 38, kind.scale))
     return exact(sums, Type(Kind.DECIMAL, 38, kind.scale))
+
+
+def whole(value: Fraction) -> int:
+    """Return a length of time in its least unit, rounded half away from zero.
+
+    Raises:
+      OverflowError: if an INTERVAL does not hold it.
+    """
+    found = math.floor(abs(value) + Fraction(1, 2)) * (-1 if value < 0 else 1)
+    if not -(2**63) <= found < 2**63:
+        raise OverflowError
+    return found
 
 
 def exact(value: Fraction, kind: Type) -> Decimal:

@@ -29,17 +29,31 @@ from rowtide.expr.tree import FieldRef
 from rowtide.operators.contract import OperatorSite
 from rowtide.plan.frames import CURRENT_ROW, UNBOUNDED_PRECEDING, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Source, WaitingWindow, WindowAggregate, WindowsAbreast
-from rowtide.rows.types import BIGINT, BOOLEAN, DATE, DOUBLE, TIMESTAMP, VARCHAR, Field, RowType, Type
+from rowtide.rows.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTERVAL_DAY,
+    INTERVAL_MONTH,
+    TIMESTAMP,
+    VARCHAR,
+    Field,
+    RowType,
+    Type,
+)
 from rowtide.rowtime.period import Period, PeriodEdge
 from rowtide.sql.group.aggregates import result_type
 
 NUMBERS: tuple[Type, ...] = (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE, WIDEST)
+INTERVALS = (INTERVAL_DAY, INTERVAL_MONTH)
 ANY: tuple[Type, ...] = (*NUMBERS, BOOLEAN, VARCHAR, VARBINARY, DATE, TIMESTAMP)
 SUMS = ("SUM", "AVG", "VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP")
+SUMMED = dict.fromkeys(SUMS, NUMBERS) | dict.fromkeys(("SUM", "AVG"), (*NUMBERS, *INTERVALS))
 PICKS = ("FIRST_VALUE", "LAST_VALUE", "NTH_VALUE")
 VALUES: dict[str, tuple[Type, ...]] = {
-    "MEDIAN": (TINYINT, BIGINT, REAL, DOUBLE, NARROW),
-    "PERCENTILE_CONT": (TINYINT, BIGINT, REAL, DOUBLE, NARROW),
+    "MEDIAN": (TINYINT, BIGINT, REAL, DOUBLE, NARROW, *INTERVALS),
+    "PERCENTILE_CONT": (TINYINT, BIGINT, REAL, DOUBLE, NARROW, *INTERVALS),
     "PERCENTILE_DISC": ANY,
     "MODE": ANY,
     "ANY_VALUE": ANY,
@@ -96,7 +110,7 @@ def overs(draw: st.DrawFn) -> Case:
         calls = [call]
     while not calls or (shift is None and draw(st.booleans())):
         function = draw(st.sampled_from(("COUNT", "MIN", "MAX", *SUMS, *PICKS, *VALUES)))
-        kind = draw(st.sampled_from(NUMBERS if function in SUMS else VALUES.get(function, ANY)))
+        kind = draw(st.sampled_from(SUMMED.get(function) or VALUES.get(function, ANY)))
         argument = None if function == "COUNT" and draw(st.booleans()) else FieldRef(len(fields), kind)
         fields.append(kind)
         if function in PICKS:

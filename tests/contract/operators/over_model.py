@@ -15,6 +15,7 @@ from contract.operators.meanings import (
     bits,
     exact,
     period_name,
+    whole,
 )
 from contract.operators.model import Model, later
 from rowtide.errors import Reason
@@ -211,7 +212,7 @@ def total_of(call: WindowCall, values: Sequence[Fraction]) -> object:
         if not -(2**63) <= total < 2**63:
             raise OverflowError
         return int(total)
-    return exact(total, call.type)
+    return whole(total) if call.type.is_interval else exact(total, call.type)
 
 
 def field(expr: Expr, timed: TimedRow) -> Any:

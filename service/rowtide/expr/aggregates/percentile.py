@@ -37,6 +37,8 @@ def between(ordered: Sequence[Any], fraction: Fraction, kind: Type) -> object:
     if kind.is_float:
         return float(exact)
     units = int(abs(exact) * 10**kind.scale + Fraction(1, 2))
+    if kind.is_interval:
+        return -units if exact < 0 else units
     if units >= 10**MAX_DECIMAL_PRECISION:
         raise RejectedRowError(Reason.OVERFLOW, "an aggregate leaves the range of its type")
     return scaled(-units if exact < 0 else units, kind.scale)

@@ -17,6 +17,8 @@ AVG_SCALE = 6
 
 
 def _sum(argument: Type | None) -> Type | None:
+    if argument is not None and argument.is_interval:
+        return argument
     if argument is None or not argument.is_numeric:
         return None
     if argument.is_float:
@@ -25,7 +27,9 @@ def _sum(argument: Type | None) -> Type | None:
 
 
 def mean_type(argument: Type | None) -> Type | None:
-    """Return the type of interpolated values: a DECIMAL with more digits, DOUBLE of floats."""
+    """Return the type of interpolated values: a DECIMAL with more digits, DOUBLE of floats, that of intervals."""
+    if argument is not None and argument.is_interval:
+        return argument
     if argument is None or not argument.is_numeric:
         return None
     if argument.is_float:
@@ -35,7 +39,7 @@ def mean_type(argument: Type | None) -> Type | None:
 
 def _sum_of_whole_rows(call: Calling) -> bool:
     of = None if call.argument is None else call.argument.type
-    return of is not None and not call.distinct and (of.is_integer or of.is_float)
+    return of is not None and not call.distinct and (of.is_integer or of.is_float or of.is_interval)
 
 
 def _mean_of_whole_rows(call: Calling) -> bool:
@@ -45,7 +49,8 @@ def _mean_of_whole_rows(call: Calling) -> bool:
 SUMS = (
     Aggregate(
         "SUM",
-        "BIGINT of integers, DECIMAL(38, s) of DECIMAL, DOUBLE of floats, which are added in the order of the rows",
+        "BIGINT of integers, DECIMAL(38, s) of DECIMAL, DOUBLE of floats, which are added in the order of the rows; "
+        "the type of an INTERVAL",
         _sum,
         few_of_rows=True,
         few_of_changes=True,
@@ -55,7 +60,8 @@ SUMS = (
     ),
     Aggregate(
         "AVG",
-        "DECIMAL(38, max(6, s)) of exact numbers, DOUBLE of floats",
+        "DECIMAL(38, max(6, s)) of exact numbers, DOUBLE of floats; the type of an INTERVAL, rounded half away "
+        "from zero",
         mean_type,
         few_of_rows=True,
         few_of_changes=True,

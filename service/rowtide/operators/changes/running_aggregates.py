@@ -61,7 +61,7 @@ class RunningCount(CountAccumulator):
 
 
 class RunningSum(CheckedSum):
-    """SUM of integers. ``_gaps``: there may be groups without a value, so that their sum is NULL."""
+    """SUM of integers and intervals. ``_gaps``: there may be groups without a value, so that their sum is NULL."""
 
     def run(
         self, groups: Groups, begins: Mask, column: Column | None, use: Mask, changed: Mask, rows_out: int
@@ -175,7 +175,8 @@ def _count(call: AggregateCall) -> RunningAccumulator:
 
 
 def _sum(call: AggregateCall) -> RunningAccumulator:
-    if call.function == "SUM" and call.argument is not None and call.argument.type.is_integer:
+    of = None if call.argument is None else call.argument.type
+    if call.function == "SUM" and of is not None and (of.is_integer or of.is_interval):
         return RunningSum(call.type)
     return RunningFloatSum(call.type, average=call.function == "AVG")
 

@@ -7,9 +7,9 @@ without a kernel take ``Objects``, in plain Python. The work of a call depends
 on its rows and not on the number of groups.
 
 Results: SUM of TINYINT to BIGINT is BIGINT, of DECIMAL(p, s) DECIMAL(38, s), of floats DOUBLE; AVG
-of exact types is DECIMAL(38, max(6, s)), of floats DOUBLE (docs/sql/semantics.md#numbers); a value
-that AVG's type cannot hold is refused, so an average always fits. An overflow of a sum is detected
-before any change.
+of exact types is DECIMAL(38, max(6, s)), of floats DOUBLE; both of an interval have its type
+(docs/sql/semantics.md#numbers). A value that AVG's type cannot hold is refused, so an average always
+fits. An overflow of a sum is detected before any change.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class CountAccumulator(_Arrays):
 
 
 class CheckedSum(_Arrays):
-    """SUM of integers, BIGINT.
+    """SUM of integers, BIGINT, and of intervals.
 
     ``_reach`` is at least the absolute value of every sum: rows that cannot bring any sum out of int64
     need no check one by one. While every row is used (no ``_gaps``), a count says only whether there is
@@ -245,7 +245,7 @@ class FloatSum(_Arrays):
 
 
 class WideSum(_Arrays):
-    """SUM of narrow DECIMAL and AVG of exact types: a sum of up to 2**31 rows that cannot overflow."""
+    """SUM of narrow DECIMAL and AVG of exact types and intervals: a sum of up to 2**31 rows that cannot overflow."""
 
     def __init__(self, kind: Type, scale: int, *, average: bool) -> None:
         super().__init__(count=np.int64, high=np.int64, low=np.int64)
@@ -418,9 +418,9 @@ def _sum(call: AggregateCall, of: Type) -> Accumulator:
     average = call.function == "AVG"
     if of.is_float:
         return FloatSum(call.type, average=average)
-    if of.is_integer and not average:
+    if (of.is_integer or of.is_interval) and not average:
         return CheckedSum(call.type)
-    if of.is_integer or (of.precision or MAX_DECIMAL_PRECISION) <= FAST_DECIMAL_PRECISION:
+    if of.is_integer or of.is_interval or (of.precision or MAX_DECIMAL_PRECISION) <= FAST_DECIMAL_PRECISION:
         return WideSum(call.type, of.scale, average=average)
     return Objects(call.function, call.type, of)
 

@@ -79,9 +79,9 @@ class CountKernel(Held):
 
 
 class SumKernel(Held):
-    """SUM and AVG of integers and narrow decimals, exact.
+    """SUM and AVG of integers, intervals and narrow decimals, exact.
 
-    A BIGINT may be too small for a sum; ``_largest`` is at least the absolute value of every value, and
+    A BIGINT or an interval may be too small for a sum; ``_largest`` is at least the absolute value of every value, and
     ``_reach``, for a frame without a start, of every sum.
     """
 
@@ -92,7 +92,7 @@ class SumKernel(Held):
         self._type = call.type
         self._average = call.function == "AVG"
         self._factor = 10 ** (call.type.scale - scale) if self._average else 1
-        self._limited = call.type.kind is Kind.BIGINT
+        self._limited = call.type.kind is Kind.BIGINT or (call.type.is_interval and not self._average)
         self._endless = endless
         self._largest = 0
         self._reach = 0

@@ -110,14 +110,14 @@ class CountFunction:
 
 
 class SumFunction:
-    """SUM and AVG of numbers, exact until the result is made."""
+    """SUM and AVG of numbers and intervals, exact until the result is made."""
 
     def __init__(self, of: Type, result: Type, *, average: bool) -> None:
         self._whole = to_whole(of)
         self._average = average
         # Computed once from the types, because results are made row by row.
         self._is_float = of.is_float
-        self._is_bigint = result.kind is Kind.BIGINT
+        self._is_int64 = result.kind is Kind.BIGINT or result.is_interval
         self._scale = result.scale
         self._units = 10 ** (result.scale - of.scale) if average and not of.is_float else 1
         self._count = 0
@@ -127,7 +127,7 @@ class SumFunction:
         """Return whether a result exists, if that is known without computing it."""
         if self._is_float:
             return False
-        limit = MAX_BIGINT if self._is_bigint else MAX_DECIMAL
+        limit = MAX_BIGINT if self._is_int64 else MAX_DECIMAL
         return abs(self._total) * self._units < limit
 
     def add(self, value: Any) -> None:
@@ -149,12 +149,12 @@ class SumFunction:
                 return total / ((count if self._average else 1) << FLOAT_BITS)
             except OverflowError:
                 raise overflow() from None
-        if self._is_bigint:
+        if self._average:
+            total = round_half_away(total * self._units, count)
+        if self._is_int64:
             if not -MAX_BIGINT <= total < MAX_BIGINT:
                 raise overflow()
             return total
-        if self._average:
-            total = round_half_away(total * self._units, count)
         if abs(total) >= MAX_DECIMAL:
             raise overflow()
         return scaled(total, self._scale)
