@@ -22,6 +22,7 @@ from rowtide.expr.functions.text.characters import CHARACTERS
 from rowtide.expr.functions.text.codes import CODES
 from rowtide.expr.functions.text.json_text import JSON_TEXT
 from rowtide.expr.functions.text.patterns import PATTERNS
+from rowtide.expr.functions.text.quoted import QUOTED
 from rowtide.expr.functions.text.separated import SEPARATED
 from rowtide.expr.functions.text.text import TEXT
 from rowtide.expr.functions.text.text_parts import TEXT_PARTS
@@ -46,6 +47,7 @@ _DECLARED = {
         *PATTERNS,
         *SEPARATED,
         *CODES,
+        *QUOTED,
         *JSON_TEXT,
         *TIMES,
         *TIMES_AS_TEXT,

@@ -114,8 +114,21 @@ def _date_part(args: Sequence[Expression], place: SourceSpan) -> Expression:
     return Extract(_unit_named(unit, "DATE_PART", UNITS[TIMESTAMP]), operand, place)
 
 
+_FORMATTED = ("s", "I", "L")
+
+
+def _formatted(mark: str, text: Expression, place: SourceSpan) -> Expression:
+    if mark == "I":
+        return FunctionCall("QUOTE_IDENT", (text,), place)
+    shown = text if mark == "s" else FunctionCall("QUOTE_LITERAL", (text,), place)
+    return FunctionCall("COALESCE", (shown, StringLiteral("" if mark == "s" else "NULL", place)), place)
+
+
 def _format(args: Sequence[Expression], place: SourceSpan) -> Expression:
-    """Write FORMAT('%s: %s', x, y) as a concatenation; a NULL adds no text."""
+    """Write FORMAT('%s: %s', x, y) as a concatenation.
+
+    A NULL is no text for %s and the word NULL for %L; for %I it makes the whole result NULL.
+    """
     form, *values = args
     if not isinstance(form, StringLiteral):
         raise StatementError("the first argument of FORMAT must be constant text", place=form.place)
@@ -123,23 +136,23 @@ def _format(args: Sequence[Expression], place: SourceSpan) -> Expression:
     joined: list[Expression] = [StringLiteral(pieces[0], place)]
     rest = iter(values)
     for mark, after in zip(pieces[1::2], pieces[2::2], strict=True):
-        if mark == "s":
+        if mark in _FORMATTED:
             value = next(rest, None)
             if value is None:
-                raise StatementError("FORMAT has more %s than values", place=form.place)
-            nothing = StringLiteral("", place)
-            joined.append(FunctionCall("COALESCE", (Cast(value, VARCHAR, place), nothing), place))
+                raise StatementError(f"FORMAT has more %{mark} than values", place=form.place)
+            joined.append(_formatted(mark, Cast(value, VARCHAR, place), place))
         elif mark == "%":
             joined.append(StringLiteral("%", place))
         else:
             raise StatementError(
                 f'FORMAT does not take "%{mark}"',
                 place=form.place,
-                hint="It takes %s for a value and %% for a percent sign; LPAD(x, n) fills up.",
+                hint="It takes %s for a value, %I for an identifier, %L for a literal and %% for a percent sign; "
+                "LPAD(x, n) fills up.",
             )
         joined.append(StringLiteral(after, place))
     if next(rest, None) is not None:
-        raise StatementError("FORMAT has more values than %s", place=form.place)
+        raise StatementError("FORMAT has more values than places for them", place=form.place)
     texts = [each for each in joined if each != StringLiteral("")] or [StringLiteral("", place)]
     return reduce(lambda left, right: Binary("||", left, right, place), texts)
 
