@@ -320,9 +320,6 @@ def group_fields(
     return fields, keys, tuple(calls)
 
 
-GROUP_ORIGINS = (6 << 16, 2 << 16)
-
-
 def group_row(fields: list[Type], keys: tuple[int, ...], calls: tuple[AggregateCall, ...]) -> RowType:
     """Return the row type of a group."""
     given = [TIMESTAMP, *(fields[key] for key in keys), *(call.type for call in calls)]
@@ -336,8 +333,8 @@ def groups(draw: st.DrawFn) -> Case:
     period = draw(st.sampled_from(PERIODS))
     row_type = row_type_of(fields)
     node = GroupByPeriod("G", Source("S", row_type), period, keys, calls, group_row(fields, keys, calls))
-    items = draw(ordered_items(row_type, GROUP_ORIGINS, times_in(period), rows=14))
-    return Case(node, OperatorSite(OWN, True, (GROUP_ORIGINS,)), (items,))
+    items = draw(ordered_items(row_type, TWO_ORIGINS, times_in(period), rows=14))
+    return Case(node, OperatorSite(OWN, True, (TWO_ORIGINS,)), (items,))
 
 
 @st.composite
@@ -347,8 +344,8 @@ def hops(draw: st.DrawFn) -> Case:
     hop = Hop(draw(st.integers(1, 4)), draw(st.integers(1, 9)), draw(st.integers(0, 3)))
     row_type = row_type_of(fields)
     node = GroupByHop("H", Source("S", row_type), hop, keys, calls, group_row(fields, keys, calls))
-    items = draw(ordered_items(row_type, GROUP_ORIGINS, NEAR | st.integers(7, 14), rows=10))
-    return Case(node, OperatorSite(OWN, True, (GROUP_ORIGINS,)), (items,))
+    items = draw(ordered_items(row_type, TWO_ORIGINS, NEAR | st.integers(7, 14), rows=10))
+    return Case(node, OperatorSite(OWN, True, (TWO_ORIGINS,)), (items,))
 
 
 @st.composite
@@ -359,8 +356,8 @@ def cumulates(draw: st.DrawFn) -> Case:
     cumulate = Cumulate(step, step * draw(st.integers(1, 4)), draw(st.integers(0, 3)))
     row_type = row_type_of(fields)
     node = GroupByCumulate("C", Source("S", row_type), cumulate, keys, calls, group_row(fields, keys, calls))
-    items = draw(ordered_items(row_type, GROUP_ORIGINS, NEAR | st.integers(7, 14), rows=10))
-    return Case(node, OperatorSite(OWN, True, (GROUP_ORIGINS,)), (items,))
+    items = draw(ordered_items(row_type, TWO_ORIGINS, NEAR | st.integers(7, 14), rows=10))
+    return Case(node, OperatorSite(OWN, True, (TWO_ORIGINS,)), (items,))
 
 
 @st.composite
@@ -370,8 +367,8 @@ def sessions(draw: st.DrawFn) -> Case:
     session = Session(draw(st.integers(1, 4)))
     row_type = row_type_of(fields)
     node = GroupBySession("G", Source("S", row_type), session, keys, calls, group_row(fields, keys, calls))
-    items = draw(ordered_items(row_type, GROUP_ORIGINS, NEAR | st.integers(7, 20), rows=14))
-    return Case(node, OperatorSite(OWN, True, (GROUP_ORIGINS,)), (items,))
+    items = draw(ordered_items(row_type, TWO_ORIGINS, NEAR | st.integers(7, 20), rows=14))
+    return Case(node, OperatorSite(OWN, True, (TWO_ORIGINS,)), (items,))
 
 
 @st.composite
@@ -382,8 +379,8 @@ def groups_of_changes(draw: st.DrawFn, *, compiled: bool = True) -> Case:
     every = None if compiled else draw(st.none() | st.integers(1, 5))
     kind = RowType(group_row(fields, keys, calls).fields[1:])
     node = GroupChanges("G", Source("S", row_type), None, keys, calls, kind, every, of_changes=True)
-    items = draw(changelog_items(row_type, GROUP_ORIGINS, NEAR))
-    return Case(node, OperatorSite(OWN, True, (GROUP_ORIGINS,)), (items,))
+    items = draw(changelog_items(row_type, TWO_ORIGINS, NEAR))
+    return Case(node, OperatorSite(OWN, True, (TWO_ORIGINS,)), (items,))
 
 
 @st.composite
@@ -397,7 +394,7 @@ def group_changes(draw: st.DrawFn) -> Case:
     given = group_row(fields, keys, calls)
     every = None if compiled else draw(st.none() | st.integers(1, 5))
     source = Source("S", row_type)
-    place = OperatorSite(OWN, True, (GROUP_ORIGINS,))
+    place = OperatorSite(OWN, True, (TWO_ORIGINS,))
     windows: list[st.SearchStrategy[Period | Hop | Session]] = [st.sampled_from(PERIODS)]
     if not compiled:
         windows.append(st.builds(Hop, st.integers(1, 4), st.integers(1, 9), st.integers(0, 3)))
@@ -407,7 +404,7 @@ def group_changes(draw: st.DrawFn) -> Case:
     times = times_in(window) if isinstance(window, Period) else NEAR | st.integers(7, 14)
     kind = given if window is not None else RowType(given.fields[1:])
     node = GroupChanges("G", source, window, keys, calls, kind, every, retention_ms=retention)
-    return Case(node, place, (draw(ordered_items(row_type, GROUP_ORIGINS, times, rows=12)),))
+    return Case(node, place, (draw(ordered_items(row_type, TWO_ORIGINS, times, rows=12)),))
 
 
 @st.composite
@@ -417,10 +414,10 @@ def period_sorts(draw: st.DrawFn) -> Case:
     indices = tuple(draw(st.permutations(range(len(fields)))))[: draw(st.integers(0, 2))]
     keys = tuple((index, draw(st.booleans())) for index in indices)
     period, row_type = draw(st.sampled_from(PERIODS)), row_type_of(fields)
-    items = draw(ordered_items(row_type, GROUP_ORIGINS, times_in(period), rows=14))
+    items = draw(ordered_items(row_type, TWO_ORIGINS, times_in(period), rows=14))
     limit, offset = draw(st.none() | st.integers(0, 3)), draw(st.integers(0, 2))
     node = SortInPeriod("O", Source("S", row_type), period, keys, limit, offset)
-    return Case(node, OperatorSite(OWN, True, (GROUP_ORIGINS,)), (items,))
+    return Case(node, OperatorSite(OWN, True, (TWO_ORIGINS,)), (items,))
 
 
 @st.composite
