@@ -119,7 +119,7 @@ class World:
             {name: dict(sorted(rows.items(), key=repr)) for name, rows in held.tables.items()},
             held.appended,
             sorted(checkpoint.errors, key=repr),
-            checkpoint.record.standings,
+            checkpoint.record.partition_positions,
         )
 
 

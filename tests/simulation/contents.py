@@ -45,16 +45,16 @@ def contents(connection: sqlite3.Connection, plan: Plan) -> Contents:
     found = {table.name: rows(table.name.lower()) for table in plan.foreign_tables}
     found["error rows"] = rows("rowtide_errors", _ERROR)
     found["accounts"] = rows("rowtide_accounts", _ACCOUNT)
-    standings = rows("rowtide_positions", "relation partition next_offset bound")
+    partition_positions = rows("rowtide_positions", "relation partition next_offset bound")
     return Contents(
         {name: Counter(map(repr, given)) for name, given in found.items()},
         {
             (str(relation), int(str(partition))): int(str(offset))
-            for relation, partition, offset, _ in standings
+            for relation, partition, offset, _ in partition_positions
         },
         {
             (str(relation), int(str(partition))): None if bound is None else int(str(bound))
-            for relation, partition, _, bound in standings
+            for relation, partition, _, bound in partition_positions
         },
     )
 

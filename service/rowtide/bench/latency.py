@@ -80,7 +80,7 @@ class _Watch(Unobserved):
     def committed(
         self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
     ) -> None:
-        reached = max((standing.next_offset for standing in cut.standings), default=0)
+        reached = max((position.next_offset for position in cut.partition_positions), default=0)
         self._commits.append((reached, self._clock.now_ms()))
         self.done = self.done or reached >= self._count
 

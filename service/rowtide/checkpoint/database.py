@@ -98,7 +98,7 @@ class DatabaseLedger:
             connection = sql_connection(transaction)
             record = self._claimed(connection, digest, holder)
             refuse(record)
-            if not record.standings and record.digest != digest:
+            if not record.partition_positions and record.digest != digest:
                 pipelines = self._of(connection).pipelines
                 connection.execute(
                     sa.update(pipelines).where(pipelines.c.pipeline == self._pipeline).values(digest=digest)
@@ -169,7 +169,7 @@ class DatabaseLedger:
             .where(tables.positions.c.pipeline == self._pipeline)
             .order_by(tables.positions.c.relation, tables.positions.c.partition)
         )
-        standings = tuple(
+        partition_positions = tuple(
             PartitionPosition(
                 each.relation,
                 each.topic,
@@ -182,15 +182,17 @@ class DatabaseLedger:
             for each in positions
         )
         committed_at = None if row.committed_at is None else to_ms(row.committed_at)
-        return Record(row.epoch, row.holder, row.commits, row.digest, standings, committed_at, row.changed_at)
+        return Record(
+            row.epoch, row.holder, row.commits, row.digest, partition_positions, committed_at, row.changed_at
+        )
 
     # ------------------------------------------------------- what a commit adds
 
-    def write_standings(
-        self, transaction: Transaction, epoch: int, standings: Sequence[PartitionPosition]
+    def write_positions(
+        self, transaction: Transaction, epoch: int, partition_positions: Sequence[PartitionPosition]
     ) -> None:
         """Record the positions of partitions; see ``ledger.Ledger``."""
-        if not standings:
+        if not partition_positions:
             return
         connection = sql_connection(transaction)
         positions = self._of(connection).positions
@@ -199,10 +201,10 @@ class DatabaseLedger:
             pipeline=self._pipeline,
             epoch=epoch,
             committed_at=at,
-            **{name: sa.bindparam(name) for name in _STANDING},
+            **{name: sa.bindparam(name) for name in _POSITION_FIELDS},
         )
         new = new_row(statement)
-        backwards = connection.dialect.name == "mysql" and self._is_backwards(connection, standings)
+        backwards = connection.dialect.name == "mysql" and self._is_backwards(connection, partition_positions)
         changes = {
             "topic": new.topic,
             "next_offset": new.next_offset,
@@ -212,14 +214,19 @@ class DatabaseLedger:
         }
         written = connection.execute(
             replacing(statement, changes, positions.c.next_offset <= new.next_offset),
-            [{name: getattr(standing, name) for name in _STANDING} for standing in standings],
+            [
+                {name: getattr(position, name) for name in _POSITION_FIELDS}
+                for position in partition_positions
+            ],
             execution_options={"preserve_rowcount": True},
         )
         # MySQL counts a replaced row twice.
-        if backwards or (connection.dialect.name != "mysql" and written.rowcount != len(standings)):
+        if backwards or (connection.dialect.name != "mysql" and written.rowcount != len(partition_positions)):
             raise FaultError(f'a position of pipeline "{self._pipeline}" would move backwards')
 
-    def _is_backwards(self, connection: sa.Connection, standings: Sequence[PartitionPosition]) -> bool:
+    def _is_backwards(
+        self, connection: sa.Connection, partition_positions: Sequence[PartitionPosition]
+    ) -> bool:
         """Return whether a position would move backwards; ``fence`` holds off other commits."""
         positions = self._of(connection).positions
         rows = connection.execute(
@@ -228,7 +235,9 @@ class DatabaseLedger:
             )
         )
         stored = {(row.relation, row.partition): row.next_offset for row in rows}
-        return any(stored.get(each.place, each.next_offset) > each.next_offset for each in standings)
+        return any(
+            stored.get(each.place, each.next_offset) > each.next_offset for each in partition_positions
+        )
 
     def write_errors(self, transaction: Transaction, epoch: int, rows: Sequence[ErrorRow]) -> None:
         """Append rows to the error stream's table."""
@@ -582,6 +591,6 @@ class DatabaseLedger:
         return self._tables[dialect]
 
 
-_STANDING = ("relation", "topic", "partition", "next_offset", "start_offset", "bound", "topic_id")
+_POSITION_FIELDS = ("relation", "topic", "partition", "next_offset", "start_offset", "bound", "topic_id")
 _ACCOUNT = ("part", "relation", "rows_in", "done", "filtered", "late", "rejected", "held", "rows_out")
 _DECISION = ("kind", "relation", "partition", "next_offset", "bound", "reader")

@@ -54,14 +54,14 @@ class Record:
     holder: str
     commits: int
     digest: str
-    standings: tuple[PartitionPosition, ...]
+    partition_positions: tuple[PartitionPosition, ...]
     committed_at_ms: int | None
     changed_at: int | None = None
     """The commit with which another plan took over. Earlier messages cannot be replayed."""
 
     def positions(self) -> dict[PartitionId, int]:
         """Return the next offset of each partition."""
-        return {standing.place: standing.next_offset for standing in self.standings}
+        return {position.place: position.next_offset for position in self.partition_positions}
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +263,8 @@ class Ledger(Protocol):
           FaultError: the epoch is ours but the number of commits is another one.
         """
 
-    def write_standings(
-        self, transaction: Transaction, epoch: int, standings: Sequence[PartitionPosition]
+    def write_positions(
+        self, transaction: Transaction, epoch: int, partition_positions: Sequence[PartitionPosition]
     ) -> None:
         """Record the positions of partitions. Others do not change.
 

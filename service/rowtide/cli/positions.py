@@ -20,7 +20,7 @@ from rowtide.cli.help_format import App
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst, opened
 from rowtide.errors import StatementError
 from rowtide.runtime.ingest.topics import adopt_topics
-from rowtide.runtime.inspect.positions import standing_of
+from rowtide.runtime.inspect.positions import progress_of
 from rowtide.runtime.recovery import skipping
 from rowtide.sql.catalog.written_names import relation_name
 from rowtide_connectors.api import TopicSource
@@ -63,7 +63,7 @@ def show(
     """
     with shown_to_user(), opened(pipeline, config) as (found, _):
         record = found.ledger.read()
-        progress = [] if record is None else standing_of(record, found.sources)
+        progress = [] if record is None else progress_of(record, found.sources)
         if as_json:
             typer.echo(json.dumps(_as_json(found.name, record, progress), indent=2))
         elif record is None or not progress:

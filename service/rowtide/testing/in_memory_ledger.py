@@ -60,7 +60,7 @@ class InMemoryLedger:
         with self._database.begin() as transaction:
             record = self._claimed(transaction, digest, holder)
             refuse(record)
-            if not record.standings:
+            if not record.partition_positions:
                 record = self._within(transaction).record = replace(record, digest=digest)
         return record
 
@@ -96,8 +96,8 @@ class InMemoryLedger:
 
     # ------------------------------------------------------- what a commit adds
 
-    def write_standings(
-        self, transaction: Transaction, epoch: int, standings: Sequence[PartitionPosition]
+    def write_positions(
+        self, transaction: Transaction, epoch: int, partition_positions: Sequence[PartitionPosition]
     ) -> None:
         """Record the positions of partitions.
 
@@ -105,14 +105,14 @@ class InMemoryLedger:
           FaultError: a position would move backwards.
         """
         record = self._record(transaction)
-        held = {each.place: each for each in record.standings}
-        for each in standings:
+        held = {each.place: each for each in record.partition_positions}
+        for each in partition_positions:
             before = held.get(each.place, each)
             if before.next_offset > each.next_offset:
                 raise FaultError(f'a position of pipeline "{self._pipeline}" would move backwards')
             held[each.place] = replace(each, start_offset=before.start_offset, topic_id=before.topic_id)
         self._within(transaction).record = replace(
-            record, standings=tuple(held[place] for place in sorted(held))
+            record, partition_positions=tuple(held[place] for place in sorted(held))
         )
 
     def write_errors(self, transaction: Transaction, epoch: int, rows: Sequence[ErrorRow]) -> None:
@@ -137,8 +137,10 @@ class InMemoryLedger:
     def replace_plan(self, transaction: Transaction, digest: str, gone: Sequence[str]) -> None:
         """Record that the current commit is the first one of another plan."""
         checkpoint, record = self._within(transaction), self._record(transaction)
-        standings = tuple(each for each in record.standings if each.relation not in gone)
-        checkpoint.record = replace(record, digest=digest, changed_at=record.commits, standings=standings)
+        partition_positions = tuple(each for each in record.partition_positions if each.relation not in gone)
+        checkpoint.record = replace(
+            record, digest=digest, changed_at=record.commits, partition_positions=partition_positions
+        )
         checkpoint.decisions = [each for each in checkpoint.decisions if each.kind != RESET]
         checkpoint.snapshots = []
 

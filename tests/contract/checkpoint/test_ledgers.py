@@ -34,7 +34,7 @@ from rowtide_connectors.api import Database, TableColumn, TargetTable
 from rowtide_connectors.rdbms.transaction import sql_connection
 from rowtide_connectors.registry import find_sink
 
-STANDINGS = (
+POSITIONS = (
     PartitionPosition("ORDERS", "orders", 0, 120, 100, 1_700_000_000_000),
     PartitionPosition("ORDERS", "orders", 1, 7, 7, None),
 )
@@ -97,11 +97,11 @@ def has_schemas(database: Database) -> bool:
 
 
 def commit(
-    database: Database, ledger: AnyLedger, epoch: int, commits: int, *standings: PartitionPosition
+    database: Database, ledger: AnyLedger, epoch: int, commits: int, *partition_positions: PartitionPosition
 ) -> None:
     with database.begin() as transaction:
         ledger.fence(transaction, epoch=epoch, commits=commits)
-        ledger.write_standings(transaction, epoch, standings)
+        ledger.write_positions(transaction, epoch, partition_positions)
 
 
 def test_nothing_is_there_before_a_claim(ledger: AnyLedger) -> None:
@@ -123,7 +123,7 @@ def test_looking_makes_no_tables(database: Database, ledger: AnyLedger) -> None:
 def test_every_claim_takes_the_next_epoch_and_says_who_holds_it(ledger: AnyLedger) -> None:
     first = ledger.claim("digest", "host a")
     second = ledger.claim("digest", "host b")
-    assert (first.epoch, first.holder, first.commits, first.standings) == (1, "host a", 0, ())
+    assert (first.epoch, first.holder, first.commits, first.partition_positions) == (1, "host a", 0, ())
     assert (second.epoch, second.holder) == (2, "host b")
     assert ledger.read() == second
 
@@ -132,7 +132,7 @@ def test_the_digest_stays_that_of_the_positions(database: Database, ledger: AnyL
     ledger.claim("one", "a")
     record = ledger.claim("two", "a")
     assert record.digest == "two", "nothing was committed under the first"
-    commit(database, ledger, record.epoch, 0, *STANDINGS)
+    commit(database, ledger, record.epoch, 0, *POSITIONS)
     assert ledger.claim("three", "a").digest == "two"
 
 
@@ -146,34 +146,34 @@ def test_a_record_that_is_refused_is_not_taken_over(database: Database, ledger: 
     with pytest.raises(StatementError, match="not this one"):
         ledger.claim("digest", "a", refuse)
     assert ledger.read() is None
-    commit(database, ledger, ledger.claim("digest", "a").epoch, 0, *STANDINGS)
+    commit(database, ledger, ledger.claim("digest", "a").epoch, 0, *POSITIONS)
     before = ledger.read()
     with pytest.raises(StatementError, match="not this one"):
         ledger.claim("digest", "b", refuse)
     assert ledger.read() == before
-    assert [record.standings for record in seen] == [(), STANDINGS]
+    assert [record.partition_positions for record in seen] == [(), POSITIONS]
 
 
 def test_what_is_committed_is_read_back(database: Database, ledger: AnyLedger) -> None:
     epoch = ledger.claim("digest", "a").epoch
-    commit(database, ledger, epoch, 0, *STANDINGS)
-    moved = replace(STANDINGS[0], next_offset=150, start_offset=999, bound=1_700_000_060_000)
+    commit(database, ledger, epoch, 0, *POSITIONS)
+    moved = replace(POSITIONS[0], next_offset=150, start_offset=999, bound=1_700_000_060_000)
     commit(database, ledger, epoch, 1, moved)
     record = ledger.read()
     assert record is not None
     assert record.commits == 2
     assert record.committed_at_ms is not None
     assert record.committed_at_ms > 1_700_000_000_000
-    assert record.standings == (replace(moved, start_offset=100), STANDINGS[1])
+    assert record.partition_positions == (replace(moved, start_offset=100), POSITIONS[1])
     assert record.positions() == {("ORDERS", 0): 150, ("ORDERS", 1): 7}
 
 
 def test_pipelines_of_one_database_do_not_meet(database: Database, ledger: AnyLedger) -> None:
     other = ledger_of(database, "other")
-    commit(database, ledger, ledger.claim("d", "a").epoch, 0, *STANDINGS)
+    commit(database, ledger, ledger.claim("d", "a").epoch, 0, *POSITIONS)
     assert other.read() is None
     assert other.claim("e", "b").epoch == 1
-    assert other.claim("e", "b").standings == ()
+    assert other.claim("e", "b").partition_positions == ()
 
 
 def test_a_superseded_process_commits_nothing_and_is_told_by_whom(
@@ -181,7 +181,7 @@ def test_a_superseded_process_commits_nothing_and_is_told_by_whom(
 ) -> None:
     database.prepare([OUTPUT])
     zombie = ledger.claim("digest", "the old host").epoch
-    commit(database, ledger, zombie, 0, *STANDINGS)
+    commit(database, ledger, zombie, 0, *POSITIONS)
     ledger.claim("digest", "the new host")
     with (
         pytest.raises(SupersededError, match='"prices" was taken by the new host at 2'),
@@ -207,26 +207,26 @@ def test_a_commit_that_fails_leaves_no_trace(database: Database, ledger: AnyLedg
     epoch = ledger.claim("digest", "a").epoch
     with pytest.raises(ZeroDivisionError), database.begin() as transaction:
         ledger.fence(transaction, epoch=epoch, commits=0)
-        ledger.write_standings(transaction, epoch, STANDINGS)
+        ledger.write_positions(transaction, epoch, POSITIONS)
         ledger.write_errors(transaction, epoch, [LATE])
         ledger.write_decisions(transaction, epoch, [Decision("IDLE", "ORDERS", 1, 7, 5)])
         ledger.write_snapshot(transaction, epoch, KeptSnapshot({("ORDERS", 0): 120}, state(1)))
         _ = 1 / 0
     record = ledger.read()
     assert record is not None
-    assert (record.commits, record.standings) == (0, ())
+    assert (record.commits, record.partition_positions) == (0, ())
     assert [*ledger.decisions(), *ledger.errors(), *ledger.snapshots()] == []
 
 
 def test_a_position_never_goes_back(database: Database, ledger: AnyLedger) -> None:
     epoch = ledger.claim("digest", "a").epoch
-    commit(database, ledger, epoch, 0, *STANDINGS)
-    commit(database, ledger, epoch, 1, *STANDINGS)
+    commit(database, ledger, epoch, 0, *POSITIONS)
+    commit(database, ledger, epoch, 1, *POSITIONS)
     with pytest.raises(FaultError, match="would move backwards"):
-        commit(database, ledger, epoch, 2, replace(STANDINGS[0], next_offset=119))
+        commit(database, ledger, epoch, 2, replace(POSITIONS[0], next_offset=119))
     record = ledger.read()
     assert record is not None
-    assert record.standings == STANDINGS
+    assert record.partition_positions == POSITIONS
 
 
 def test_errors_are_kept_with_everything_and_read_page_by_page(database: Database, ledger: AnyLedger) -> None:
@@ -387,7 +387,7 @@ def test_a_dropped_pipeline_is_forgotten_and_its_runner_fails(database: Database
 def test_the_documented_columns_of_positions_and_errors_are_there(
     database: Database, ledger: AnyLedger
 ) -> None:
-    commit(database, ledger, ledger.claim("digest", "a").epoch, 0, *STANDINGS)
+    commit(database, ledger, ledger.claim("digest", "a").epoch, 0, *POSITIONS)
     prefix = f"{SCHEMA}." if has_schemas(database) else f"{SCHEMA}_"
     with database.begin() as transaction:
         rows = (
@@ -438,17 +438,17 @@ def test_a_claim_waits_for_the_commit_that_is_under_way_and_sees_it(database: Da
         claiming.start()
         claiming.join(0.5)
         assert not claimed, "the commit holds the pipeline's row"
-        ledger.write_standings(transaction, epoch, STANDINGS)
+        ledger.write_positions(transaction, epoch, POSITIONS)
     claiming.join(30)
     (record,) = claimed
-    assert (record.epoch, record.commits, record.standings) == (2, 1, STANDINGS)
+    assert (record.epoch, record.commits, record.partition_positions) == (2, 1, POSITIONS)
 
 
 def test_a_decision_beside_the_commits_takes_the_epoch_and_counts_as_no_commit(
     database: Database, ledger: AnyLedger
 ) -> None:
     epoch = ledger.claim("plan", "service").epoch
-    commit(database, ledger, epoch, 0, *STANDINGS)
+    commit(database, ledger, epoch, 0, *POSITIONS)
     skipped = Decision(SKIP, "ORDERS", 0, 120, None)
     record = ledger.decide("a person", lambda seen: [skipped] if seen.positions()["ORDERS", 0] == 120 else [])
     assert (record.epoch, record.holder, record.commits, record.digest) == (epoch + 1, "a person", 1, "plan")
@@ -471,7 +471,7 @@ def test_a_new_plan_keeps_what_holds_under_it(database: Database, ledger: AnyLed
     epoch = ledger.claim("one", "a").epoch
     other = PartitionPosition("GONE", "gone", 0, 5, 0, None)
     idle, reset = Decision("IDLE", "ORDERS", 1, 7, 5), Decision(RESET, "M", 0, 10, 20)
-    commit(database, ledger, epoch, 0, *STANDINGS, other)
+    commit(database, ledger, epoch, 0, *POSITIONS, other)
     with database.begin() as transaction:
         ledger.write_decisions(transaction, epoch, [idle, reset])
         ledger.write_snapshot(transaction, epoch, KeptSnapshot({("ORDERS", 0): 120}, state(1)))
@@ -480,7 +480,7 @@ def test_a_new_plan_keeps_what_holds_under_it(database: Database, ledger: AnyLed
         ledger.replace_plan(transaction, "two", ["GONE"])
     record = ledger.read()
     assert record is not None
-    assert (record.digest, record.changed_at, record.standings) == ("two", 2, STANDINGS)
+    assert (record.digest, record.changed_at, record.partition_positions) == ("two", 2, POSITIONS)
     assert ledger.decisions() == [idle]
     assert ledger.newest_snapshot() is None
 

@@ -74,8 +74,8 @@ def test_commits_of_two_databases_that_share_sessions_do_not_meet(pooled: str) -
             with database.begin() as transaction:
                 ledger.fence(transaction, epoch=epochs[number], commits=commit)
                 transaction.upsert(ORDERS, {"N": [number, 10 + number], "AT": [commit, -commit]})
-                standing = PartitionPosition("S", "t", 0, commit, 0, None)
-                ledger.write_standings(transaction, epochs[number], [standing])
+                position = PartitionPosition("S", "t", 0, commit, 0, None)
+                ledger.write_positions(transaction, epochs[number], [position])
                 ledger.write_snapshot(transaction, epochs[number], KeptSnapshot({("S", 0): commit}, {}))
     for database, ledger in zip(databases, ledgers, strict=True):
         record = ledger.read()

@@ -55,7 +55,7 @@ def test_a_tombstone_and_a_wrong_type_are_rejected_and_the_pipeline_goes_on() ->
     assert tombstone.raw is None
     assert wrong.reason.startswith('TYPE: field "AMOUNT"')
     assert world.checkpoint.record is not None
-    assert world.checkpoint.record.standings[0].next_offset == 3
+    assert world.checkpoint.record.partition_positions[0].next_offset == 3
 
 
 def test_a_late_row_tells_the_bound_it_missed() -> None:
@@ -115,7 +115,7 @@ def test_a_bound_record_closes_a_window_and_a_wrong_one_is_rejected() -> None:
     assert strict.reason.startswith("BOUND: the bound record is malformed")
     assert [(row.kind, row.bound) for row in late] == [("LATE", 120_000), ("LATE", 180_001)]
     assert world.checkpoint.record is not None
-    assert world.checkpoint.record.standings[0].bound == 180_001
+    assert world.checkpoint.record.partition_positions[0].bound == 180_001
 
 
 def test_bound_records_stand_where_they_stand_among_the_rows() -> None:

@@ -55,10 +55,10 @@ def play(world: World, script: dict[float, object], **changes: object) -> None:
     Service(world.context(stopping=Scripted(world, at).stopping, **changes)).run()
 
 
-def standings(world: World) -> tuple[PartitionPosition, ...]:
+def partition_positions(world: World) -> tuple[PartitionPosition, ...]:
     record = world.checkpoint.record
     assert record is not None
-    return record.standings
+    return record.partition_positions
 
 
 def logged(world: World) -> list[object]:
@@ -126,7 +126,7 @@ def test_crashes_between_decisions_lose_and_repeat_nothing(snapshot_rows: int | 
     record = world.checkpoint.record
     assert record is not None
     assert world.checkpoint.decisions
-    rows = sum(each.next_offset for each in record.standings)
+    rows = sum(each.next_offset for each in record.partition_positions)
     late = len(world.checkpoint.errors)
     # Everything is out or late, but for what the last rows still hold back.
     assert rows - late - 12 < len(logged(world)) <= rows - late
@@ -150,7 +150,7 @@ def test_an_outage_of_the_broker_is_no_silence(world: World) -> None:
         },
     )
     assert logged(world) == [100_000, 100_000]
-    assert [each.next_offset for each in standings(world)] == [2, 2]
+    assert [each.next_offset for each in partition_positions(world)] == [2, 2]
     assert world.checkpoint.errors == []
     assert world.checkpoint.decisions == []
 

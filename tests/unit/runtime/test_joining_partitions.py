@@ -86,7 +86,7 @@ def test_a_partition_that_comes_while_the_service_runs_joins_within_seconds(worl
     assert [(log["partition"], log["offset"], log["bound_ms"]) for log in joins] == [(2, 0, 102_000)]
     record = world.checkpoint.record
     assert record is not None
-    assert [each.next_offset for each in record.standings] == [2, 1, 2]
+    assert [each.next_offset for each in record.partition_positions] == [2, 1, 2]
 
 
 def test_where_the_stream_has_no_bound_yet_a_partition_joins_without_one() -> None:

@@ -24,23 +24,23 @@ def test_a_restart_without_new_rows_shows_positions_lag_bounds_and_the_last_comm
     assert record is not None
     committed_ms = 1_700_000_000_000
     world.checkpoint.record = type(record)(
-        record.epoch, record.holder, record.commits, record.digest, record.standings, committed_ms
+        record.epoch, record.holder, record.commits, record.digest, record.partition_positions, committed_ms
     )
     second, service = run()
     assert service.board.status().last_commit_ms == committed_ms
     assert second.registry.get_sample_value("rowtide_last_commit_timestamp_seconds") == committed_ms / 1000
     per_partition = ("rowtide_position", "rowtide_lag_offsets", "rowtide_end_offset")
-    for standing in record.standings:
-        labels = {"topic": "readings", "partition": str(standing.partition)}
+    for position in record.partition_positions:
+        labels = {"topic": "readings", "partition": str(position.partition)}
         for name in per_partition:
             expected = first.registry.get_sample_value(name, labels)
             assert expected is not None
             assert second.registry.get_sample_value(name, labels) == expected
         assert second.registry.get_sample_value("rowtide_messages_read_total", labels) == 0
         bound = {"relation": "READINGS", **labels}
-        assert standing.bound is not None
+        assert position.bound is not None
         shown = second.registry.get_sample_value("rowtide_partition_bound_timestamp_seconds", bound)
-        assert shown == standing.bound / 1000
+        assert shown == position.bound / 1000
     for relation in ("MINUTES", "LATEST", "LOG"):
         assert first.registry.get_sample_value("rowtide_rows_done_total", {"relation": relation}) != 0
         assert second.registry.get_sample_value("rowtide_rows_done_total", {"relation": relation}) == 0

@@ -72,11 +72,11 @@ def test_the_pipeline_stops_reading_at_the_limit_and_goes_on_when_the_broker_doe
         time.sleep(0.5)
         record = world.checkpoint.record
         assert record is not None
-        held = record.standings
+        held = record.partition_positions
         time.sleep(0.5)
         record = world.checkpoint.record
         assert record is not None
-        assert record.standings == held
+        assert record.partition_positions == held
         (outbox,) = world.database.contents.outboxes.values()
         assert MAX_PENDING <= len(outbox.messages) < len(sent(other))
         assert sent(broker) == []

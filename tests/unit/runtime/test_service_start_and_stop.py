@@ -49,7 +49,7 @@ def stop_after(calls: int) -> Callable[[], bool]:
 def positions(world: World) -> list[int]:
     record = world.checkpoint.record
     assert record is not None
-    return [standing.next_offset for standing in record.standings]
+    return [position.next_offset for position in record.partition_positions]
 
 
 def test_each_start_takes_the_next_epoch() -> None:
@@ -68,7 +68,7 @@ def test_a_start_at_a_time_reads_each_partition_from_its_first_message_of_then()
     record = world.checkpoint.record
     assert record is not None
     first = [next(o for o, stamp in enumerate(log) if stamp >= middle) for log in stamps]
-    assert [standing.start_offset for standing in record.standings] == first
+    assert [position.start_offset for position in record.partition_positions] == first
     assert positions(world) == [len(log) for log in stamps]
 
 
@@ -205,7 +205,11 @@ def test_no_row_of_a_topic_made_anew_is_committed_whenever_that_happens() -> Non
             refused += 1
             assert error.message.startswith('topic "readings" was deleted and created again')
         record = world.checkpoint.record
-        if record is None or not record.standings or record.standings[0].topic_id == "second":
+        if (
+            record is None
+            or not record.partition_positions
+            or record.partition_positions[0].topic_id == "second"
+        ):
             continue
         assert set(world.database.contents.appended.get("LOG", ())) <= wanted
         assert all(b"foreign" not in (row.raw or b"") for row in world.checkpoint.errors)

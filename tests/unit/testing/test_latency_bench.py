@@ -42,7 +42,7 @@ def test_each_message_waits_from_its_append_to_the_commit_that_is_past_it(
 
     def committed(next_offset: int, now: int) -> None:
         clock.now = now
-        cut = SimpleNamespace(standings=[SimpleNamespace(next_offset=next_offset)])
+        cut = SimpleNamespace(partition_positions=[SimpleNamespace(next_offset=next_offset)])
         watch.committed(cast("Any", None), cast("Any", cut), (), 0.0)
 
     entered(100, 110, 120)

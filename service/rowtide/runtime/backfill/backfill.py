@@ -177,7 +177,7 @@ def backfill(
         # Before the commit: nothing may fail after it.
         waiting = held_back(run, context, cut, silence, retry("broker"))
         ids = {name: ids_of(source, begin[name]) for name, source in context.sources.items()}
-        standings = [
+        partition_positions = [
             PartitionPosition(
                 name,
                 place_of(context.sources[name].topic, partition)[0],
@@ -190,7 +190,7 @@ def backfill(
             for name, offsets in end.items()
             for partition, offset in sorted(offsets.items())
         ]
-        positions = {standing.place: standing.next_offset for standing in standings}
+        positions = {position.place: position.next_offset for position in partition_positions}
         places = {flow.origin(*place): place for place in positions}
         topics = TopicNames(context.sources)
         committer = Committer(context, record, flow.source_of, retry=database, fetching=retry("broker"))
@@ -202,7 +202,7 @@ def backfill(
             batch = CommitBatch(
                 tables.writes(),
                 tuple(errors.faults),
-                tuple(standings),
+                tuple(partition_positions),
                 snapshot,
                 run.messages,
                 silence.decisions,
@@ -241,7 +241,7 @@ def _progress(context: PipelineContext) -> Callable[[str, int], None]:
 
 
 def _refuse_positions(name: str, record: Record) -> None:
-    if record.standings:
+    if record.partition_positions:
         raise StatementError(
             f'pipeline "{name}" has committed positions: a backfill would repeat what is there',
             hint="Run the pipeline to continue from them, or set another name (pipeline.name) and other "

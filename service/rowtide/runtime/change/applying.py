@@ -103,7 +103,7 @@ def succeeding(older: PipelineContext, newer: PipelineContext) -> Succeeding:
     """
     refuse_changed_streams(older.plan, newer.plan)
     before = older.ledger.read()
-    if before is None or not before.standings:
+    if before is None or not before.partition_positions:
         raise StatementError(f'pipeline "{older.name}" has committed nothing: start it with `rowtide run`')
     for each in older.ledger.resubmissions():
         if each.place not in before.positions():
@@ -123,14 +123,16 @@ def succeeding(older: PipelineContext, newer: PipelineContext) -> Succeeding:
     record, work = claimed.record, recover(io, claimed)
     _refuse_waiting_resubmitted(work.flow.snapshot())
     adopt_topics(newer.sources, record)
-    standings, begun = _standings(record, newer)
-    flow = Flow(table_nodes(newer.plan), partitions_of(each.place for each in standings))
+    partition_positions, begun = _partition_positions(record, newer)
+    flow = Flow(table_nodes(newer.plan), partitions_of(each.place for each in partition_positions))
     flow.succeed(work.flow, newer.clock.now_ms(), streams_of_both(older.plan, newer.plan))
-    after = PipelineState(flow, newer.plan.targets, standings)
+    after = PipelineState(flow, newer.plan.targets, partition_positions)
     PipelineIO(newer).prepare_outputs(after)
     after.drain()
     after.go_on_from(newer.ledger.accounts())
-    gone = {each.relation for each in record.standings} - {each.relation for each in standings}
+    gone = {each.relation for each in record.partition_positions} - {
+        each.relation for each in partition_positions
+    }
     return Succeeding(record, work, after, begun, sorted(gone))
 
 
@@ -145,7 +147,7 @@ def commit_switch(
     digest = dumped(plan_digests(newer.plan))
     cut = replace(
         cut,
-        standings=(*cut.standings, *begun.begun),
+        partition_positions=(*cut.partition_positions, *begun.begun),
         moves=[lambda transaction: newer.ledger.replace_plan(transaction, digest, begun.gone)],
     )
     rows: dict[str, int] = {}
@@ -159,12 +161,12 @@ def commit_switch(
     return Applied(committer.commits, rows, committer.stored.size_bytes)
 
 
-def _standings(
+def _partition_positions(
     record: Record, newer: PipelineContext
 ) -> tuple[list[PartitionPosition], list[PartitionPosition]]:
     """Return the positions of the new plan's partitions, and which of these partitions are new."""
-    known = {each.relation for each in record.standings}
-    kept = [each for each in record.standings if each.relation in newer.sources]
+    known = {each.relation for each in record.partition_positions}
+    kept = [each for each in record.partition_positions if each.relation in newer.sources]
     begun = positions_of_others(newer, known, lambda held: held.earliest)
     return [*kept, *begun], begun
 

@@ -88,7 +88,7 @@ class _Both(PipelineState):
         newer: PipelineContext,
         first: int,
     ) -> None:
-        super().__init__(begun.work.flow, targets, begun.work.standings())
+        super().__init__(begun.work.flow, targets, begun.work.partition_positions())
         self.span = (EARLIEST, first)
         self.after = begun.after
         self._channels: Mapping[str, Channel] = PipelineIO(newer).channels(begun.after.flow)

@@ -127,7 +127,7 @@ class Committer:
         faults, refusals = list(cut.faults), _Refusals()
         errors = self._error_rows(faults, recent)
         uncertain = False
-        topics = TopicChecks(self._sources, cut.standings, self._fetching)
+        topics = TopicChecks(self._sources, cut.partition_positions, self._fetching)
 
         def attempt() -> None:
             nonlocal uncertain
@@ -193,13 +193,13 @@ class Committer:
     def _resubmitted(self, place: PartitionId) -> Sequence[StoredError]:
         return self._retry.call(lambda: self._ledger.resubmitted(place[1] - RESUBMITTED))
 
-    def commit_start(self, standings: Sequence[PartitionPosition]) -> None:
+    def commit_start(self, partition_positions: Sequence[PartitionPosition]) -> None:
         """Commit the start positions of a new pipeline.
 
         Raises:
           As ``commit``.
         """
-        self.commit(CommitBatch((), (), tuple(standings), None, 0), RecentMessages())
+        self.commit(CommitBatch((), (), tuple(partition_positions), None, 0), RecentMessages())
 
     def _write(
         self, cut: CommitBatch, writes: Iterable[Writes], errors: Sequence[ErrorRow], topics: TopicChecks
@@ -222,7 +222,7 @@ class Committer:
             if errors:
                 self._ledger.write_errors(transaction, self._epoch, errors)
             reach("commit.after_errors")
-            self._ledger.write_standings(transaction, self._epoch, cut.standings)
+            self._ledger.write_positions(transaction, self._epoch, cut.partition_positions)
             self._ledger.write_decisions(transaction, self._epoch, cut.decisions)
             self._ledger.write_accounts(transaction, cut.accounts())
             reach("commit.after_positions")

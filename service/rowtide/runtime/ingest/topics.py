@@ -32,13 +32,13 @@ class TopicNames(Mapping[str, str]):
 
 def adopt_topics(sources: Mapping[str, TopicSource], record: Record | None) -> None:
     """Take over the committed topics of streams that read a pattern, before anything is asked of their sources."""
-    standings = () if record is None else record.standings
+    partition_positions = () if record is None else record.partition_positions
     for relation, source in sources.items():
         if isinstance(source, MatchingSource):
             source.adopt(
                 {
                     each.partition: each.topic
-                    for each in standings
+                    for each in partition_positions
                     if each.relation == relation and not is_resubmission(each.place)
                 }
             )
@@ -92,10 +92,10 @@ def refuse_own_topics(plan: Plan) -> None:
                 )
 
 
-def known_ids(standings: Iterable[PartitionPosition]) -> dict[str, str]:
+def known_ids(partition_positions: Iterable[PartitionPosition]) -> dict[str, str]:
     """Return the ids of the topics of each foreign stream when the pipeline began to read them, between commas."""
     found: dict[str, dict[str, None]] = {}
-    for each in standings:
+    for each in partition_positions:
         if each.topic_id is not None and not is_resubmission(each.place):
             found.setdefault(each.relation, {}).update(dict.fromkeys(each.topic_id.split(",")))
     return {relation: ",".join(ids) for relation, ids in found.items()}

@@ -30,7 +30,7 @@ class PartitionProgress:
         return None if self.end is None else max(0, self.end - self.next_offset)
 
 
-def standing_of(record: Record, sources: Mapping[str, TopicSource]) -> list[PartitionProgress]:
+def progress_of(record: Record, sources: Mapping[str, TopicSource]) -> list[PartitionProgress]:
     """Return the positions by stream and partition. If a broker is down, ends are missing."""
     adopt_topics(sources, record)
     ends: dict[PartitionId, int] = {}
@@ -50,6 +50,6 @@ def standing_of(record: Record, sources: Mapping[str, TopicSource]) -> list[Part
             ends.get(each.place),
             each.bound,
         )
-        for each in sorted(record.standings, key=lambda each: each.place)
+        for each in sorted(record.partition_positions, key=lambda each: each.place)
         if not is_resubmission(each.place)
     ]

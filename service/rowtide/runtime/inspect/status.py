@@ -109,11 +109,11 @@ class StatusBoard:
         with self._lock:
             self._shown = replace(self._shown, epoch=epoch)
 
-    def stands(self, record: Record) -> None:
+    def begins_at(self, record: Record) -> None:
         """Note the committed positions and the time of the commit, by any process."""
         with self._lock:
             self._shown = replace(self._shown, last_commit_ms=record.committed_at_ms)
-        self._place(record.standings)
+        self._place(record.partition_positions)
 
     def tell(self, summary: RunSummary) -> None:
         """Note the commits of this process so far."""
@@ -126,16 +126,16 @@ class StatusBoard:
             held = {**dict(self._shown.pending), relation: pending}
             self._shown = replace(self._shown, pending=tuple(sorted(held.items())))
 
-    def committed(self, standings: Iterable[PartitionPosition]) -> None:
+    def committed(self, partition_positions: Iterable[PartitionPosition]) -> None:
         """Note the positions after a commit of this process."""
         with self._lock:
             self._shown = replace(self._shown, last_commit_ms=self._clock.now_ms())
-        self._place(standings)
+        self._place(partition_positions)
 
-    def _place(self, standings: Iterable[PartitionPosition]) -> None:
+    def _place(self, partition_positions: Iterable[PartitionPosition]) -> None:
         with self._lock:
             held = {(each.relation, each.partition): each for each in self._shown.positions}
-            for each in standings:
+            for each in partition_positions:
                 if is_resubmission(each.place):
                     continue
                 end = self._ends.get(each.place)

@@ -158,11 +158,11 @@ class _Asked:
                 hint="Write the name as in SQL; a foreign table must be written to by a pump.",
             )
         record = context.ledger.read()
-        if record is None or not record.standings:
+        if record is None or not record.partition_positions:
             raise StatementError(f'pipeline "{context.name}" has committed nothing yet')
         refuse_another_plan(context.name, record, plan_digests(context.plan))
         adopt_topics(context.sources, record)
-        identities = known_ids(record.standings)
+        identities = known_ids(record.partition_positions)
         for relation, source in context.sources.items():
             if source.is_compacted():
                 raise StatementError(
@@ -491,7 +491,7 @@ class _Noting(PipelineState):
         record: Record,
         bounds: list[tuple[PartitionId, ExplicitBound]] | None,
     ) -> None:
-        super().__init__(flow, context.plan.targets, record.standings)
+        super().__init__(flow, context.plan.targets, record.partition_positions)
         self._bounds = bounds
 
     def enter(self, delivery: Delivery) -> None:

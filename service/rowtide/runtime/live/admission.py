@@ -63,7 +63,7 @@ class Admission:
                 bound_ms=bound_ms,
             )
         if newcomers:
-            self._io.identities = known_ids(self._work.standings())
+            self._io.identities = known_ids(self._work.partition_positions())
         return list(newcomers)
 
     def _ids(self, newcomers: Collection[PartitionId]) -> dict[PartitionId, str | None]:

@@ -100,7 +100,7 @@ class Watching:
     def committed(
         self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
     ) -> None:
-        self._board.committed(cut.standings)
+        self._board.committed(cut.partition_positions)
         self._tally.committed(cut, errors)
         self._board.tell(self._tally.summary(work))
         self._next.committed(work, cut, errors, seconds)

@@ -45,7 +45,7 @@ class MetricsObserver:
         self._metrics.epoch.set(record.epoch)
         if record.committed_at_ms is not None:
             self._metrics.last_commit.set(record.committed_at_ms / 1000)
-        self._stand(record.standings)
+        self._show_positions(record.partition_positions)
 
     def retried(self, dependency: str) -> None:
         """Count a failure; called by any thread."""
@@ -69,7 +69,7 @@ class MetricsObserver:
             self._accounts.start_at(relation, asdict(view.account), view.held)
         for table, output in work.outputs.items():
             self._accounts.start_at(table, _totals(output.account), 0)
-        self._stand(work.standings())
+        self._show_positions(work.partition_positions())
         self._show_bounds(work)
         self._revived = work.flow.revived()
 
@@ -105,23 +105,23 @@ class MetricsObserver:
         self._revived = revived
         for table, output in work.outputs.items():
             self._accounts.follow(table, _totals(output.account), 0)
-        self._stand(cut.standings)
+        self._show_positions(cut.partition_positions)
         self._show_bounds(work)
 
-    def _stand(self, standings: Iterable[PartitionPosition]) -> None:
+    def _show_positions(self, partition_positions: Iterable[PartitionPosition]) -> None:
         """Show the positions of partitions. Each has all its samples from then on."""
         metrics = self._metrics
-        shown = [each for each in standings if not is_resubmission(each.place)]
+        shown = [each for each in partition_positions if not is_resubmission(each.place)]
         self._positions = {**self._positions, **{each.place: each.next_offset for each in shown}}
-        for standing in shown:
-            labels = _labels(standing.topic, standing.partition)
-            metrics.position.labels(*labels).set(standing.next_offset)
+        for position in shown:
+            labels = _labels(position.topic, position.partition)
+            metrics.position.labels(*labels).set(position.next_offset)
             metrics.messages_read.labels(*labels)
             metrics.message_bytes_read.labels(*labels)
-            self._show_lag(standing.place, standing.topic)
-            if standing.bound is not None:
-                bound = metrics.partition_bound.labels(standing.relation, *labels)
-                bound.set(standing.bound / 1000)
+            self._show_lag(position.place, position.topic)
+            if position.bound is not None:
+                bound = metrics.partition_bound.labels(position.relation, *labels)
+                bound.set(position.bound / 1000)
 
     def _show_lag(self, place: PartitionId, topic: str) -> None:
         position, end = self._positions.get(place), self._ends.get(place)

@@ -74,7 +74,7 @@ class CommitBatch:
 
     writes: Iterable[Writes]
     faults: tuple[Fault, ...]
-    standings: tuple[PartitionPosition, ...]
+    partition_positions: tuple[PartitionPosition, ...]
     snapshot: KeptSnapshot | None
     messages: int
     decisions: tuple[Decision, ...] = ()
@@ -92,7 +92,7 @@ class PipelineState:
     Args:
       flow: the flow of ``plan.outputs.table_nodes``: its outputs are foreign tables and streams by name.
       targets: the foreign tables, and the foreign streams that pumps write to.
-      standings: the recorded position of each partition. Recovery moves the flow there.
+      partition_positions: the recorded position of each partition. Recovery moves the flow there.
       sends: False: rows for foreign streams are counted, and not encoded.
     """
 
@@ -100,7 +100,7 @@ class PipelineState:
         self,
         flow: Flow,
         targets: Sequence[ForeignTable | ForeignStream],
-        standings: Sequence[PartitionPosition],
+        partition_positions: Sequence[PartitionPosition],
         *,
         sends: bool = True,
     ) -> None:
@@ -118,8 +118,8 @@ class PipelineState:
         self.span: tuple[int, int] | None = None
         """Range of rowtimes, from (included) and to (excluded), of rows for the tables; None: all rows."""
         self._sizes: dict[str, tuple[int, int]] = {}
-        self._standings = {standing.place: standing for standing in standings}
-        self._positions = {standing.place: standing.next_offset for standing in standings}
+        self._partition_positions = {position.place: position for position in partition_positions}
+        self._positions = {position.place: position.next_offset for position in partition_positions}
         self._moved: set[PartitionId] = set()
         self._faults: list[Fault] = []
         self._decisions: dict[tuple[str, PartitionId, int, str | None], Decision] = {}
@@ -237,8 +237,8 @@ class PipelineState:
             partitions.setdefault(name, []).append(number)
         self.flow = self.flow.widened(partitions, {} if target is None else {place: target})
         self._positions[place] = start_offset
-        known = (each.topic_id for each in self._standings.values() if each.relation == relation)
-        self._standings[place] = PartitionPosition(
+        known = (each.topic_id for each in self._partition_positions.values() if each.relation == relation)
+        self._partition_positions[place] = PartitionPosition(
             relation, topic, partition, start_offset, start_offset, None, topic_id or next(known, None)
         )
         self._moved.add(place)
@@ -287,7 +287,7 @@ class PipelineState:
         for name, output in self.outputs.items():
             output.account.check(name, 0)
 
-    def standings(self) -> tuple[PartitionPosition, ...]:
+    def partition_positions(self) -> tuple[PartitionPosition, ...]:
         """Return the position and current bound of every partition."""
         bounds = self.flow.bounds()
         return tuple(
@@ -300,7 +300,7 @@ class PipelineState:
                 None if (bound := bounds.get(place, EARLIEST)) in (EARLIEST, LATEST) else bound,
                 held.topic_id,
             )
-            for place, held in self._standings.items()
+            for place, held in self._partition_positions.items()
         )
 
     def cut(self, *, with_snapshot: bool) -> CommitBatch:
@@ -310,15 +310,17 @@ class PipelineState:
           FaultError: law 4 does not hold.
         """
         self.check()
-        standings = self.standings()
+        partition_positions = self.partition_positions()
         moved = tuple(
-            standing for standing in standings if standing.place in self._moved or self._differs(standing)
+            position
+            for position in partition_positions
+            if position.place in self._moved or self._differs(position)
         )
         taken = [output.take() for output in self.outputs.values()]
         result = CommitBatch(
             writes=tuple(each for each in taken if isinstance(each, Writes)),
             faults=tuple(self._faults),
-            standings=moved,
+            partition_positions=moved,
             snapshot=KeptSnapshot(dict(self._positions), self.flow.snapshot()) if with_snapshot else None,
             messages=self.messages,
             decisions=tuple(self._decisions.values()),
@@ -327,7 +329,7 @@ class PipelineState:
         )
         # Decisions before this cut are committed by now.
         self._kept_accounts = self._latest_accounts
-        self._standings.update((standing.place, standing) for standing in moved)
+        self._partition_positions.update((position.place, position) for position in moved)
         self._faults = []
         self._decisions.clear()
         self._moved.clear()
@@ -360,8 +362,8 @@ class PipelineState:
         self._latest_accounts = {(each.part, each.relation): each for each in now}
         return [each for each in now if self._kept_accounts.get((each.part, each.relation)) != each]
 
-    def _differs(self, standing: PartitionPosition) -> bool:
-        return self._standings[standing.place] != standing
+    def _differs(self, position: PartitionPosition) -> bool:
+        return self._partition_positions[position.place] != position
 
     def _promise(self, place: PartitionId, mark: ExplicitBound) -> Fault | None:
         relation, partition = place

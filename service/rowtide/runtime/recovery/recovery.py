@@ -63,7 +63,7 @@ def begin_of_replay(record: Record, snapshot: KeptSnapshot | None) -> dict[Parti
             hint="Drop the pipeline's checkpoint and its tables, then start it again.",
         )
     reached = {} if snapshot is None else snapshot.positions
-    return {each.place: reached.get(each.place, each.start_offset) for each in record.standings}
+    return {each.place: reached.get(each.place, each.start_offset) for each in record.partition_positions}
 
 
 def flow_at(
@@ -158,18 +158,20 @@ def check_ranges(
       StatementError: offsets have aged out, a partition is gone, or the topic is another one.
     """
     for relation, partitions in ranges.items():
-        own = [each for each in record.standings if each.relation == relation]
-        standings = [each for each in own if not is_resubmission(each.place)]
-        for topic in sorted({each.topic for each in standings}):
-            positions = {each.partition: each.next_offset for each in standings if each.topic == topic}
+        own = [each for each in record.partition_positions if each.relation == relation]
+        partition_positions = [each for each in own if not is_resubmission(each.place)]
+        for topic in sorted({each.topic for each in partition_positions}):
+            positions = {
+                each.partition: each.next_offset for each in partition_positions if each.topic == topic
+            }
             wrong = another_topic(topic, positions, partitions)
             if wrong is not None:
                 raise wrong
-        for standing in standings:
-            first, held = begin[standing.place], partitions[standing.partition]
-            topic, number = place_of(standing.topic, standing.partition)
+        for position in partition_positions:
+            first, held = begin[position.place], partitions[position.partition]
+            topic, number = place_of(position.topic, position.partition)
             if held.earliest > first and (
-                first < standing.next_offset or held.earliest > standing.next_offset
+                first < position.next_offset or held.earliest > position.next_offset
             ):
                 raise StatementError(
                     f'topic "{topic}" partition {number} no longer holds offsets '
@@ -188,12 +190,12 @@ def check_compacted(
     Raises:
       StatementError: the state at the committed positions is missing.
     """
-    for standing in record.standings:
-        is_compacted = standing.topic in compacted.get(standing.relation, ())
-        if is_compacted and begin[standing.place] != standing.next_offset:
+    for position in record.partition_positions:
+        is_compacted = position.topic in compacted.get(position.relation, ())
+        if is_compacted and begin[position.place] != position.next_offset:
             raise StatementError(
-                f'topic "{standing.topic}" is compacted and cannot be read again from offset '
-                f"{begin[standing.place]}: the state at the committed positions is not stored",
+                f'topic "{position.topic}" is compacted and cannot be read again from offset '
+                f"{begin[position.place]}: the state at the committed positions is not stored",
                 hint="The topic was compacted later, or the snapshots were dropped. Drop the pipeline's "
                 "checkpoint and its tables, then start it again.",
             )

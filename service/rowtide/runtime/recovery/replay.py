@@ -142,12 +142,12 @@ def _recomputed(
     older: Plan | None,
 ) -> ReplayComparison:
     """Recompute what the tables should hold, and compare."""
-    identities = known_ids(record.standings)
+    identities = known_ids(record.partition_positions)
     for relation, source in context.sources.items():
         check_identity(source, identities.get(relation))
     ranges = {relation: source.ranges() for relation, source in context.sources.items()}
     flow, snapshot = _begin(context, record, ranges, compared, older)
-    work = PipelineState(flow, context.plan.targets, record.standings, sends=False)
+    work = PipelineState(flow, context.plan.targets, record.partition_positions, sends=False)
     turns = _Turns(work, tables)
     if snapshot is None:
         work.drain()
@@ -240,7 +240,7 @@ def _committed(context: PipelineContext, tables: Mapping[str, ComparedTable]) ->
     missing = context.database.missing([target_table(table.table) for table in tables.values()])
     with context.database.begin_read_only() as transaction:
         record = context.ledger.read_within(transaction)
-        if record is None or not record.standings:
+        if record is None or not record.partition_positions:
             raise StatementError(f'pipeline "{context.name}" has committed nothing to compare')
         for name, table in tables.items():
             if name in missing:
@@ -293,7 +293,7 @@ def _begin(
 
 def _as_read_by(context: PipelineContext, record: Record) -> Record:
     """Return a record as if the context's plan had run and read its new streams to their ends."""
-    known = {each.relation for each in record.standings}
-    kept = [each for each in record.standings if each.relation in context.sources]
+    known = {each.relation for each in record.partition_positions}
+    kept = [each for each in record.partition_positions if each.relation in context.sources]
     begun = positions_of_others(context, known, lambda held: held.end)
-    return replace(record, standings=(*kept, *begun))
+    return replace(record, partition_positions=(*kept, *begun))

@@ -62,7 +62,7 @@ def skip(
         )
 
     def decide(record: Record) -> list[Decision]:
-        held = [each for each in record.standings if not is_resubmission(each.place)]
+        held = [each for each in record.partition_positions if not is_resubmission(each.place)]
         if not held:
             raise _nothing_committed(pipeline)
         found = next((each for each in held if each.place == (relation, partition)), None)

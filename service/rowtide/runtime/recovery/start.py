@@ -85,10 +85,10 @@ def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
     adopt_topics(context.sources, record)
 
     def refuse(found: Record) -> None:
-        if found.standings:
+        if found.partition_positions:
             refuse_start(context.name, found, digests, begin)
 
-    if record is not None and record.standings:
+    if record is not None and record.partition_positions:
         refuse(record)
     else:
         io.check_tables()
@@ -102,13 +102,13 @@ def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
     }
     io.partitions.append_times = _append_times(io)
     snapshots = NewestSnapshot(context.ledger)
-    if record is not None and record.standings:
-        known = known_ids(record.standings)
+    if record is not None and record.partition_positions:
+        known = known_ids(record.partition_positions)
         for relation, source in sources:
             io.broker.call(partial(check_identity, source, known.get(relation)))
         snapshot = usable(io.database.call(snapshots.look), record)
         _begin_of_replay(record, snapshot, ranges, compacted)
-    kept = record is not None and bool(record.standings) and not context.recreate_tables
+    kept = record is not None and bool(record.partition_positions) and not context.recreate_tables
     created = io.database.call(
         partial(prepare_tables, context.name, context.database, context.plan, kept=kept)
     )
@@ -128,10 +128,10 @@ def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
     }
     io.board.claimed(record.epoch)
     context.observer.claimed(context.name, record)
-    if not record.standings:
+    if not record.partition_positions:
         record = _record_start(io, record, begin)
-    io.identities = known_ids(record.standings)
-    io.board.stands(record)
+    io.identities = known_ids(record.partition_positions)
+    io.board.begins_at(record)
     return Claimed(record, ranges, compacted, created, snapshots)
 
 
@@ -148,7 +148,7 @@ def recover(io: PipelineIO, claimed: Claimed) -> PipelineState:
     snapshot = usable(io.database.call(claimed.snapshots.take), record)
     resubmissions = io.database.call(context.ledger.resubmissions)
     flow = flow_at(table_nodes(context.plan), record, snapshot, resubmissions)
-    work = PipelineState(flow, context.plan.targets, record.standings)
+    work = PipelineState(flow, context.plan.targets, record.partition_positions)
     io.prepare_outputs(work)
     context.crash_points.reach("recovery.after_snapshot")
     begin = _begin_of_replay(record, snapshot, claimed.ranges, claimed.compacted)
@@ -197,11 +197,11 @@ def _record_start(io: PipelineIO, record: Record, begin: Begin) -> Record:
     """Commit the start positions of a pipeline without a commit."""
     context = io.context
     sources = sorted(context.sources.items())
-    standings = []
+    partition_positions = []
     for relation, source in sources:
         offsets = io.broker.call(partial(first_offsets, source, begin))
         ids = io.broker.call(partial(ids_of, source, sorted(offsets)))
-        standings += [
+        partition_positions += [
             PartitionPosition(
                 relation,
                 place_of(source.topic, partition)[0],
@@ -214,16 +214,16 @@ def _record_start(io: PipelineIO, record: Record, begin: Begin) -> Record:
             for partition, offset in sorted(offsets.items())
         ]
     context.crash_points.reach("start.before_positions")
-    io.committer(record, lambda _: None).commit_start(standings)
+    io.committer(record, lambda _: None).commit_start(partition_positions)
     context.crash_points.reach("start.after_positions")
     said = f"{begin.timestamp_ms} ms" if isinstance(begin, StartTimestamp) else begin.value
-    _log.info("begins", pipeline=context.name, begin=said, partitions=len(standings))
+    _log.info("begins", pipeline=context.name, begin=said, partitions=len(partition_positions))
     return Record(
         record.epoch,
         record.holder,
         record.commits + 1,
         record.digest,
-        tuple(standings),
+        tuple(partition_positions),
         context.clock.now_ms(),
     )
 
