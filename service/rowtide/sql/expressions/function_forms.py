@@ -34,6 +34,7 @@ from rowtide.sql.grammar.syntax import (
     IsDistinct,
     IsTest,
     Name,
+    NumberLiteral,
     Rounded,
     StringLiteral,
 )
@@ -114,45 +115,65 @@ def _date_part(args: Sequence[Expression], place: SourceSpan) -> Expression:
     return Extract(_unit_named(unit, "DATE_PART", UNITS[TIMESTAMP]), operand, place)
 
 
-_FORMATTED = ("s", "I", "L")
+_PLACES = re.compile(r"%(?:([0-9]+)\$)?(-?)([0-9]*)(.?)", re.DOTALL)
+"""The places of FORMAT: the number of the value, the flag, the width and the kind."""
+_MOST_DIGITS = 4
 
 
-def _formatted(mark: str, text: Expression, place: SourceSpan) -> Expression:
-    if mark == "I":
+def _formatted(kind: str, text: Expression, place: SourceSpan) -> Expression:
+    if kind == "I":
         return FunctionCall("QUOTE_IDENT", (text,), place)
-    shown = text if mark == "s" else FunctionCall("QUOTE_LITERAL", (text,), place)
-    return FunctionCall("COALESCE", (shown, StringLiteral("" if mark == "s" else "NULL", place)), place)
+    shown = text if kind == "s" else FunctionCall("QUOTE_LITERAL", (text,), place)
+    return FunctionCall("COALESCE", (shown, StringLiteral("" if kind == "s" else "NULL", place)), place)
+
+
+def _filled(text: Expression, width: int, *, left: bool, place: SourceSpan) -> Expression:
+    """Return a text with blanks up to a width, after it if it is on the left; a longer text is not cut."""
+    length = FunctionCall("CHAR_LENGTH", (text,), place)
+    wanted = FunctionCall("GREATEST", (length, NumberLiteral(str(width), place)), place)
+    return FunctionCall("RPAD" if left else "LPAD", (text, wanted), place)
 
 
 def _format(args: Sequence[Expression], place: SourceSpan) -> Expression:
-    """Write FORMAT('%s: %s', x, y) as a concatenation.
+    """Write FORMAT('%s: %2$-5s', x, y) as a concatenation.
 
-    A NULL is no text for %s and the word NULL for %L; for %I it makes the whole result NULL.
+    A NULL is no text for %s and the word NULL for %L; for %I it makes the whole result NULL. A place without
+    a number has the value after that of the place before (PostgreSQL, chapter "String Functions").
     """
     form, *values = args
     if not isinstance(form, StringLiteral):
         raise StatementError("the first argument of FORMAT must be constant text", place=form.place)
-    pieces = re.split(r"%(.?)", form.text)
-    joined: list[Expression] = [StringLiteral(pieces[0], place)]
-    rest = iter(values)
-    for mark, after in zip(pieces[1::2], pieces[2::2], strict=True):
-        if mark in _FORMATTED:
-            value = next(rest, None)
-            if value is None:
-                raise StatementError(f"FORMAT has more %{mark} than values", place=form.place)
-            joined.append(_formatted(mark, Cast(value, VARCHAR, place), place))
-        elif mark == "%":
+    joined: list[Expression] = []
+    used: set[int] = set()
+    number = end = 0
+    for each in _PLACES.finditer(form.text):
+        joined.append(StringLiteral(form.text[end : each.start()], place))
+        end = each.end()
+        if each.group() == "%%":
             joined.append(StringLiteral("%", place))
-        else:
+            continue
+        position, flag, width, kind = each.groups()
+        if kind not in ("s", "I", "L") or max(len(width), len(position or "")) > _MOST_DIGITS:
             raise StatementError(
-                f'FORMAT does not take "%{mark}"',
+                f'FORMAT does not take "{each.group()}"',
                 place=form.place,
                 hint="It takes %s for a value, %I for an identifier, %L for a literal and %% for a percent sign; "
-                "LPAD(x, n) fills up.",
+                "%2$s is the second value, %9s and %-9s have blanks up to a width.",
             )
-        joined.append(StringLiteral(after, place))
-    if next(rest, None) is not None:
-        raise StatementError("FORMAT has more values than places for them", place=form.place)
+        number = int(position) if position else number + 1
+        if not 0 < number <= len(values):
+            raise StatementError(
+                f"FORMAT has no value {number} for {each.group()}",
+                place=form.place,
+                hint=None if number else "The first value has the number 1.",
+            )
+        used.add(number)
+        text = _formatted(kind, Cast(values[number - 1], VARCHAR, place), place)
+        joined.append(_filled(text, int(width), left=bool(flag), place=place) if width else text)
+    joined.append(StringLiteral(form.text[end:], place))
+    unused = [number for number in range(1, len(values) + 1) if number not in used]
+    if unused:
+        raise StatementError(f"FORMAT has no place for value {unused[0]}", place=form.place)
     texts = [each for each in joined if each != StringLiteral("")] or [StringLiteral("", place)]
     return reduce(lambda left, right: Binary("||", left, right, place), texts)
 
