@@ -52,9 +52,8 @@ def reading_of(declared: Declared, field: Field) -> Reading:
     convert = converter(field.type)
     if convert is None:
         raise StatementError(
-            f'column "{field.name}" of foreign stream "{declared.relation}": '
-            f"a message in JSON cannot carry the type {field.type}",
-            hint="Read it as text or as a number and convert it in a view.",
+            f'column "{field.name}" of {declared.what}: a message cannot carry the type {field.type}',
+            hint="Declare it as text or as a number, and convert it in a view.",
         )
     options = declared.of(field.name)
     shown_as = f'field "{field.name}"' + ("" if path is None else f" ({show_path(path)})")
