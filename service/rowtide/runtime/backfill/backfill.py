@@ -45,7 +45,7 @@ from rowtide.runtime.commit.output import target_table
 from rowtide.runtime.commit.retry import Patience, Retry
 from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.intake import ExplicitBound, deliver
-from rowtide.runtime.ingest.topics import TopicNames, ids_of
+from rowtide.runtime.ingest.topics import ids_of
 from rowtide.runtime.live.work import CommitBatch
 from rowtide.runtime.polling.options import poller_of
 from rowtide.runtime.recovery.digest import dumped, plan_digests
@@ -192,7 +192,8 @@ def backfill(
         ]
         positions = {position.place: position.next_offset for position in partition_positions}
         places = {flow.origin(*place): place for place in positions}
-        topics = TopicNames(context.sources)
+        # Tasks of Spark get it.
+        topics = {name: source.topic for name, source in context.sources.items()}
         committer = Committer(context, record, flow.source_of, retry=database, fetching=retry("broker"))
         tables = TablesOutput(run, context, record.epoch, database)
 
