@@ -53,7 +53,7 @@ def test_the_package_is_built_installed_and_tested(tmp_path: Path) -> None:
     # The tests do not see the sources: they run with what the wheel has.
     shutil.rmtree(source / "src")
     rowtide = (python, "-c", "from rowtide.__main__ import main; main()", "connectors")
-    assert "webhook" not in run(*rowtide, "list", cwd=tmp_path)
+    assert "rowtide-webhook" not in run(*rowtide, "list", cwd=tmp_path)
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index")
     run(*pip, wheel, cwd=tmp_path)
     listed = run(*rowtide, "list", cwd=tmp_path)
