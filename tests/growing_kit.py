@@ -121,7 +121,7 @@ class Growing:
             database=pipeline.database,
             ledger=pipeline.ledger,
             clock=clock,
-            pace=Pace(0, 15, self.rng.choice((None, 1, 40)), None),
+            pace=Pace(0, 15, self.rng.choice((None, 1, 40)), None, snapshot_part_bytes=1),
             stopping=stopping,
             threads=False,
             crash_points=crash_points,

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import cloudpickle
 
-from rowtide.runners.spark.exchange import murmur3
+from rowtide.runners.spark.shuffle.exchange import murmur3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -155,13 +155,17 @@ class StandIn:
         self.jobs: list[int] = []
         self.closures: list[int] = []
         self.descriptions: list[str] = []
+        self.cancelled: list[str] = []
         self.persisted: list[_Frame] = []
         self.collected: list[int] = []
         self.read: list[Sequence[pa.Table]] = []
         self.given: list[pa.Table] = []
         self.settings = {"spark.sql.shuffle.partitions": str(parts), BATCH_ROWS: "16"}
         self.sparkContext = SimpleNamespace(
-            defaultParallelism=parts, setJobDescription=self.descriptions.append, uiWebUrl=None
+            defaultParallelism=parts,
+            setJobGroup=lambda _group, description: self.descriptions.append(description),
+            cancelJobGroup=self.cancelled.append,
+            uiWebUrl=None,
         )
         self.conf = SimpleNamespace(get=self.settings.get, set=self.settings.__setitem__)
 

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 
 from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
-from rowtide.runtime.inspect.status import Phase
+from rowtide.runtime.inspect.status import Phase, ReplicaStatus
 from rowtide.web import Handlers, PositionStatus, build_app
 from rowtide.web.access import Access
 from rowtide.web.status import Summary
@@ -39,6 +39,7 @@ class Now:
     positions: Sequence[PositionStatus] = (AtPartition(),)
     pending: Sequence[tuple[str, int]] = (("ALERTS", 7),)
     summary: Summary | None = None
+    replica: ReplicaStatus | None = None
     beat: float = 100.0
 
 
@@ -71,6 +72,13 @@ class Answer:
         return {}
 
 
+class Executed:
+    """The answer to a statement that was applied."""
+
+    def to_json(self) -> Mapping[str, object]:
+        return {"outcome": "applied"}
+
+
 def whole_app(access: Access) -> Starlette:
     """Return the application with every page that there is."""
 
@@ -88,6 +96,7 @@ def whole_app(access: Access) -> Starlette:
             snapshot=Answer,
             contents=lambda _relation, _limit: Answer(),
             query=query,
+            execute=lambda _sql, _wait: Executed(),
         ),
         access=access,
     )

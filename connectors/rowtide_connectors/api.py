@@ -17,28 +17,6 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-CHECKPOINT_SCHEMA = "rowtide"
-"""The schema of the checkpoint; in a database without schemas, it and ``_`` prefix the names of its
-tables."""
-CHECKPOINT_TABLES = frozenset(
-    {
-        "version",
-        "pipelines",
-        "positions",
-        "errors",
-        "decisions",
-        "accounts",
-        "snapshots",
-        "snapshot_chunks",
-        "polls",
-        "polled_rows",
-        "polled_changes",
-        "outboxes",
-        "outbox",
-    }
-)
-"""The checkpoint's tables, which a foreign table cannot name."""
-
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -75,6 +53,8 @@ class Messages:
     headers: Sequence[Sequence[tuple[str, bytes]] | None] | None = None
     came_from: Sequence[tuple[str, int, int]] | None = None
     """Topic, partition and offset at which each message first arrived, if they are not these."""
+    damaged: Mapping[int, str] | None = None
+    """Why the messages at these indexes are not whole. Their values are what could be read, or None."""
 
 
 class Fetched(NamedTuple):
@@ -235,7 +215,7 @@ class Transaction(Protocol):
         """Insert rows, replacing those whose key exists.
 
         Keys are distinct within one call. Values are in row form (rows/types.py of the service),
-        under the columns' SQL names.
+        under the columns' SQL names. An ARRAY is a JSON array as text, with bytes in base64.
 
         Raises:
           RefusedRowsError: rows violate a constraint, or have values that the database cannot
@@ -309,6 +289,9 @@ class Database(Protocol):
           DeniedError: the user lacks a right; names it.
         """
 
+    def limit_idle(self, seconds: int) -> None:
+        """Let the server, if it can, end sessions of this process that are idle in a transaction for so long."""
+
     def close(self) -> None:
         """Release every connection."""
 
@@ -362,6 +345,7 @@ class Guarantee(Enum):
     IN_COMMIT = "exactly once: rows and positions commit in one transaction"
     BY_COMMIT_NUMBER = "exactly once, if the receiver ignores the number of a commit that it has processed"
     AT_LEAST_ONCE = "at least once: a row may be repeated after a failure"
+    LISTED = "exactly once: files get their order in the checkpoint's database before they are read"
     LOGGED = "exactly once: changes are logged in the checkpoint's database before they are processed"
 
 

@@ -20,7 +20,7 @@ from rowtide_connectors.options import suggestion
 
 GROUP = "rowtide.connectors"
 
-BUILT_IN = ("http", "kafka", "memory", "rdbms")
+BUILT_IN = ("files", "http", "kafka", "memory", "rdbms")
 """The connectors of this package; pyproject.toml declares the same as entry points."""
 
 _OWN = {name: f"rowtide_connectors.{name}:CONNECTOR" for name in BUILT_IN}

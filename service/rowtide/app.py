@@ -21,7 +21,9 @@ from rowtide.runtime.live.observing import MetricsObserver
 from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.pipeline import Pipeline
 from rowtide.runtime.query.query_work import QueryLimits
-from rowtide.runtime.service import Service
+from rowtide.runtime.service import Runs, Service
+from rowtide.runtime.standby.watch import Standby
+from rowtide.sql.sent_statements import SentStatements
 from rowtide.startup import leave_pandas_out
 from rowtide.web import Handlers, WebServer, build_app, build_monitoring_app
 from rowtide.web.access import access_of
@@ -41,6 +43,11 @@ class RunOptions:
     recreate_tables: bool = False
     listen: str | None = None
     monitoring_listen: str | None = None
+    standby: bool = False
+    runs: Runs | None = None
+    """What runs the pipeline; None: this process."""
+    statements: Callable[[str], SentStatements] | None = None
+    """Resolves the names of statements that are sent to the pipeline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +126,8 @@ def build_process(
     if not _has_models(pipeline.plan):
         leave_pandas_out()
     service = Service(
-        _running(context_of(pipeline, settings), settings, options, clock, metrics, version, stopping)
+        _running(context_of(pipeline, settings), settings, options, clock, metrics, version, stopping),
+        options.runs,
     )
     pages = build_app(
         service.board,
@@ -132,6 +140,7 @@ def build_process(
             snapshot=service.requests.snapshot,
             contents=service.requests.contents,
             query=query_of(service.requests),
+            execute=service.requests.execute,
         ),
         access=access,
     )
@@ -192,7 +201,24 @@ def _running(
         poll_messages=min(POLL_MESSAGES, settings.commit.max_rows),
         queue_messages=settings.limits.queue_messages,
         queue_bytes=settings.limits.queue_bytes,
+        statements=options.statements,
+        standby=_standby(settings) if options.standby or settings.standby.enabled else None,
     )
+
+
+def _standby(settings: Settings) -> Standby:
+    """Return the times of a replica.
+
+    Raises:
+      StatementError: commits of a healthy leader would come too late to be signs of life.
+    """
+    least = 2 * settings.commit.interval_ms
+    if settings.standby.takeover_ms < least:
+        raise StatementError(
+            f"standby.takeover_ms is {settings.standby.takeover_ms}, which is less than two commit intervals",
+            hint=f"Set it to {least} or more, or set commit.interval_ms lower.",
+        )
+    return Standby(settings.standby.takeover_ms / 1000)
 
 
 def query_limits(settings: Settings) -> QueryLimits:
@@ -212,6 +238,7 @@ def _pace(settings: Settings) -> Pace:
         commit_max_rows=settings.commit.max_rows,
         snapshot_rows=settings.checkpoint.snapshot_rows or None,
         snapshot_interval_s=settings.checkpoint.snapshot_interval_s or None,
+        snapshot_part_bytes=settings.checkpoint.snapshot_commit_kbytes * 1024,
         commit_max_bytes=settings.commit.max_bytes,
         first_rows_at_once=True,
     )

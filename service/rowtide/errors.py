@@ -5,7 +5,8 @@
 | StatementError     | shows it to the user, caret and all; nothing has changed  |
 | RejectedRowError   | sends this one row to the error stream and continues      |
 | TransientError     | backs off and repeats the step                            |
-| SupersededError    | stops at once, exit 3: another process took the pipeline  |
+| SupersededError    | stops at once, exit 3: another process took the pipeline, |
+|                    | or the database has lost commits                          |
 | FaultError         | stops the pipeline: an invariant broke                    |
 
 A message is a fragment, lower case, without a full stop, naming the kind of
@@ -152,6 +153,13 @@ class TransientError(RowtideError):
 
 class SupersededError(RowtideError):
     """Another process has taken this pipeline's next epoch; nothing of ours was committed."""
+
+
+class LostCommitsError(SupersededError):
+    """The database is at an earlier commit than this process, such as after a failover to a standby that lagged.
+
+    Nothing of ours was committed. What is lost is computed again from the database's last commit.
+    """
 
 
 class FaultError(RowtideError):

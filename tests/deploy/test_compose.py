@@ -166,7 +166,6 @@ def test_one_command_starts_everything_and_waits_until_it_is_healthy(compose: Co
     assert answer(compose.ports["ROWTIDE_MONITORING_PORT"], "/readyz")[0] == 200
 
 
-@pytest.mark.long
 def test_the_service_continues_where_spark_has_stopped(tmp_path: Path) -> None:
     needs("spark")
     with started("rowtide-history", tmp_path) as compose:

@@ -35,6 +35,7 @@ page of their own. [A package](../extend/package.md) of yours can add more conne
 """
 FORMATS_HEAD = """
 Messages of a source or message sink have any of the formats below, or one of another package. A database has columns.
+With `format 'PARQUET'`, so do the files that pumps write ([Parquet](../howto/files.md#parquet)).
 
 ## Formats
 

@@ -23,6 +23,7 @@ from rowtide.cli.connector_reference import connectors_page
 from rowtide.cli.lazy_commands import LazyCommand
 from rowtide.cli.main import Root, app
 from rowtide.cli.reference import command_page, commands
+from rowtide.cli.sql_reference import features_page, read_pages
 from rowtide.cli.type_reference import types_page
 from rowtide.engine.reference import engine_page, undocumented
 
@@ -78,6 +79,13 @@ def test_the_reference_of_types_is_current() -> None:
     page = ROOT / "docs/reference/type-mapping.md"
     assert page.read_text() == types_page(), (
         "python -m rowtide.cli.type_reference > docs/reference/type-mapping.md"
+    )
+
+
+def test_the_reference_of_sql_is_current() -> None:
+    page = ROOT / "docs/reference/sql-features.md"
+    assert page.read_text() == features_page(read_pages(ROOT / "docs/sql")), (
+        "python -m rowtide.cli.sql_reference docs/sql > docs/reference/sql-features.md"
     )
 
 

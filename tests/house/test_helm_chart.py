@@ -136,7 +136,7 @@ def test_every_pod_runs_without_privileges_on_a_read_only_file_system(helm: str,
 
 
 @pytest.mark.parametrize("values", GOOD, ids=lambda path: path.stem)
-def test_two_pods_of_one_pipeline_never_run_side_by_side(helm: str, values: Path) -> None:
+def test_two_pods_of_one_pipeline_run_side_by_side_only_as_replicas(helm: str, values: Path) -> None:
     manifests = rendered(helm, values)
     deployments = of_kind(manifests, "Deployment")
     # A hook only reads.
@@ -149,9 +149,24 @@ def test_two_pods_of_one_pipeline_never_run_side_by_side(helm: str, values: Path
         if variable["name"] == "ROWTIDE_PIPELINE__NAME"
     ]
     assert len(names) == len(set(names)) == len(deployments)
-    for each in deployments:
-        assert each["spec"]["strategy"] == {"type": "Recreate"}
-        assert each["spec"]["replicas"] in (0, 1)
+    for each, pod in zip(deployments, pod_specs(deployments), strict=True):
+        follows = "--standby" in pod["containers"][0]["args"]
+        assert follows == (values.stem == "replicas")
+        if not follows:
+            assert each["spec"]["strategy"] == {"type": "Recreate"}
+            assert each["spec"]["replicas"] in (0, 1)
+
+
+def test_replicas_follow_the_one_that_leads_and_are_replaced_one_by_one(helm: str) -> None:
+    (deployment,) = of_kind(rendered(helm, VALUES / "good/replicas.yaml"), "Deployment")
+    assert deployment["spec"]["replicas"] == 3
+    assert deployment["spec"]["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1},
+    }
+    stopped = rendered(helm, VALUES / "good/apply.yaml", "--set", "replicaCount=3")
+    (deployment,) = of_kind(stopped, "Deployment")
+    assert deployment["spec"]["replicas"] == 0, "nothing runs beside the job"
 
 
 def test_the_pipeline_and_its_settings_reach_the_pod_unchanged(helm: str) -> None:

@@ -36,10 +36,10 @@ def declared(*extras: str) -> list[Requirement]:
 @pytest.mark.parametrize(
     ("lock", "extras"),
     [
-        ("run", ("demo", "mysql", "protobuf")),
-        ("service", ("mysql", "protobuf")),
-        ("spark", ("demo", "mysql", "protobuf", "spark")),
-        ("dev", ("demo", "mysql", "protobuf", "spark", "dev")),
+        ("run", ("demo", "mysql", "protobuf", "bson")),
+        ("service", ("mysql", "protobuf", "bson")),
+        ("spark", ("demo", "mysql", "protobuf", "bson", "spark")),
+        ("dev", ("demo", "mysql", "protobuf", "bson", "spark", "dev")),
     ],
 )
 def test_a_lock_satisfies_everything_that_pyproject_declares(lock: str, extras: tuple[str, ...]) -> None:

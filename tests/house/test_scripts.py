@@ -29,6 +29,21 @@ def test_setup_refuses_what_it_does_not_know() -> None:
     assert (done.returncode, done.stderr) == (2, "usage: bash .ci/setup run|dev\n")
 
 
-def test_ci_runs_the_test_command_of_the_readme() -> None:
+def played(tmp_path: Path, *arguments: str, test: int = 0, deploy: int = 0) -> tuple[int, list[str]]:
+    """Return the exit code of .ci/run beside scripts that only say that they ran, and what they say."""
+    (tmp_path / "run").write_text((ROOT / ".ci/run").read_text())
+    for name, code in (("test", test), ("deploy", deploy)):
+        (tmp_path / name).write_text(f"echo {name} CI=$CI $*\nexit {code}\n")
+    done = subprocess.run(
+        ["bash", str(tmp_path / "run"), *arguments], capture_output=True, text=True, check=False
+    )
+    return done.returncode, [line.rstrip() for line in done.stdout.splitlines()]
+
+
+def test_ci_runs_the_test_command_of_the_readme_and_then_the_deployment(tmp_path: Path) -> None:
     assert "bash .ci/test" in (ROOT / "README.md").read_text()
-    assert 'bash "$(dirname "$0")/test" "$@"' in (ROOT / ".ci/run").read_text()
+    both = ["test CI=true", "deploy CI=true"]
+    assert played(tmp_path) == (0, both)
+    assert played(tmp_path, test=1) == (1, both)
+    assert played(tmp_path, deploy=1) == (1, both)
+    assert played(tmp_path, "-m", "kafka") == (0, ["test CI=true -m kafka"])

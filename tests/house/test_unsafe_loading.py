@@ -13,9 +13,10 @@ UNSAFE_CALLS = {"eval", "exec"}
 ALLOWED = {
     "service/rowtide/engine/generated.py": "compiles source text that Rowtide writes, of names that it checks",
     "service/rowtide/runners/spark/frames.py": "reports between the driver and its own tasks",
-    "service/rowtide/runners/spark/blocks.py": "reports between the driver and its own tasks",
-    "service/rowtide/runners/spark/exchange.py": "reports between the driver and its own tasks",
-    "service/rowtide/runners/spark/given.py": "faults between the tasks of one run",
+    "service/rowtide/runners/spark/shuffle/blocks.py": "reports between the driver and its own tasks",
+    "service/rowtide/runners/spark/shuffle/held.py": "reports between the driver and its own tasks",
+    "service/rowtide/runners/spark/stage.py": "states between the driver and its own tasks",
+    "service/rowtide/runners/spark/start.py": "states between the driver and its own tasks",
     "service/rowtide/testing/on_spark.py": "rows of a scenario, between the test and its own tasks",
     "service/rowtide/runners/spark/faults.py": "faults between the tasks of one run",
     "service/rowtide/runners/spark/waiting.py": "places of rows between the driver and its own tasks",

@@ -24,6 +24,11 @@ READY_S = 150
 ANSWER_S = 60
 """How long the broker may take to do one thing."""
 
+REQUEST_S = 15
+"""How long one request waits for its answer before it is sent again."""
+
+_UNANSWERED = (ck.KafkaError._TIMED_OUT, ck.KafkaError.REQUEST_TIMED_OUT)
+
 QUIET: dict[str, Any] = {"log_level": 0}
 """What fails is raised; a broker that is not up yet need not be reported twenty times a second."""
 
@@ -33,21 +38,41 @@ _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 class Broker:
     """A broker under test: how it is reached, and topics with records of any age."""
 
+    replicas = 1
+    """Brokers that have each partition of a topic."""
+
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
-        self.admin = AdminClient({"bootstrap.servers": bootstrap_servers, **QUIET})
+        self.admin = self._admin()
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, **QUIET})
 
     def create_topic(self, partitions: int = 1, name: str | None = None, **config: str) -> str:
         """Make a topic that takes and keeps records of any timestamp; give its name.
+
+        A request that is not answered is sent again by another client: the broker that got it may have lost its
+        controller, and holds the request until it expires.
 
         ``config`` spells Kafka's names with underscores: ``cleanup_policy="compact"``.
         """
         topic = name or f"t-{uuid.uuid4().hex[:12]}"
         settings = {**EVENT_TIME_CONFIG} | {key.replace("_", "."): value for key, value in config.items()}
-        new = NewTopic(topic, partitions, 1, config=settings)
-        for created in self.admin.create_topics([new]).values():
-            created.result(ANSWER_S)
-        return topic
+        new = NewTopic(topic, partitions, self.replicas, config=settings)
+        deadline = time.monotonic() + READY_S
+        is_again = False
+        while True:
+            try:
+                for created in self.admin.create_topics([new], request_timeout=REQUEST_S).values():
+                    created.result(ANSWER_S)
+                return topic
+            except ck.KafkaException as error:
+                code = error.args[0].code()
+                if is_again and code == ck.KafkaError.TOPIC_ALREADY_EXISTS:
+                    return topic
+                if code not in _UNANSWERED or time.monotonic() > deadline:
+                    raise
+            is_again, self.admin = True, self._admin()
 
     def delete_topic(self, topic: str) -> None:
         for deleted in self.admin.delete_topics([topic]).values():

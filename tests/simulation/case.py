@@ -49,25 +49,31 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run: ``messages`` of a workload, and its faults in the order of their steps."""
+    """One run: ``messages`` of a workload, and its faults in the order of their steps.
+
+    With several ``replicas``, so many processes run at a time: one leads, the others follow and take over.
+    """
 
     workload: str
     messages: int
     faults: tuple[Fault, ...] = ()
+    replicas: int = 1
 
     def __str__(self) -> str:
         """Return the text that ``parsed`` reads."""
-        return "/".join([self.workload, str(self.messages), *map(str, self.faults)])
+        size = str(self.messages) if self.replicas == 1 else f"{self.messages}x{self.replicas}"
+        return "/".join([self.workload, size, *map(str, self.faults)])
 
 
 def parsed(text: str) -> Case:
-    """Return the case of a text such as ``groups/60/dies@17/pauses@88+30``.
+    """Return the case of a text such as ``groups/60/dies@17/pauses@88+30``; ``60x2`` has two replicas.
 
     Raises:
       ValueError: the text is not one.
     """
-    workload, messages, *faults = text.split("/")
-    return Case(workload, int(messages), tuple(map(_fault, faults)))
+    workload, size, *faults = text.split("/")
+    messages, _, replicas = size.partition("x")
+    return Case(workload, int(messages), tuple(map(_fault, faults)), int(replicas or "1"))
 
 
 def _fault(text: str) -> Fault:
@@ -76,7 +82,7 @@ def _fault(text: str) -> Fault:
     return Fault(int(step), Kind(kind), int(steps or "0"))
 
 
-def drawn(seed: int, workload: str, messages: int, calls: Sequence[Sequence[int]]) -> Case:
+def drawn(seed: int, workload: str, messages: int, calls: Sequence[Sequence[int]], replicas: int = 1) -> Case:
     """Return the case of a seed: one to six faults.
 
     ``calls`` has the steps of a run without faults once it has started, one list for each kind of call: a rare kind
@@ -88,4 +94,4 @@ def drawn(seed: int, workload: str, messages: int, calls: Sequence[Sequence[int]
     for kind in rng.choices(tuple(_WEIGHTS), weights=tuple(_WEIGHTS.values()), k=rng.randint(1, 6)):
         step = rng.choice(rng.choice(calls)) if rng.random() < _OF_A_CALL else rng.randrange(1, 2 * end)
         faults.append(Fault(step, kind, rng.choice(_LENGTHS[kind])))
-    return Case(workload, messages, tuple(sorted(faults, key=lambda each: each.step)))
+    return Case(workload, messages, tuple(sorted(faults, key=lambda each: each.step)), replicas)

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from rowtide.checkpoint.database import DatabaseLedger
-from rowtide.checkpoint.ledger import ErrorRow, KeptSnapshot
+from rowtide.checkpoint.ledger import ErrorRow
 from rowtide.runtime.commit.commit import Committer
 from rowtide.runtime.commit.output import Writes
 from rowtide.runtime.commit.topic_checks import TopicChecks
@@ -75,13 +75,16 @@ def a_replay_writes_its_rows_again(patch: pytest.MonkeyPatch) -> None:
 
 def a_snapshot_claims_to_be_older(patch: pytest.MonkeyPatch) -> None:
     """A recovery reads messages that are already in the state."""
-    write = DatabaseLedger.write_snapshot
+    cut = PipelineState.cut
 
-    def written(ledger: DatabaseLedger, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> int:
-        positions = {place: max(0, offset - 1) for place, offset in snapshot.positions.items()}
-        return write(ledger, transaction, epoch, replace(snapshot, positions=positions))
+    def older(work: PipelineState, *, with_snapshot: bool) -> CommitBatch:
+        made = cut(work, with_snapshot=with_snapshot)
+        if made.snapshot is None:
+            return made
+        positions = {place: max(0, offset - 1) for place, offset in made.snapshot.positions.items()}
+        return replace(made, snapshot=replace(made.snapshot, positions=positions))
 
-    patch.setattr(DatabaseLedger, "write_snapshot", written)
+    patch.setattr(PipelineState, "cut", older)
 
 
 def a_reader_is_kept_after_an_error(patch: pytest.MonkeyPatch) -> None:

@@ -7,17 +7,21 @@ import pytest
 from rowtide.operators.registry import OPERATORS
 from rowtide.plan.nodes import nodes_below
 from rowtide.plan.outputs import table_nodes
-from simulation.campaign import Tally, calls_of, first_violation, pairs, report, seeded, shrunk, singles
+from simulation.campaign import Tally, first_violation, pairs, report, seeded, shrunk, singles
 from simulation.case import Case, parsed
 from simulation.mutants import MUTANTS
 from simulation.quiet import quiet
 from simulation.workloads import WORKLOADS, planned
 from simulation.world import run
 
+REPLICA_SEEDS = 4
+"""Cases of each workload with three replicas in every run of the tests."""
+REPLICAS = 3
 SEEDS = 12
 """Cases of each workload in every run of the tests."""
 MANY_SEEDS = 2_000
 """Cases of each workload in the long run."""
+MANY_REPLICA_SEEDS = 500
 MUTANT_SEEDS = 200
 """A defect that none of so many cases shows is not found. Most are found by one of the first twenty."""
 PAIRS_EVERY = 13
@@ -30,13 +34,14 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def check(cases: Iterable[Case]) -> None:
+def check(cases: Iterable[Case]) -> Tally:
     """Run cases, and fail with the shortest case of the first violation."""
     tally = Tally()
     found = first_violation(cases, tally)
     if found is not None:
         pytest.fail(report(shrunk(found.case)), pytrace=False)
     assert tally.commits > tally.cases
+    return tally
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
@@ -44,16 +49,24 @@ def test_every_commit_is_that_of_a_run_without_faults(workload: str) -> None:
     check(seeded(workload, range(SEEDS)))
 
 
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_every_commit_of_replicas_is_that_of_a_run_without_faults(workload: str) -> None:
+    tally = check(seeded(workload, range(REPLICA_SEEDS), REPLICAS))
+    assert tally.epochs > tally.cases, "some replica has taken over"
+
+
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_defect_is_found(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls_of("groups")
+    # Drawn from the steps of a product without defects, whichever test comes first.
+    cases = list(seeded("groups", range(MUTANT_SEEDS)))
     MUTANTS[mutant](monkeypatch)
-    assert first_violation(seeded("groups", range(MUTANT_SEEDS))) is not None
+    assert first_violation(cases) is not None
 
 
 def test_a_violation_is_shrunk_to_a_case_that_its_text_replays(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = list(seeded("models", range(MUTANT_SEEDS)))
     MUTANTS["a_replay_writes_its_rows_again"](monkeypatch)
-    found = first_violation(seeded("models", range(MUTANT_SEEDS)))
+    found = first_violation(cases)
     assert found is not None
     shortest = shrunk(found.case)
     assert len(shortest.case.faults) == 1
@@ -77,6 +90,14 @@ def test_the_workloads_have_every_operator() -> None:
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_many_seeds(workload: str) -> None:
     check(seeded(workload, range(SEEDS, SEEDS + MANY_SEEDS)))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("replicas", [2, REPLICAS])
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_many_seeds_of_replicas(workload: str, replicas: int) -> None:
+    check(seeded(workload, range(REPLICA_SEEDS, REPLICA_SEEDS + MANY_REPLICA_SEEDS), replicas))
 
 
 @pytest.mark.long

@@ -38,6 +38,8 @@ class Workload:
     sql: str
     ddl: tuple[str, ...] = ()
     """Tables that are there before the pipeline, with constraints of their own."""
+    statements: tuple[str, ...] = ()
+    """Statements that are sent while it runs, in this order; some fail."""
     is_first: bool = False
     """The first process finds an empty database, without the tables of the checkpoint."""
 
@@ -138,6 +140,36 @@ CREATE FOREIGN TABLE paired (sensor VARCHAR(8) PRIMARY KEY, amount BIGINT, owner
 CREATE PUMP p4 AS INSERT INTO paired
   SELECT s.sensor, s.amount, o.owner FROM sensors AS s LEFT JOIN owners AS o ON s.sensor = o.sensor;
 """,
+    ),
+    Workload(
+        "statements",
+        _STREAMS
+        + _SENSORS
+        + """
+CREATE TABLE owners (sensor VARCHAR(8) PRIMARY KEY, owner VARCHAR(8), n BIGINT);
+INSERT INTO owners VALUES ('s0', 'ann', 0), ('s1', 'bob', 0);
+CREATE TABLE towns (owner VARCHAR(8), town VARCHAR(8));
+CREATE FOREIGN TABLE owned (number BIGINT, owner VARCHAR(8), n BIGINT) SERVER d;
+CREATE PUMP p1 AS INSERT INTO owned
+  SELECT STREAM r.number, o.owner, o.n FROM timed AS r LEFT JOIN owners AS o ON r.sensor = o.sensor;
+CREATE FOREIGN TABLE paired (sensor VARCHAR(8) PRIMARY KEY, amount BIGINT, owner VARCHAR(8)) SERVER d;
+CREATE PUMP p2 AS INSERT INTO paired
+  SELECT s.sensor, s.amount, o.owner FROM sensors AS s LEFT JOIN owners AS o ON s.sensor = o.sensor;
+CREATE FOREIGN TABLE lived (town VARCHAR(8) PRIMARY KEY, n BIGINT) SERVER d;
+CREATE PUMP p3 AS INSERT INTO lived
+  SELECT t.town, SUM(o.n) FROM owners AS o JOIN towns AS t ON o.owner = t.owner GROUP BY t.town;
+""",
+        statements=(
+            "INSERT INTO towns VALUES ('ann', 'ulm'), ('bob', 'ulm'), ('cat', 'bonn')",
+            "UPDATE owners SET n = n + 1",
+            "INSERT INTO owners VALUES ('s2', 'cat', 5); DELETE FROM towns WHERE owner = 'bob'",
+            "UPDATE owners SET n = 1 / (n - n)",
+            "UPDATE owners SET n = n + 1, owner = 'dan' WHERE sensor = 's1'",
+            "MERGE INTO owners AS o USING (VALUES ('s0'), ('s3')) AS v (sensor) ON o.sensor = v.sensor "
+            "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (v.sensor, 'eve', 9)",
+            "TRUNCATE towns",
+            "UPDATE owners SET n = n + 1",
+        ),
     ),
     Workload(
         "models",

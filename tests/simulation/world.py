@@ -17,6 +17,8 @@ from rowtide.runtime.commit.retry import StoppedError
 from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.service import Service
+from rowtide.runtime.standby.watch import Standby
+from rowtide.sql.pipeline import SqlSession
 from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory.source import MemorySource
 from simulation.case import Case, Fault, Kind
@@ -25,7 +27,7 @@ from simulation.database import simulated_database
 from simulation.files import database_file
 from simulation.invariants import Invariants, Taken, ViolationError
 from simulation.messages import filled
-from simulation.model import Model
+from simulation.model import Model, Replayed
 from simulation.topics import SimulatedTopic
 from simulation.turns import Condition, Process, Turns
 from simulation.workloads import PIPELINE, WORKLOADS, planned
@@ -35,8 +37,21 @@ Result = TypeVar("Result")
 MOST_STEPS = 20_000
 """A run that needs more makes no progress."""
 _COMMIT_ROWS = 8
-_PACES = (Pace(0, _COMMIT_ROWS, None, None), Pace(0, _COMMIT_ROWS, 25, None), Pace(0, _COMMIT_ROWS, 1, None))
-"""Without snapshots, with some, and with one at every commit; processes take them in turn."""
+_PACES = (
+    Pace(0, _COMMIT_ROWS, None, None),
+    Pace(0, _COMMIT_ROWS, 25, None, snapshot_part_bytes=2_000),
+    Pace(0, _COMMIT_ROWS, 1, None),
+)
+"""Without snapshots, with some that take several commits each, and with one at every commit; processes take them in
+turn."""
+_STANDBY = Standby(takeover_s=2.0)
+_SLICE = 5
+"""With several replicas, another one has the turn after so many steps."""
+_SEND_EVERY = 3
+"""A statement is sent at a poll whose step is a multiple of it."""
+_SEND = """insert into rowtide_statements (pipeline, content, outcome, sent_at)
+  values (?, ?, 'QUEUED', '2026-01-01 00:00:00.000000')"""
+_HAS_STATEMENTS = "select 1 from sqlite_master where name = 'rowtide_statements'"
 _POLLS = (3, 7, 30, 12)
 """The messages of a poll, likewise."""
 
@@ -63,6 +78,8 @@ class Outcome:
     commits: int
     processes: int
     violation: str | None
+    epochs: int
+    """How often the pipeline was taken."""
     journal: tuple[Step, ...] = ()
     """What happened at each step, if that was asked for."""
 
@@ -88,7 +105,15 @@ class World:
         self._file = file
         self._clock = VirtualClock()
         self._turns = Turns()
-        self._invariants = Invariants(_model(case.workload, case.messages))
+        self._statements = list(WORKLOADS[case.workload].statements)
+        self._queued = 0
+        self._session = SqlSession()
+        self._session.feed(WORKLOADS[case.workload].sql)
+        self._invariants = Invariants(
+            Replayed(WORKLOADS[case.workload], case.messages, file)
+            if self._statements
+            else _model(case.workload, case.messages)
+        )
         self._faults: dict[int, list[Fault]] = {}
         for fault in case.faults:
             self._faults.setdefault(fault.step, []).append(fault)
@@ -97,7 +122,7 @@ class World:
         self._read_only_until = 0
         self._violation: str | None = None
         self._journal: list[Step] | None = [] if with_journal else None
-        self._looking = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+        self._looking = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=0.2)
         self._version = self._data_version()
         self._ends = {
             (stream.name, partition): log.end
@@ -124,6 +149,7 @@ class World:
             self._invariants.commits,
             len(self._turns.processes),
             self._violation,
+            self._invariants.epoch,
             tuple(self._journal or ()),
         )
 
@@ -137,12 +163,15 @@ class World:
             self._journal.append(Step(turns.step, process.name, name))
         if turns.step > MOST_STEPS:
             self.violate(f"no end after {MOST_STEPS} steps")
+        if name.startswith("broker: poll ") and not name.endswith("reply"):
+            self._send()
         for fault in self._faults.pop(turns.step, ()):
             self._strike(process, fault, name)
         dependency = name.partition(":")[0]
         if breaks is not None and self._down.get(dependency, 0) >= turns.step:
             breaks()
-        if turns.due() is not None:
+        is_over = self._case.replicas > 1 and turns.step % _SLICE == 0
+        if turns.due() is not None or is_over:
             turns.give_back(process)
 
     def _strike(self, process: Process, fault: Fault, name: str) -> None:
@@ -167,6 +196,7 @@ class World:
         if version == self._version:
             return
         self._version = version
+        self._queued = self._count_queued()
         try:
             self._invariants.check(process, self._taken(), contents(self._looking, self._plan))
         except ViolationError as error:
@@ -180,8 +210,25 @@ class World:
         raise SimulatedCrash(why)
 
     def is_done(self) -> bool:
-        """Return whether everything in the topics is committed."""
-        return self._invariants.positions == self._ends
+        """Return whether everything in the topics is committed, and every statement is settled."""
+        return self._invariants.positions == self._ends and not self._statements and not self._queued
+
+    def _send(self) -> None:
+        """Send the next statement from time to time, as a user does."""
+        if self._statements and self._turns.step % _SEND_EVERY == 0 and self._rows(_HAS_STATEMENTS):
+            row = (PIPELINE, self._statements[0])
+            try:
+                self._looking.execute(_SEND, row)
+            except sqlite3.OperationalError:
+                # A suspended process has a transaction open.
+                return
+            self._statements.pop(0)
+            self._queued += 1
+
+    def _count_queued(self) -> int:
+        if not self._rows(_HAS_STATEMENTS):
+            return 0
+        return self._rows("select count(*) from rowtide_statements where outcome = 'QUEUED'")[0][0]
 
     def serve(self, process: Process) -> None:
         """Run the service; the program of a process."""
@@ -204,6 +251,8 @@ class World:
                     rng=random.Random(process.number),
                     threads=False,
                     poll_messages=_POLLS[process.number % len(_POLLS)],
+                    statements=self._session.sent,
+                    standby=None if self._case.replicas == 1 else _STANDBY,
                 )
             ).run()
         finally:
@@ -232,7 +281,8 @@ class World:
                 return None
         if woken is not None:
             return woken
-        if ready:
+        running = len(ready) + len(turns.paused())
+        if ready and (running >= self._case.replicas or self.is_done()):
             self._last = next((each for each in ready if each.number > self._last), ready[0]).number
             return next(each for each in ready if each.number == self._last)
         return turns.start("process", self.serve)

@@ -96,6 +96,14 @@ class QueryClients:
             self._administering = open_admin(self.config)
         return self._administering
 
+    def forget_admin(self) -> None:
+        """Let the next query of ``admin`` use a new client.
+
+        librdkafka sends such queries to the broker that it knew as the controller, and waits for that one also while
+        it is down and the others have a new controller.
+        """
+        self._administering = None
+
     def names(self, what: str) -> list[str]:
         """Return the names of all topics that this user may see. ``what`` names the object in errors."""
         with kafka_errors(what):
@@ -268,8 +276,11 @@ class KafkaSource:
         except ck.KafkaException as error:
             if error.args[0].code() in _FORBIDDEN:
                 return None
+            if error.args[0].code() == ck.KafkaError._TIMED_OUT:
+                self._clients.forget_admin()
             raise
         except TimeoutError as error:
+            self._clients.forget_admin()
             raise UnavailableError(f'topic "{self.topic}" cannot be described: it timed out') from error
 
     def close(self) -> None:

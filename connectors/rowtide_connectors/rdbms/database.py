@@ -230,6 +230,11 @@ class SqlDatabase:
         self._sift(connection, columns, write, (low, middle), refused)
         self._sift(connection, columns, write, (middle, high), refused)
 
+    def limit_idle(self, seconds: int) -> None:
+        """Let the server end idle transactions of this process; see ``api.Database``."""
+        self.dialect.idle_transaction_s = seconds
+        self._renew()
+
     def _renew(self) -> None:
         """Replace pooled connections at their next use: a session keeps its initial settings."""
         if not isinstance(self._engine.pool, sa.StaticPool):

@@ -14,6 +14,9 @@ from rowtide_connectors.rdbms.table import ExistingTable, PhysicalColumn, Physic
 CHUNK_ROWS = 20_000
 """Rows of one statement: large enough that its cost is that of the rows, small enough for memory."""
 
+IDLE_TRANSACTION_S = 120
+"""A frozen process must not hold the fence of its pipeline forever: the server ends its session."""
+
 PhysicalColumns = Sequence[tuple[PhysicalColumn, Sequence[object]]]
 """Columns with their values in row form; all equally long."""
 
@@ -27,6 +30,8 @@ class Dialect(Protocol):
     """The end of CREATE TABLE."""
     creation_commits: bool
     """Whether CREATE TABLE ends the transaction, so that a rollback does not undo it."""
+    idle_transaction_s: int
+    """Seconds after which the server ends a new session that is idle within a transaction, if it can do that."""
 
     def create_engine(self, url: sa.URL, connect_timeout_s: int, lock_timeout_s: int) -> sa.Engine:
         """Make the engine; it does not connect yet.

@@ -43,8 +43,8 @@ def fitted(dialect: Dialect, table: PhysicalTable, existing: ExistingTable) -> P
             differences.append(
                 f'column "{name}" is {there.type}, declared is {wanted} ({column.type.name} fits {taken})'
             )
-            if there.type.endswith("[]"):
-                hint = f"Arrays cannot be written: alter the column to jsonb or text, or do not declare it. {hint}"
+            if there.type.endswith("[]") and column.type.element is None:
+                hint = f"Declare the column as an array, such as INTEGER ARRAY. {hint}"
         elif target.is_json and column.sql_name in table.key:
             differences.append(f'key column "{name}" is {there.type}, in which different texts are equal')
         if there.inexact and column.sql_name in table.key:

@@ -72,13 +72,13 @@ def column_literals(sql_type: SqlType, values: Sequence[Any]) -> list[str]:
             return _each(values, _double)
         case "DECIMAL":
             return _each(values, lambda value: format(value, "f"))
-        case "CHAR" | "VARCHAR" | "UUID" | "JSON":
+        case "CHAR" | "VARCHAR" | "UUID" | "JSON" | "ARRAY":
             return _each(values, _text)
         case "BINARY" | "VARBINARY":
             return _each(values, lambda value: f"x'{value.hex()}'")
         case "DATE":
             return _times(values, "D")
-        case "TIMESTAMP":
+        case "TIMESTAMP" | "TIMESTAMP WITH TIME ZONE":
             return _times(values, "ms")
         case "TIME":
             days = [None if value is None else value % _DAY_MS for value in values]

@@ -22,19 +22,24 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rowtide_connectors.api import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
+from rowtide_connectors.checkpoint_tables import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
 from rowtide_connectors.errors import GoneError, MismatchError, OptionError, UnavailableError
-from rowtide_connectors.rdbms.dialect import PhysicalColumns
+from rowtide_connectors.rdbms.dialect import IDLE_TRANSACTION_S, PhysicalColumns
 from rowtide_connectors.rdbms.failures import label_of
 from rowtide_connectors.rdbms.literals import packed, row_literals
-from rowtide_connectors.rdbms.sql_type import TYPES, Limit, SqlType, TargetColumn, target_of, whole_numbers
+from rowtide_connectors.rdbms.sql_type import (
+    TIMESTAMPS,
+    TYPES,
+    Limit,
+    SqlType,
+    TargetColumn,
+    target_of,
+    whole_numbers,
+)
 from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalColumn, PhysicalTable
 
 POOL_SIZE = 3
 """Connections for the commit, and for readers such as the status page."""
-
-IDLE_TRANSACTION_S = 120
-"""A frozen process must not hold the fence of its pipeline forever: MariaDB ends its session."""
 
 LEAST_PACKET = 16 << 20
 """A snapshot's chunk of 4 MiB may take twice that as text; MariaDB's default is this, MySQL's is more."""
@@ -64,8 +69,9 @@ _DDL = {
     "REAL": "float",
     "INTEGER": "int",
     "UUID": "char(36)",
+    "ARRAY": "json",
     "TIME": "time(3)",
-    "TIMESTAMP": "datetime(3)",
+    **dict.fromkeys(TIMESTAMPS, "datetime(3)"),
     "INTERVAL DAY TO SECOND": "bigint",
     "INTERVAL YEAR TO MONTH": "bigint",
 }
@@ -76,7 +82,7 @@ _READ = {
     "CHAR": "rpad({0}, {1}, ' ')",
     "DATE": "datediff({0}, '1970-01-01')",
     "TIME": "timestampdiff(microsecond, '1970-01-01', timestamp('1970-01-01', {0})) div 1000",
-    "TIMESTAMP": "timestampdiff(microsecond, '1970-01-01', {0}) div 1000",
+    **dict.fromkeys(TIMESTAMPS, "timestampdiff(microsecond, '1970-01-01', {0}) div 1000"),
 }
 _PYTHON: dict[str, Callable[[Any], object]] = {
     "BOOLEAN": bool,
@@ -126,6 +132,7 @@ class MySql:
     creation_commits = True
 
     def __init__(self) -> None:
+        self.idle_transaction_s = IDLE_TRANSACTION_S
         self._packet = LEAST_PACKET
         self._database = ""
 
@@ -176,7 +183,7 @@ class MySql:
             f"lock_wait_timeout = {max(1, lock_timeout_s)}",
         ]
         if product == "MariaDB":
-            settings.append(f"idle_transaction_timeout = {IDLE_TRANSACTION_S}")
+            settings.append(f"idle_transaction_timeout = {self.idle_transaction_s}")
         with connection.cursor() as cursor:
             cursor.execute(f"set session {', '.join(settings)}")
             cursor.execute("select @@max_allowed_packet")
@@ -197,7 +204,8 @@ class MySql:
         """Return type and collation of a new column. A key limits the length of its texts."""
         length = _INLINE_LENGTH
         if column.sql_name in table.key:
-            parts = [table.column(name).type for name in table.key]
+            # An array in a key is text, of which each value has one.
+            parts = [_key_type(table.column(name).type) for name in table.key]
             texts = [part for part in parts if part.name in ("CHAR", "VARCHAR", "BINARY", "VARBINARY")]
             fixed = sum(
                 _UUID_LENGTH * _CHARACTER_BYTES if part.name == "UUID" else 16
@@ -205,7 +213,8 @@ class MySql:
                 if part not in texts
             )
             length = max(1, (KEY_BYTES - fixed) // max(1, len(texts)) // _CHARACTER_BYTES)
-            return self._type_ddl(column.type, length, is_key=True) + self._collation(connection, column.type)
+            of = _key_type(column.type)
+            return self._type_ddl(of, length, is_key=True) + self._collation(connection, of)
         return self._type_ddl(column.type, length) + self._collation(connection, column.type)
 
     def _type_ddl(self, sql_type: SqlType, length: int, *, is_key: bool = False) -> str:
@@ -373,17 +382,18 @@ class MySql:
         """Update the row of each key, or insert it: ON DUPLICATE KEY would update the row of another key."""
         name = _table_sql(table)
         parts = [row_literals([column]) for column in columns]
+        compared = dict(zip(names, map(_compared, columns), strict=True))
         for index, row in enumerate(rows):
             values = dict(zip(names, (part[index] for part in parts), strict=True))
             changes = ", ".join(f"{each} = {value}" for each, value in values.items())
-            same = " and ".join(f"{each} = {values[each]}" for each in key)
+            same = " and ".join(f"{each} = {compared[each][index]}" for each in key)
             if not _execute(connection, f"update {name} set {changes} where {same}"):
                 _execute(connection, f"insert into {name} ({', '.join(names)}) values ({row})")
 
     def delete(self, connection: sa.Connection, table: PhysicalTable, keys: PhysicalColumns) -> None:
         """Delete by key, many at once."""
         names = _quoted([column for column, _ in keys])
-        parts = [row_literals([key]) for key in keys]
+        parts = [_compared(key) for key in keys]
         name = _table_sql(table)
         wanted = [
             " and ".join(f"{each} = {value}" for each, value in zip(names, values, strict=True))
@@ -448,6 +458,15 @@ def _execute(connection: sa.Connection, statement: str) -> int:
     return int(connection.exec_driver_sql(statement, execution_options={"no_parameters": True}).rowcount)
 
 
+def _compared(key: tuple[PhysicalColumn, Sequence[Any]]) -> list[str]:
+    """Return the literals that a column is compared with: CHAR is stored without the spaces at its end."""
+    column, values = key
+    is_char = column.type.name == "CHAR" and (column.type.precision or 1) <= _INLINE_LENGTH
+    if is_char if column.target is None else column.target.type == "char":
+        values = [None if value is None else value.rstrip(" ") for value in values]
+    return row_literals([(column, values)])
+
+
 def _replaced(names: list[str], key: list[str]) -> str:
     """Return the assignments that replace the row of a key."""
     others = [name for name in names if name not in key] or key[:1]
@@ -474,3 +493,8 @@ def _inexact(collation: str | None, exact: str) -> str | None:
     if collation is None or _EXACT_COLLATION.fullmatch(collation):
         return None
     return f"{collation}, in which different texts are equal; keys need {exact}"
+
+
+def _key_type(sql_type: SqlType) -> SqlType:
+    """Return the type that a column has in a key."""
+    return SqlType("VARCHAR") if sql_type.name == "ARRAY" else sql_type

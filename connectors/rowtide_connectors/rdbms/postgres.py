@@ -15,16 +15,27 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rowtide_connectors.api import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
+from rowtide_connectors.checkpoint_tables import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
 from rowtide_connectors.errors import DeniedError, GoneError, MismatchError
 from rowtide_connectors.rdbms.arrays import array_parameter, register
-from rowtide_connectors.rdbms.dialect import PhysicalColumns, on_conflict, quoted, table_sql
+from rowtide_connectors.rdbms.dialect import (
+    IDLE_TRANSACTION_S,
+    PhysicalColumns,
+    on_conflict,
+    quoted,
+    table_sql,
+)
 from rowtide_connectors.rdbms.failures import PRIVILEGE_HINT, RowDataError, label_of
-from rowtide_connectors.rdbms.sql_type import TYPES, Limit, SqlType, TargetColumn, target_of, whole_numbers
+from rowtide_connectors.rdbms.sql_type import (
+    TIMESTAMPS,
+    TYPES,
+    Limit,
+    SqlType,
+    TargetColumn,
+    target_of,
+    whole_numbers,
+)
 from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalColumn, PhysicalTable
-
-IDLE_TRANSACTION_S = 120
-"""A frozen process must not hold the fence of its pipeline forever: the server ends its session."""
 
 POOL_SIZE = 3
 """Connections for the commit, and for readers such as the status page."""
@@ -54,6 +65,7 @@ _DDL = {
     "JSON": "jsonb",
     "TIME": "time without time zone",
     "TIMESTAMP": "timestamp without time zone",
+    "TIMESTAMP WITH TIME ZONE": "timestamp with time zone",
     "INTERVAL DAY TO SECOND": "interval",
     "INTERVAL YEAR TO MONTH": "interval",
 }
@@ -70,11 +82,10 @@ _ARRAY = {
     "VARCHAR": "text",
     "BINARY": "bytea",
     "VARBINARY": "bytea",
-    "UUID": "text",
-    "JSON": "text",
+    **dict.fromkeys(("UUID", "JSON", "ARRAY"), "text"),
     "DATE": "int4",
     "TIME": "int8",
-    "TIMESTAMP": "int8",
+    **dict.fromkeys(TIMESTAMPS, "int8"),
     "INTERVAL DAY TO SECOND": "int8",
     "INTERVAL YEAR TO MONTH": "int8",
 }
@@ -82,8 +93,12 @@ _ARRAY = {
 _WRITE = {
     "DATE": "date '1970-01-01' + {0}",
     "TIME": "time '00:00' + {0} * interval '1 millisecond'",
-    "TIMESTAMP": "timestamp '1970-01-01' + {0} / 86400000 * interval '1 day'"
-    " + {0} %% 86400000 * interval '1 millisecond'",
+    # A session is in UTC: it is the same instant in a column with time zone.
+    **dict.fromkeys(
+        TIMESTAMPS,
+        "timestamp '1970-01-01' + {0} / 86400000 * interval '1 day'"
+        " + {0} %% 86400000 * interval '1 millisecond'",
+    ),
     "INTERVAL DAY TO SECOND": "{0} * interval '1 millisecond'",
     "INTERVAL YEAR TO MONTH": "{0} * interval '1 month'",
 }
@@ -97,7 +112,7 @@ _READ = {
     "BIGINT": "{0}::int8",
     "DATE": "{0} - date '1970-01-01'",
     "TIME": "(extract(epoch from {0}) * 1000)::int8",
-    "TIMESTAMP": "(extract(epoch from {0}) * 1000)::int8",
+    **dict.fromkeys(TIMESTAMPS, "(extract(epoch from {0}) * 1000)::int8"),
     "INTERVAL DAY TO SECOND": "(extract(epoch from {0}) * 1000)::int8",
     "INTERVAL YEAR TO MONTH": "(extract(year from {0}) * 12 + extract(month from {0}))::int8",
 }
@@ -143,6 +158,7 @@ select exists (select from pg_constraint where conrelid = %(table)s and contype 
 _FORMATTED = re.compile(r"([a-z][a-z ]*?)(?:\((\d+)(?:,(\d+))?\))?( with(?:out)? time zone)?")
 """A result of format_type, such as ``numeric(10,2)`` or ``timestamp(3) without time zone``."""
 _MILLISECOND_DIGITS = 3
+_NUL_IN_JSON = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _INTEGER_BYTES = {"smallint": 2, "integer": 4, "bigint": 8}
 _UNCAST = frozenset({"uuid", "json", "jsonb"})
 """Types to which a text is not converted unless a statement says so."""
@@ -156,6 +172,7 @@ class Postgres:
     creation_commits = False
 
     def __init__(self) -> None:
+        self.idle_transaction_s = IDLE_TRANSACTION_S
         self._repeating: set[str] = set()
         """Tables in which an inserted row conflicted with an existing key."""
 
@@ -169,11 +186,10 @@ class Postgres:
             pool_pre_ping=True,
         )
 
-        settings = (
-            f"lock_timeout = '{lock_timeout_s}s'",
-            "time zone 'UTC'",
-            f"idle_in_transaction_session_timeout = '{IDLE_TRANSACTION_S}s'",
-        )
+        def settings() -> tuple[str, ...]:
+            # The limit of a replica is set after this.
+            idle = f"idle_in_transaction_session_timeout = '{self.idle_transaction_s}s'"
+            return f"lock_timeout = '{lock_timeout_s}s'", "time zone 'UTC'", idle
 
         def set_up(connection: Any) -> None:
             if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
@@ -186,7 +202,7 @@ class Postgres:
                 # The next transaction may run in another session: it has none of its statements and settings.
                 connection.prepare_threshold = None
             else:
-                connection.execute(f"set {'; set '.join(settings)}")
+                connection.execute(f"set {'; set '.join(settings())}")
             connection.autocommit = False
             register(connection)
 
@@ -203,12 +219,14 @@ class Postgres:
         def begun(connection: sa.Connection) -> None:
             driver: Any = connection.connection.driver_connection
             if driver.prepare_threshold is None:
-                driver.execute(f"set local {'; set local '.join(settings)}")
+                driver.execute(f"set local {'; set local '.join(settings())}")
 
         return engine
 
     def type_ddl(self, sql_type: SqlType) -> str:
         """Return PostgreSQL's spelling."""
+        if sql_type.element is not None:
+            return f"{self.type_ddl(sql_type.element)}[]"
         arguments = "" if sql_type.name in ("BINARY", "VARBINARY") else sql_type.arguments
         return _DDL.get(sql_type.name, sql_type.name.lower()) + arguments
 
@@ -313,6 +331,8 @@ class Postgres:
 
     def target(self, existing: str, sql_type: SqlType) -> TargetColumn | None:
         """Read a result of format_type."""
+        if existing.endswith("[]"):
+            return self._array_target(existing.removesuffix("[]"), sql_type)
         found = _FORMATTED.fullmatch(existing)
         if found is None:
             return None
@@ -328,8 +348,18 @@ class Postgres:
         limit = Limit(characters=digits) if name == "character varying" and digits else None
         return target_of("postgresql", sql_type, name, Limit(is_uuid=True) if name == "uuid" else limit)
 
+    def _array_target(self, existing: str, sql_type: SqlType) -> TargetColumn | None:
+        """Return an array whose elements are of type ``existing``: it must take all elements."""
+        if sql_type.element is None:
+            return None
+        found = self.target(existing, sql_type.element)
+        return None if found is None or found.limit is not None else TargetColumn(f"{found.type}[]")
+
     def taken(self, sql_type: SqlType) -> Sequence[str]:
         """Return the declared ones."""
+        if sql_type.element is not None:
+            others = TYPES["postgresql"]["ARRAY"].taken[1:]
+            return (*(f"{each}[]" for each in self.taken(sql_type.element)), *others)
         return TYPES["postgresql"][sql_type.name].taken
 
     def insert(
@@ -372,7 +402,8 @@ class Postgres:
             index: f'column "{column.name}" has the character NUL'
             for column, values in reversed(columns)
             for index, value in enumerate(values)
-            if isinstance(value, str) and "\x00" in value
+            if isinstance(value, str)
+            and ("\x00" in value or (column.type.element is not None and _NUL_IN_JSON.search(value)))
         }
         return iter(sorted(found.items()))
 
@@ -415,6 +446,8 @@ def _selected(column: PhysicalColumn, name: str) -> str:
     """Return the expression that reads a column."""
     if _column_type(column) in _UNCAST:
         return f"{name}::text"
+    if _is_array(column):
+        return _array_as_json(column, name)
     if column.type.name == "DECIMAL":
         return f"{name}::numeric"
     return _READ.get(column.type.name, "{0}").format(name)
@@ -425,10 +458,46 @@ def _column_type(column: PhysicalColumn) -> str:
     return TYPES["postgresql"][column.type.name].created if column.target is None else column.target.type
 
 
+def _is_array(column: PhysicalColumn) -> bool:
+    """Return whether a column holds arrays of PostgreSQL. An array in a column of another type is text."""
+    return column.type.element is not None and _column_type(column).endswith("[]")
+
+
+def _array_as_json(column: PhysicalColumn, name: str) -> str:
+    """Return the expression that reads an array as a JSON array."""
+    element = column.type.element
+    if element is None or element.name not in ("BINARY", "VARBINARY"):
+        return f"array_to_json({name})::text"
+    texts = "translate(encode(x, 'base64'), e'\\n', '')"
+    return _elements(f"{texts} from unnest({name})", name, "array_to_json(", ")::text")
+
+
+def _array_of_json(column: PhysicalColumn, given: str) -> str:
+    """Return the expression that makes an array of a JSON array."""
+    element = column.type.element or SqlType("VARCHAR")
+    value = f"x::{Postgres().type_ddl(element)}"
+    if element.name in ("BINARY", "VARBINARY"):
+        value = "decode(x, 'base64')"
+    # Keys are compared without a conversion. The length of CHAR is not in the name of the column's type.
+    cast = "" if element.name == "CHAR" or column.target is None else f"::{column.target.type}"
+    return _elements(f"{value} from json_array_elements_text({given}::json)", given, "", cast)
+
+
+def _elements(selected: str, given: str, before: str, after: str) -> str:
+    """Return the array of what is selected of the elements of ``given`` in their order; NULL of NULL."""
+    found = f"array(select {selected} with ordinality as a(x, i) order by i)"
+    return f"case when {given} is not null then {before}{found}{after} end"
+
+
 def _written(columns: PhysicalColumns) -> list[str]:
     written = []
     for index, (column, _) in enumerate(columns):
-        cast = f"::{_column_type(column)}" if _column_type(column) in _UNCAST else ""
+        if _is_array(column):
+            written.append("(" + _array_of_json(column, f"u.c{index}") + ")")
+            continue
+        # As text, a character has no spaces at its end, and no index.
+        casts = {"character": "::bpchar", **{name: f"::{name}" for name in _UNCAST}}
+        cast = casts.get(_column_type(column), "")
         written.append("(" + _WRITE.get(column.type.name, "{0}").format(f"u.c{index}") + ")" + cast)
     return written
 

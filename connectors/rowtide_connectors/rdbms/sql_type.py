@@ -33,9 +33,11 @@ NAMES = frozenset(
         "VARBINARY",
         "UUID",
         "JSON",
+        "ARRAY",
         "DATE",
         "TIME",
         "TIMESTAMP",
+        "TIMESTAMP WITH TIME ZONE",
         "INTERVAL DAY TO SECOND",
         "INTERVAL YEAR TO MONTH",
     }
@@ -44,11 +46,15 @@ NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SqlType:
-    """A type's name, with the digits or length in ``precision`` where it has any."""
+    """A type's name, with the digits or length in ``precision`` where it has any.
+
+    An ARRAY has the type of its elements. Its values are texts, JSON arrays (``api.Transaction``).
+    """
 
     name: str
     precision: int | None = None
     scale: int = 0
+    element: SqlType | None = None
 
     @property
     def arguments(self) -> str:
@@ -57,13 +63,22 @@ class SqlType:
             return ""
         return f"({self.precision}, {self.scale})" if self.name == "DECIMAL" else f"({self.precision})"
 
+    @property
+    def spelled(self) -> str:
+        """Return the type as SQL writes it."""
+        if self.element is not None:
+            return f"{self.element.spelled} ARRAY"
+        return f"{self.name}{self.arguments}"
+
 
 def parse_type(spelling: str) -> SqlType:
-    """Read a type such as ``DECIMAL(10, 2)``.
+    """Read a type such as ``DECIMAL(10, 2)`` or ``INTEGER ARRAY``.
 
     Raises:
       OptionError: it is not one of ``NAMES``.
     """
+    if spelling.strip().upper().endswith(" ARRAY"):
+        return SqlType("ARRAY", element=parse_type(spelling.strip()[: -len(" ARRAY")]))
     found = _SPELLING.fullmatch(spelling.strip().upper())
     if found is None or found[1] not in NAMES:
         raise OptionError(f'type "{spelling}" does not exist', hint=f"Available: {', '.join(sorted(NAMES))}.")
@@ -90,6 +105,9 @@ _MYSQL_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _MYSQL_TEXTS = ("varchar", "tinytext", "text", "mediumtext", "longtext")
 _MYSQL_BLOBS = ("varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 _TIME, _TIMESTAMP = "time without time zone", "timestamp without time zone"
+_INSTANT = "timestamp with time zone"
+TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
+"""Types whose values are milliseconds since 1970, in UTC."""
 
 TYPES: Mapping[str, Mapping[str, TargetTypes]] = {
     "postgresql": {
@@ -107,9 +125,11 @@ TYPES: Mapping[str, Mapping[str, TargetTypes]] = {
         "VARBINARY": _same("bytea"),
         "UUID": TargetTypes("uuid", ("uuid", "character varying", "text")),
         "JSON": TargetTypes("jsonb", ("jsonb", "json", "character varying", "text")),
+        "ARRAY": TargetTypes("[]", ("[]", "jsonb", "json", "character varying", "text")),
         "DATE": _same("date"),
         "TIME": _same(_TIME),
-        "TIMESTAMP": TargetTypes(_TIMESTAMP, (_TIMESTAMP, "timestamp with time zone")),
+        "TIMESTAMP": TargetTypes(_TIMESTAMP, (_TIMESTAMP, _INSTANT)),
+        "TIMESTAMP WITH TIME ZONE": TargetTypes(_INSTANT, (_INSTANT, _TIMESTAMP)),
         "INTERVAL DAY TO SECOND": _same("interval"),
         "INTERVAL YEAR TO MONTH": _same("interval"),
     },
@@ -128,9 +148,11 @@ TYPES: Mapping[str, Mapping[str, TargetTypes]] = {
         "VARBINARY": TargetTypes("varbinary", _MYSQL_BLOBS),
         "UUID": TargetTypes("char", ("char", *_MYSQL_TEXTS, "uuid")),
         "JSON": TargetTypes("json", ("json", *_MYSQL_TEXTS)),
+        "ARRAY": TargetTypes("json", ("json", *_MYSQL_TEXTS)),
         "DATE": _same("date"),
         "TIME": _same("time"),
         "TIMESTAMP": TargetTypes("datetime", ("datetime", "timestamp")),
+        "TIMESTAMP WITH TIME ZONE": TargetTypes("datetime", ("datetime", "timestamp")),
         "INTERVAL DAY TO SECOND": TargetTypes("bigint", (*_MYSQL_INTEGERS, "decimal")),
         "INTERVAL YEAR TO MONTH": TargetTypes("bigint", (*_MYSQL_INTEGERS, "decimal")),
     },
@@ -171,7 +193,7 @@ class Limit:
                     return False
                 most = (10**sql_type.precision - 1) * 10 ** (self.scale - sql_type.scale)
                 return bool(low <= -most and most <= high)
-            if sql_type.name == "TIMESTAMP":
+            if sql_type.name in TIMESTAMPS:
                 return False
             ends = (0, 1) if sql_type.name == "BOOLEAN" else whole_numbers(_BYTES.get(sql_type.name, 8))
             return bool(low <= ends[0] * 10**self.scale and ends[1] * 10**self.scale <= high)

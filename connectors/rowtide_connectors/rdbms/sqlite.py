@@ -10,18 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
-from rowtide_connectors.api import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
+from rowtide_connectors.checkpoint_tables import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
 from rowtide_connectors.errors import GoneError
 from rowtide_connectors.rdbms.dialect import PhysicalColumns, on_conflict, quoted, table_sql
 from rowtide_connectors.rdbms.failures import RowDataError
-from rowtide_connectors.rdbms.sql_type import SqlType, TargetColumn
+from rowtide_connectors.rdbms.sql_type import TIMESTAMPS, SqlType, TargetColumn
 from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalColumn, PhysicalTable
 
 EXACT_DIGITS = 15
@@ -36,14 +36,15 @@ _DDL = {
     "DOUBLE": "double precision",
     "BINARY": "blob",
     "VARBINARY": "blob",
+    "TIMESTAMP WITH TIME ZONE": "timestamptz",
     # Other names would be those of numbers.
     "UUID": "char(36)",
-    "JSON": "json_text",
+    **dict.fromkeys(("JSON", "ARRAY"), "json_text"),
     # These have integer affinity, because their names contain INT: milliseconds, and months.
     "INTERVAL DAY TO SECOND": "interval_ms",
     "INTERVAL YEAR TO MONTH": "interval_months",
 }
-_TEXT_OR_NUMERIC = frozenset({"DATE", "TIME", "TIMESTAMP"})
+_TEXT_OR_NUMERIC = frozenset({"DATE", "TIME", *TIMESTAMPS})
 
 
 _JUDGING = re.compile(r"\b(check|references)\b", re.IGNORECASE)
@@ -55,6 +56,7 @@ class Sqlite:
     has_stages = False
     table_options = ""
     creation_commits = False
+    idle_transaction_s = 0
 
     def create_engine(self, url: sa.URL, connect_timeout_s: int, lock_timeout_s: int) -> sa.Engine:
         """Make the engine. A database in memory is one connection that all threads share in turn."""
@@ -257,6 +259,8 @@ def _writer(sql_type: SqlType) -> Callable[[Any], object] | None:
             return _time_text
         case "TIMESTAMP":
             return _timestamp_text
+        case "TIMESTAMP WITH TIME ZONE":
+            return lambda milliseconds: f"{_timestamp_text(milliseconds)}+00:00"
         case _:
             return None
 
@@ -276,8 +280,16 @@ def _reader(sql_type: SqlType) -> Callable[[Any], object]:
             return lambda text: _milliseconds(datetime.fromisoformat(f"1970-01-01 {text}") - _EPOCH)
         case "TIMESTAMP":
             return lambda text: _milliseconds(datetime.fromisoformat(text) - _EPOCH)
+        case "TIMESTAMP WITH TIME ZONE":
+            return _instant
         case _:
             return lambda value: value
+
+
+def _instant(text: str) -> int:
+    """Return the instant of a text, which an existing column may hold without an offset."""
+    moment = datetime.fromisoformat(text)
+    return _milliseconds((moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment) - _EPOCH)
 
 
 def _milliseconds(span: timedelta) -> int:

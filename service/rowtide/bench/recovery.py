@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rowtide.bench.processes import compile_modules, started, wait_until
-from rowtide.bench.servers import BROKER, DATABASE, create_topic, flushed, given, send
+from rowtide.bench.servers import BROKER, DATABASE, committed_messages, create_topic, flushed, given, send
 from rowtide.bench.suite import Benchmark, Outcome
 from rowtide.clock import Clock
 
@@ -74,7 +74,7 @@ def recovery(count: int, cache: Path, clock: Clock) -> Outcome:
         command = ["run", str(file), "--config", str(config)]
         _fill(broker, topic, range(count))
         with engine.connect() as connection, (Path(folder) / "log").open("wb") as log:
-            committed = partial(_positions, connection, file.stem)
+            committed = partial(committed_messages, connection, file.stem)
             process = started(command, log)
             try:
                 wait_until(lambda: committed() >= count, process, clock)
@@ -124,24 +124,12 @@ def _fill(broker: str, topic: str, numbers: Iterable[int]) -> None:
     flushed(producer)
 
 
-def _positions(connection: sa.Connection, pipeline: str) -> int:
-    """Return the number of committed messages."""
-    import sqlalchemy as sa
-
-    text = "SELECT sum(next_offset) FROM rowtide.positions WHERE pipeline = :pipeline"
-    try:
-        return int(connection.execute(sa.text(text), {"pipeline": pipeline}).scalar() or 0)
-    except sa.exc.ProgrammingError:
-        # The service has not created its tables yet.
-        return 0
-
-
 def _snapshot(connection: sa.Connection, pipeline: str) -> tuple[int, int]:
     """Return the number of messages in the newest snapshot, and its size in bytes."""
     import sqlalchemy as sa
 
     text = (
-        "SELECT manifest, bytes FROM rowtide.snapshots WHERE pipeline = :pipeline "
+        "SELECT manifest, bytes FROM rowtide.snapshots WHERE pipeline = :pipeline AND manifest <> '' "
         "ORDER BY snapshot_id DESC LIMIT 1"
     )
     try:

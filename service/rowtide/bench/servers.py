@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rowtide.errors import StatementError
 
 if TYPE_CHECKING:
+    import sqlalchemy as sa
     from confluent_kafka import Producer
 
     from rowtide.clock import Clock
@@ -89,3 +90,15 @@ def flushed(producer: Producer) -> None:
     """
     if left := producer.flush(60):
         raise StatementError(f"the broker did not take {left} messages")
+
+
+def committed_messages(connection: sa.Connection, pipeline: str) -> int:
+    """Return the number of committed messages."""
+    import sqlalchemy as sa
+
+    text = "SELECT sum(next_offset) FROM rowtide.positions WHERE pipeline = :pipeline"
+    try:
+        return int(connection.execute(sa.text(text), {"pipeline": pipeline}).scalar() or 0)
+    except sa.exc.ProgrammingError:
+        # The service has not created its tables yet.
+        return 0

@@ -63,6 +63,7 @@ MODULES = (
     "nexmark.running",
     "linear_road.running",
     "backfill",
+    "spark_live",
 )
 """Modules of this package that have benchmarks, in ``BENCHMARKS``."""
 

@@ -7,13 +7,13 @@ lock to the end, and a superseded process fails before it writes anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 
 import sqlalchemy as sa
-import structlog
 
 from rowtide.checkpoint.database_outbox import OUTBOXES_SINCE, DatabaseOutbox
+from rowtide.checkpoint.database_snapshots import SnapshotRows
+from rowtide.checkpoint.database_statements import DatabaseStatements, drop_statements
 from rowtide.checkpoint.error_stream import (
     ALL_ERRORS,
     ErrorFilter,
@@ -23,6 +23,8 @@ from rowtide.checkpoint.error_stream import (
     select_resubmitted,
     stored_error,
 )
+from rowtide.checkpoint.file_list import drop_lists
+from rowtide.checkpoint.leadership import DECISION_FIELDS, DatabaseLeadership, fenced, read_decisions
 from rowtide.checkpoint.ledger import (
     RESET,
     Decision,
@@ -37,37 +39,20 @@ from rowtide.checkpoint.ledger import (
     takes_any,
 )
 from rowtide.checkpoint.migrate import check_version, migrate
-from rowtide.checkpoint.polled_log import collect_logs, drop_logs
-from rowtide.checkpoint.snapshot import (
-    Checksum,
-    Chunk,
-    DamagedSnapshotError,
-    chunks_of,
-    manifest_of,
-    offsets_in,
-    snapshot_from,
-    why_unreadable,
-)
+from rowtide.checkpoint.polled_log import drop_logs
+from rowtide.checkpoint.snapshot_part import SnapshotPart
 from rowtide.checkpoint.statements import (
-    CHUNKS_AT_ONCE,
     ERROR_COLUMNS,
-    binary_chunks,
-    in_groups,
     insert_of,
     new_row,
     own_target,
     replacing,
     storable,
 )
-from rowtide.checkpoint.tables import SINCE_POLLS, Tables, columns_at, now, tables_of, to_ms
-from rowtide.errors import FaultError, SupersededError
+from rowtide.checkpoint.tables import SINCE_FILES, SINCE_POLLS, Tables, now, tables_of, to_ms
+from rowtide.errors import FaultError
 from rowtide_connectors.api import Database, Transaction
 from rowtide_connectors.rdbms.transaction import sql_connection
-
-KEPT_SNAPSHOTS = 2
-"""The newest, and one more in case the newest is unusable."""
-
-_log = structlog.get_logger("rowtide")
 
 
 class DatabaseLedger:
@@ -143,19 +128,9 @@ class DatabaseLedger:
         )
         if moved.rowcount == 1:
             return
-        row = connection.execute(
-            sa.select(pipelines).where(pipelines.c.pipeline == self._pipeline)
-        ).one_or_none()
-        if row is None:
-            raise FaultError(f'pipeline "{self._pipeline}" no longer exists in the checkpoint')
-        if row.epoch != epoch:
-            raise SupersededError(
-                f'pipeline "{self._pipeline}" was taken by {row.holder} at {row.claimed_at} UTC: '
-                f"epoch {row.epoch}, ours is {epoch}"
-            )
-        raise FaultError(
-            f'checkpoint of pipeline "{self._pipeline}" has {row.commits} commits, expected {commits}'
-        )
+        if error := fenced(connection, self._pipeline, epoch, commits):
+            raise error
+        raise FaultError(f'the record of pipeline "{self._pipeline}" cannot be moved to commit {commits + 1}')
 
     def _record(self, connection: sa.Connection) -> Record | None:
         tables = self._of(connection)
@@ -286,9 +261,9 @@ class DatabaseLedger:
                 pipeline=self._pipeline,
                 epoch=epoch,
                 committed_at=now(connection.dialect.name),
-                **{name: sa.bindparam(name) for name in _DECISION},
+                **{name: sa.bindparam(name) for name in DECISION_FIELDS},
             ),
-            [{name: getattr(decision, name) for name in _DECISION} for decision in decisions],
+            [{name: getattr(decision, name) for name in DECISION_FIELDS} for decision in decisions],
         )
 
     def replace_plan(self, transaction: Transaction, digest: str, gone: Sequence[str]) -> None:
@@ -305,11 +280,12 @@ class DatabaseLedger:
             sa.delete(positions).where(positions.c.pipeline == self._pipeline, positions.c.relation.in_(gone))
         )
         drop_logs(connection, tables, self._pipeline, gone)
+        drop_lists(connection, tables, self._pipeline, gone)
         decisions = tables.decisions
         connection.execute(
             sa.delete(decisions).where(decisions.c.pipeline == self._pipeline, decisions.c.kind == RESET)
         )
-        self._drop_snapshots(connection)
+        self._snapshots_in(connection).drop()
 
     def write_accounts(self, transaction: Transaction, accounts: Sequence[KeptAccount]) -> None:
         """Record accounts; see ``ledger.Ledger``."""
@@ -328,9 +304,17 @@ class DatabaseLedger:
             [{name: getattr(each, name) for name in _ACCOUNT} for each in accounts],
         )
 
+    def leadership(self) -> DatabaseLeadership:
+        """Return the signs of life of the process that holds the epoch; see ``ledger.Ledger``."""
+        return DatabaseLeadership(self._database, self._pipeline)
+
     def outbox(self, relation: str) -> DatabaseOutbox:
         """Return the outbox of a foreign stream; see ``ledger.Ledger``."""
         return DatabaseOutbox(self._database, self._pipeline, relation)
+
+    def statements(self) -> DatabaseStatements:
+        """Return the statements that are sent to the running pipeline; see ``ledger.Ledger``."""
+        return DatabaseStatements(self._database, self._pipeline)
 
     def accounts(self) -> Sequence[KeptAccount]:
         """Return all accounts as of the last commit."""
@@ -348,75 +332,11 @@ class DatabaseLedger:
 
     def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> int:
         """Keep a snapshot, and of the older ones only ``KEPT_SNAPSHOTS - 1``."""
-        connection = sql_connection(transaction)
-        tables = self._of(connection)
-        snapshots, chunks = tables.snapshots, tables.snapshot_chunks
-        commits = sa.select(tables.pipelines.c.commits).where(tables.pipelines.c.pipeline == self._pipeline)
-        manifest = manifest_of(snapshot)
-        checksum = Checksum(manifest)
-        inserted = connection.execute(
-            sa.insert(snapshots).values(
-                pipeline=self._pipeline,
-                epoch=epoch,
-                commits=commits.scalar_subquery(),
-                manifest=manifest,
-                bytes=0,
-                stored_at=now(connection.dialect.name),
-            )
-        )
-        (snapshot_id,) = inserted.inserted_primary_key or (None,)
-        size = 0
-        for some in in_groups(chunks_of(snapshot)):
-            connection.execute(
-                sa.insert(chunks).inline(),
-                [
-                    {
-                        "snapshot_id": snapshot_id,
-                        "part": each.part,
-                        "chunk": each.chunk,
-                        "content": each.content,
-                    }
-                    for each in some
-                ],
-            )
-            for each in some:
-                checksum.add(each)
-                size += len(each.content)
-        connection.execute(
-            sa.update(snapshots)
-            .where(snapshots.c.snapshot_id == snapshot_id)
-            .values(bytes=size, checksum=checksum.text())
-        )
-        self._drop_old_snapshots(connection)
-        return size
+        return self._snapshots_in(sql_connection(transaction)).write(epoch, snapshot)
 
-    def _drop_old_snapshots(self, connection: sa.Connection) -> None:
-        tables = self._of(connection)
-        snapshots = tables.snapshots
-        kept = (
-            sa.select(snapshots.c.snapshot_id)
-            .where(snapshots.c.pipeline == self._pipeline)
-            .order_by(snapshots.c.snapshot_id.desc())
-        )
-        old = connection.execute(kept.offset(KEPT_SNAPSHOTS).limit(1000)).scalars().all()
-        for table in (tables.snapshot_chunks, snapshots):
-            connection.execute(sa.delete(table).where(table.c.snapshot_id.in_(old)))
-        manifests = connection.execute(
-            sa.select(snapshots.c.manifest).where(snapshots.c.pipeline == self._pipeline)
-        ).scalars()
-        self._collect_logs(connection, manifests.all())
-
-    def _collect_logs(self, connection: sa.Connection, manifests: Sequence[str]) -> None:
-        """Delete the records of polled tables that all kept snapshots cover."""
-        if len(manifests) < KEPT_SNAPSHOTS:
-            # If the only snapshot is damaged, the start replays everything.
-            return
-        try:
-            kept = [offsets_in(manifest) for manifest in manifests]
-        except DamagedSnapshotError as error:
-            _log.warning("logs_not_collected", pipeline=self._pipeline, reason=str(error))
-            return
-        collect_logs(connection, self._of(connection), self._pipeline, kept)
+    def write_snapshot_part(self, transaction: Transaction, epoch: int, part: SnapshotPart) -> bool:
+        """Keep a part of a snapshot; see ``ledger.Ledger``."""
+        return self._snapshots_in(sql_connection(transaction)).write_part(epoch, part)
 
     # ----------------------------------------------------------------- readers
 
@@ -425,72 +345,19 @@ class DatabaseLedger:
         with self._database.begin() as transaction:
             connection = sql_connection(transaction)
             version = check_version(connection)
-            if version is None:
-                return None
-            snapshots = self._of(connection).snapshots
-            passed_over: list[tuple[str, int, int, str]] = []
-            found = None
-            for row in connection.execute(
-                sa.select(*columns_at(snapshots, version))
-                .where(snapshots.c.pipeline == self._pipeline)
-                .order_by(snapshots.c.snapshot_id.desc())
-            ).all():
-                try:
-                    reason = why_unreadable(row.manifest)
-                    if reason is not None:
-                        passed_over.append(("snapshot_not_read", row.snapshot_id, row.commits, reason))
-                        continue
-                    with closing(self._chunks(connection, row.snapshot_id)) as chunks:
-                        found = snapshot_from(row.manifest, chunks, row.checksum)
-                except DamagedSnapshotError as error:
-                    passed_over.append(("snapshot_damaged", row.snapshot_id, row.commits, str(error)))
-                    continue
-                break
-            instead = "the log is replayed" if found is None else f"snapshot {row.snapshot_id} is used"
-            for event, snapshot_id, commit, reason in passed_over:
-                _log.warning(
-                    event,
-                    pipeline=self._pipeline,
-                    snapshot=snapshot_id,
-                    commit=commit,
-                    reason=reason,
-                    instead=instead,
-                )
-            return found
+            return None if version is None else self._snapshots_in(connection).newest(version)
 
     def snapshots(self) -> Sequence[SnapshotEntry]:
         """Return the entries of stored snapshots, the newest first."""
         with self._database.begin() as transaction:
             connection = sql_connection(transaction)
-            if not check_version(connection):
-                return ()
-            table = self._of(connection).snapshots
-            listed = [table.c[name] for name in ("snapshot_id", "epoch", "commits", "bytes", "stored_at")]
-            rows = connection.execute(
-                sa.select(*listed)
-                .where(table.c.pipeline == self._pipeline)
-                .order_by(table.c.snapshot_id.desc())
-            )
-            return [
-                SnapshotEntry(row.snapshot_id, row.epoch, row.commits, row.bytes, to_ms(row.stored_at))
-                for row in rows
-            ]
+            return self._snapshots_in(connection).entries() if check_version(connection) else ()
 
     def drop_snapshots(self) -> int:
         """Drop all snapshots of the pipeline; return their number. The next start replays the log instead."""
         with self._database.begin() as transaction:
             connection = sql_connection(transaction)
-            if not check_version(connection):
-                return 0
-            return self._drop_snapshots(connection)
-
-    def _drop_snapshots(self, connection: sa.Connection) -> int:
-        tables = self._of(connection)
-        own = tables.snapshots.c.pipeline == self._pipeline
-        numbers = sa.select(tables.snapshots.c.snapshot_id).where(own)
-        chunks = tables.snapshot_chunks
-        connection.execute(sa.delete(chunks).where(chunks.c.snapshot_id.in_(numbers)))
-        return int(connection.execute(sa.delete(tables.snapshots).where(own)).rowcount)
+            return self._snapshots_in(connection).drop() if check_version(connection) else 0
 
     def decisions(self) -> Sequence[Decision]:
         """Return all decisions, in the order in which they were committed."""
@@ -498,13 +365,7 @@ class DatabaseLedger:
             connection = sql_connection(transaction)
             if not check_version(connection):
                 return ()
-            table = self._of(connection).decisions
-            rows = connection.execute(
-                sa.select(*(table.c[name] for name in _DECISION))
-                .where(table.c.pipeline == self._pipeline)
-                .order_by(table.c.decision_id)
-            )
-            return [Decision(*row) for row in rows]
+            return [each for _, each in read_decisions(connection, self._pipeline, after=0)]
 
     def errors(self, wanted: ErrorFilter = ALL_ERRORS, limit: int | None = 100) -> Sequence[StoredError]:
         """Return committed error rows, the oldest first."""
@@ -562,27 +423,19 @@ class DatabaseLedger:
             known = connection.execute(
                 sa.delete(tables.pipelines).where(tables.pipelines.c.pipeline == self._pipeline)
             ).rowcount
-            self._drop_snapshots(connection)
+            self._snapshots_in(connection).drop()
             outboxes = (tables.outboxes, tables.outbox) if version >= OUTBOXES_SINCE else ()
             for table in (tables.positions, tables.decisions, tables.errors, tables.accounts, *outboxes):
                 connection.execute(sa.delete(table).where(table.c.pipeline == self._pipeline))
             if version >= SINCE_POLLS:
                 drop_logs(connection, tables, self._pipeline)
+            if version >= SINCE_FILES:
+                drop_lists(connection, tables, self._pipeline)
+            drop_statements(connection, tables, self._pipeline)
             return bool(known)
 
-    def _chunks(self, connection: sa.Connection, snapshot_id: int) -> Generator[Chunk]:
-        chunks = self._of(connection).snapshot_chunks
-        query = (
-            sa.select(chunks.c.part, chunks.c.chunk, chunks.c.content)
-            .where(chunks.c.snapshot_id == snapshot_id)
-            .order_by(chunks.c.part, chunks.c.chunk)
-        )
-        if connection.dialect.name == "postgresql":
-            yield from binary_chunks(connection, query)
-            return
-        with connection.execute(query, execution_options={"yield_per": CHUNKS_AT_ONCE}) as result:
-            for row in result:
-                yield Chunk(*row)
+    def _snapshots_in(self, connection: sa.Connection) -> SnapshotRows:
+        return SnapshotRows(connection, self._of(connection), self._pipeline)
 
     def _of(self, connection: sa.Connection) -> Tables:
         dialect = connection.dialect.name
@@ -593,4 +446,3 @@ class DatabaseLedger:
 
 _POSITION_FIELDS = ("relation", "topic", "partition", "next_offset", "start_offset", "bound", "topic_id")
 _ACCOUNT = ("part", "relation", "rows_in", "done", "filtered", "late", "rejected", "held", "rows_out")
-_DECISION = ("kind", "relation", "partition", "next_offset", "bound", "reader")

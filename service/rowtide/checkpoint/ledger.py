@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rowtide.checkpoint.outbox import Outbox
+from rowtide.checkpoint.snapshot_part import SnapshotPart
+from rowtide.checkpoint.statement_log import StatementLog
+from rowtide.errors import FaultError, LostCommitsError, RowtideError, SupersededError
 from rowtide.operators.contract import RESUBMITTED, State
 from rowtide_connectors.api import Transaction
 
@@ -160,6 +163,8 @@ RESET = "RESET"
 """The kind of the decision that the time of a model jumps because history is over."""
 SKIP = "SKIP"
 """The kind of the decision that the message at ``next_offset`` is not decoded but an error row."""
+CUT = "CUT"
+"""The kind of the decision that a backfill ends before the message at ``next_offset``; see ``Decision``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +179,9 @@ class Decision:
 
     A decision of kind RESET has no partition: the time of the model ``relation`` jumped from the rowtime
     ``next_offset`` to ``bound``. It holds from the beginning (docs/decisions/0005).
+
+    A decision of kind CUT affects no row, so a replay has nothing to obey: a backfill that is run again
+    ends at the same offsets. Its ``bound`` is the time by which they were chosen (ms).
     """
 
     kind: str
@@ -207,6 +215,75 @@ class KeptAccount:
     rejected: int
     held: int
     rows_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """The last sign of life of the process that holds the epoch: it differs from the one before.
+
+    ``beats`` counts the heartbeats under this epoch; ``resigned`` of the epoch: the process has ended in order.
+    """
+
+    epoch: int
+    commits: int
+    beats: int
+
+    @property
+    def has_resigned(self) -> bool:
+        """Return whether the holder of the epoch has ended in order, so that no process leads."""
+        return self.beats == resigned(self.epoch)
+
+
+def resigned(epoch: int) -> int:
+    """Return what stands for the heartbeats of a process that has ended. A later epoch makes it void."""
+    return -epoch
+
+
+class Leadership(Protocol):
+    """The signs of life of one pipeline, for replicas that follow its leader. They fence no process: ``fence`` does.
+
+    Each method opens a transaction, and raises UnavailableError when the database is down.
+    """
+
+    def pulse(self) -> Pulse | None:
+        """Return the last sign of life; None for a pipeline that never started."""
+
+    def beat(self, epoch: int, beats: int) -> None:
+        """Record a sign of life under ``epoch``.
+
+        Raises:
+          SupersededError: another epoch holds the pipeline; LostCommitsError: an earlier one.
+        """
+
+    def decisions_after(self, number: int) -> Sequence[tuple[int, Decision]]:
+        """Return the decisions that were committed after decision ``number`` (0: all), with their numbers."""
+
+
+def why_not_ours(
+    pipeline: str, *, found: tuple[int, int], ours: tuple[int, int], taken: str
+) -> RowtideError | None:
+    """Return why a process must not commit, by epoch and number of commits; None: it may.
+
+    Args:
+      pipeline: its name.
+      found: the epoch and the commits of the database.
+      ours: those of this process.
+      taken: who has the epoch, since when.
+    """
+    if found == ours:
+        return None
+    if found < ours:
+        return LostCommitsError(
+            f'the database has lost commits of pipeline "{pipeline}": it has commit {found[1]} of epoch {found[0]}, '
+            f"and this process commit {ours[1]} of epoch {ours[0]}",
+            hint="Start the pipeline again: it continues at the last commit of the database, and computes the rows "
+            "after it again. If a standby of the database was promoted, let commits wait for the standby.",
+        )
+    if found[0] != ours[0]:
+        return SupersededError(
+            f'pipeline "{pipeline}" was taken by {taken}: epoch {found[0]}, ours is {ours[0]}'
+        )
+    return FaultError(f'checkpoint of pipeline "{pipeline}" has {found[1]} commits, expected {ours[1]}')
 
 
 def takes_any(_: Record) -> None:
@@ -260,7 +337,8 @@ class Ledger(Protocol):
 
         Raises:
           SupersededError: another epoch holds the pipeline; the message names its holder.
-          FaultError: the epoch is ours but the number of commits is another one.
+          LostCommitsError: the database is at an earlier epoch or commit.
+          FaultError: the epoch is ours, and the database has more commits.
         """
 
     def write_positions(
@@ -295,8 +373,14 @@ class Ledger(Protocol):
     def write_accounts(self, transaction: Transaction, accounts: Sequence[KeptAccount]) -> None:
         """Record accounts. Others do not change."""
 
+    def leadership(self) -> Leadership:
+        """Return the signs of life of the process that holds the epoch."""
+
     def outbox(self, relation: str) -> Outbox:
         """Return the outbox of a foreign stream that pumps write to."""
+
+    def statements(self) -> StatementLog:
+        """Return the statements that are sent to the running pipeline."""
 
     def accounts(self) -> Sequence[KeptAccount]:
         """Return all accounts as of the last commit."""
@@ -312,6 +396,13 @@ class Ledger(Protocol):
 
     def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> int:
         """Store a snapshot, and return its size in bytes. Drops all but the last few."""
+
+    def write_snapshot_part(self, transaction: Transaction, epoch: int, part: SnapshotPart) -> bool:
+        """Store a part of a snapshot. No reader sees the snapshot until its last part is committed.
+
+        A first part, and ``write_snapshot``, drop what has been stored of one that is incomplete. Return False, and
+        store nothing, if the parts before it are no longer there: a person may drop snapshots at any time.
+        """
 
     def snapshots(self) -> Sequence[SnapshotEntry]:
         """Return the entries of stored snapshots, the newest first. A stored snapshot never changes."""

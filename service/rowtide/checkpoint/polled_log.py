@@ -19,9 +19,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from rowtide.checkpoint.migrate import check_version
-from rowtide.checkpoint.statements import insert_of, own_target, replacing
+from rowtide.checkpoint.statements import check_epoch, insert_of, own_target, replacing
 from rowtide.checkpoint.tables import SINCE_POLLS, Tables, tables_of
-from rowtide.errors import SupersededError
 from rowtide_connectors.api import Database, OffsetRange, TableColumn, Transaction
 from rowtide_connectors.rdbms.transaction import sql_connection
 
@@ -310,16 +309,7 @@ class PolledLog:
         """Return the tables, after a check that the epoch is still the newest; it stays so to the end."""
         connection = sql_connection(transaction)
         tables = tables_of(connection.dialect.name)
-        pipelines = tables.pipelines
-        held = connection.execute(
-            sa.select(pipelines.c.epoch)
-            .where(pipelines.c.pipeline == self._pipeline)
-            .with_for_update(read=True)
-        ).scalar_one_or_none()
-        if held != epoch:
-            raise SupersededError(
-                f'pipeline "{self._pipeline}" was taken by another process: epoch {held}, ours is {epoch}'
-            )
+        check_epoch(connection, tables, self._pipeline, epoch)
         return tables
 
     def _known(self, transaction: Transaction, tables: Tables, keys: Sequence[str]) -> dict[str, str]:

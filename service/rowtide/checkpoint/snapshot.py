@@ -1,5 +1,7 @@
 """A snapshot as bytes: a manifest, and one Arrow IPC stream for each table of each step.
 
+It is stored whole with one commit, or in parts, with that commit and those that follow.
+
 The manifest is JSON: the format's version, the positions, and the step and
 table of each part. A part is cut into chunks that fit a row of any database.
 
@@ -13,7 +15,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from hmac import compare_digest
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from rowtide.checkpoint.ledger import KeptSnapshot, is_resubmission
+from rowtide.checkpoint.snapshot_part import Chunk, SnapshotEnd, SnapshotPart
 
 VERSION = 3
 """The version of this format; recovery ignores a snapshot of a later one and replays instead."""
@@ -28,7 +30,7 @@ _WITHOUT_CHECKSUM = 1
 _WITH_PICKLES = 2
 _PICKLED = "parts"
 
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 1 << 20
 """Size of a row of snapshot_chunks. PostgreSQL and its driver hold some of them in memory."""
 
 
@@ -36,13 +38,57 @@ class DamagedSnapshotError(Exception):
     """The stored bytes are not those that were written. The message describes the damage."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """One row of the chunks' table."""
+class SnapshotInParts:
+    """A snapshot that is stored with several commits.
 
-    part: int
-    chunk: int
-    content: bytes
+    Args:
+      snapshot: what is stored. It stays in memory until then.
+      commits: the number of the commit that stores its first part.
+      part_bytes: the size of a part at most. A part has at least one chunk.
+    """
+
+    def __init__(self, snapshot: KeptSnapshot, commits: int, part_bytes: int) -> None:
+        self._commits = commits
+        self._part_bytes = part_bytes
+        self._manifest = manifest_of(snapshot)
+        self._checksum = Checksum(self._manifest)
+        self._chunks = chunks_of(snapshot)
+        self._ahead = next(self._chunks, None)
+        self._size = 0
+        self._is_first = True
+        self._part: SnapshotPart | None = None
+
+    def part(self) -> SnapshotPart:
+        """Return the part for the next commit: the same one until ``stored``, so that a commit can be repeated."""
+        if self._part is None:
+            self._part = self._taken()
+            self._is_first = False
+        return self._part
+
+    def stored(self) -> SnapshotEnd | None:
+        """Note that the part is in the database; return the end if it was the last one.
+
+        Raises:
+          ValueError: no part was taken since the last call.
+        """
+        if self._part is None:
+            raise ValueError("no part of the snapshot was taken")
+        end, self._part = self._part.end, None
+        return end
+
+    def _taken(self) -> SnapshotPart:
+        chunks: list[Chunk] = []
+        size = 0
+        while self._ahead is not None and (not chunks or size + len(self._ahead.content) <= self._part_bytes):
+            chunks.append(self._ahead)
+            self._checksum.add(self._ahead)
+            size += len(self._ahead.content)
+            self._ahead = next(self._chunks, None)
+        self._size += size
+        end = None
+        if self._ahead is None:
+            end = SnapshotEnd(self._manifest, self._checksum.text(), self._size)
+        return SnapshotPart(self._commits, self._is_first, chunks, end)
 
 
 class Checksum:
@@ -110,7 +156,9 @@ def _streamed(table: pa.Table) -> Iterator[bytes]:
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     sink = _Sink()
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-        for batch in table.to_batches():
+        # Of a large batch a chunk's worth is compressed at a time.
+        rows = max(1, table.num_rows * CHUNK_BYTES // max(table.nbytes, CHUNK_BYTES))
+        for batch in table.to_batches(max_chunksize=rows):
             writer.write_batch(batch)
             yield sink.take()
     yield sink.take()

@@ -8,12 +8,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rowtide.checkpoint.snapshot import Chunk
-from rowtide.checkpoint.tables import named, schema_of
+from rowtide.checkpoint.snapshot_part import Chunk
+from rowtide.checkpoint.tables import Tables, named, schema_of
+from rowtide.errors import SupersededError
 from rowtide_connectors.api import TableColumn, TargetTable
 
 CHUNKS_AT_ONCE = 8
-"""Chunks in one round trip: 32 MiB of memory on either side."""
+"""Chunks in one round trip: 8 MiB of memory on either side."""
 
 
 ERROR_COLUMNS = (
@@ -36,6 +37,22 @@ ERROR_COLUMNS = (
     TableColumn("message_headers", "VARCHAR", True),
 )
 """Of the table ``errors``, as rows are written."""
+
+
+def check_epoch(connection: sa.Connection, tables: Tables, pipeline: str, epoch: int) -> None:
+    """Check that an epoch is still the newest of its pipeline; it stays so until the transaction ends.
+
+    Raises:
+      SupersededError: another process took the pipeline.
+    """
+    pipelines = tables.pipelines
+    held = connection.execute(
+        sa.select(pipelines.c.epoch).where(pipelines.c.pipeline == pipeline).with_for_update(read=True)
+    ).scalar_one_or_none()
+    if held != epoch:
+        raise SupersededError(
+            f'pipeline "{pipeline}" was taken by another process: epoch {held}, ours is {epoch}'
+        )
 
 
 def insert_of(connection: sa.Connection) -> Any:

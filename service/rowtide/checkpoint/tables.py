@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rowtide_connectors.api import CHECKPOINT_SCHEMA
+from rowtide_connectors.checkpoint_tables import CHECKPOINT_SCHEMA
 
 SCHEMA = CHECKPOINT_SCHEMA
 VERSION_TABLE = "version"
@@ -21,6 +21,14 @@ SINCE = "since"
 
 SINCE_POLLS = "0008"
 """The migration that adds the tables of polled tables."""
+SINCE_FILES = "0012"
+"""The migration that adds the list of files."""
+
+SINCE_STATEMENTS = "0013"
+"""The migration that adds the statements that are sent to a running pipeline."""
+
+SINCE_BEATS = "0011"
+"""The migration that adds the heartbeats of leaders."""
 
 _EPOCH = datetime(1970, 1, 1)
 
@@ -51,6 +59,9 @@ class Tables:
     polled_changes: sa.Table
     outboxes: sa.Table
     outbox: sa.Table
+    listed_files: sa.Table
+    statements: sa.Table
+    statement_changes: sa.Table
 
 
 def tables_of(dialect: str) -> Tables:
@@ -202,6 +213,53 @@ def tables_of(dialect: str) -> Tables:
             sa.Column("partition", sa.Integer),
             sa.Column("message_time", sa.BigInteger),
         ),
+        listed_files=table(
+            "listed_files",
+            sa.Column("pipeline", sa.Text, primary_key=True),
+            sa.Column("relation", sa.Text, primary_key=True),
+            sa.Column("number", sa.BigInteger, primary_key=True),
+            sa.Column("name", sa.Text),
+            sa.Column("partition", sa.Integer),
+            sa.Column("size_bytes", sa.BigInteger),
+            sa.Column("modified", sa.BigInteger),
+            sa.Column("epoch", sa.BigInteger),
+        ),
+        statements=table(
+            "statements",
+            sa.Column("statement_id", sa.BigInteger, primary_key=True),
+            sa.Column("pipeline", sa.Text),
+            sa.Column("content", sa.Text),
+            sa.Column("outcome", sa.Text),
+            sa.Column("sent_at", sa.DateTime),
+            sa.Column("settled_at", sa.DateTime),
+            sa.Column("commits", sa.BigInteger),
+            sa.Column("number", sa.BigInteger),
+            sa.Column("rowtime", sa.BigInteger),
+            sa.Column("changed_rows", sa.BigInteger),
+            sa.Column("did", sa.Text),
+            sa.Column("error", sa.Text),
+        ),
+        statement_changes=table(
+            "statement_changes",
+            sa.Column("statement_id", sa.BigInteger, primary_key=True, autoincrement=False),
+            sa.Column("relation", sa.Text, primary_key=True),
+            sa.Column("content", sa.LargeBinary),
+        ),
+    )
+
+
+def beats_of(dialect: str) -> sa.Table:
+    """Return the columns of the table of pipelines by which replicas see that another one leads.
+
+    They are read apart from the record, which a start also reads before the tables are upgraded.
+    """
+    return sa.Table(
+        named(dialect, "pipelines"),
+        sa.MetaData(schema=schema_of(dialect)),
+        sa.Column("pipeline", sa.Text, primary_key=True),
+        sa.Column("epoch", sa.BigInteger),
+        sa.Column("commits", sa.BigInteger),
+        sa.Column("beats", sa.BigInteger),
     )
 
 

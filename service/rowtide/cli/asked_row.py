@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from rowtide.codec.written.times import ScenarioDay
 from rowtide.codec.written.values import value_of
 from rowtide.errors import StatementError
-from rowtide.rows.types import Kind
 from rowtide.runtime.inspect.why_answer import RowQuestion
 from rowtide.runtime.recovery.begin import parse_time
 
@@ -87,7 +86,7 @@ def _value(given: str | None, row_type: RowType, at: int) -> object:
     field = row_type[at]
     if given is None:
         return None
-    if field.type.kind is Kind.TIMESTAMP:
+    if field.type.is_timestamp:
         return _time(given)
     try:
         return value_of(given, field.type, ScenarioDay(0))

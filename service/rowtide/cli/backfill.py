@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,15 +12,32 @@ import typer
 from rowtide.app import context_of
 from rowtide.cli.errors import shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
-from rowtide.errors import StatementError
+from rowtide.cli.spark_options import (
+    MASTER,
+    Conf,
+    Master,
+    Parts,
+    PyFiles,
+    Staging,
+    Ui,
+    check_staging,
+    conf_of,
+    interval_of,
+    py_files_of,
+)
+from rowtide.runners.spark.archive import SparkArchive
 from rowtide.runners.spark.kafka import read_range
 from rowtide.runners.spark.session import KafkaJars, check_conf, open_session
+from rowtide.runtime.backfill.archived import splice
 from rowtide.runtime.backfill.backfill import backfill as fill
-from rowtide.runtime.backfill.backfill import kafka_frames, refuse_if_begun
-from rowtide.runtime.recovery.begin import parse_time
+from rowtide.runtime.backfill.backfill import completed
+from rowtide.runtime.backfill.begin import BackfillOrder, committed
+from rowtide.runtime.backfill.messages import kafka_frames
+from rowtide.runtime.backfill.slices import SliceLimits
+from rowtide.runtime.recovery.begin import parse_begin, parse_time
 
 if TYPE_CHECKING:
-    from rowtide.runtime.backfill.backfill import BackfillReport
+    from rowtide.runtime.backfill.backfill import BackfillReport, Progress, SliceReport
 
 EXAMPLE = "Example: rowtide backfill pipeline.sql --until '2026-01-31 12:00:00' --master 'local[2]'"
 
@@ -40,43 +55,50 @@ def backfill(
             metavar="TIME",
         ),
     ],
-    config: ConfigFile = None,
-    master: Annotated[str, typer.Option(help="Spark's master URL.", metavar="URL")] = "local[*]",
-    staging: Annotated[
-        Path | None,
+    begin: Annotated[
+        str | None,
         typer.Option(
-            help="A folder of this machine for rows that wait at the end, until they are committed as state; "
-            "by default the system's folder of temporary files. Workers do not need it.",
-            metavar="DIR",
+            "--from",
+            help="Where a pipeline without committed positions begins: earliest (the default) or a time, the first "
+            "message with this timestamp or a later one. `watermark` continues from committed positions, whatever "
+            "has committed them.",
+            metavar="watermark|earliest|TIME",
         ),
     ] = None,
-    parts: Annotated[
+    slice_: Annotated[
+        str | None,
+        typer.Option(
+            "--slice",
+            help="Commit after each interval of message timestamps, such as '1 DAY'; by default no interval ends "
+            "a slice.",
+            metavar="INTERVAL",
+        ),
+    ] = None,
+    slice_messages: Annotated[
         int | None,
         typer.Option(
-            help="Number of parts that rows are split into by key, one task each; by default as many "
-            "as Spark has cores when the backfill begins.",
+            "--slice-messages",
+            help="Commit after this number of messages at the latest; by default 20 million for each part. 0: no "
+            "limit.",
             metavar="N",
-            min=1,
+            min=0,
         ),
     ] = None,
-    conf: Annotated[
-        list[str] | None,
+    archive: Annotated[
+        str | None,
         typer.Option(
-            "--conf", help="A Spark setting, such as spark.executor.memory=4g. Repeatable.", metavar="K=V"
+            help="Read each partition from this archive of `rowtide archive` as far as it has every offset, and from "
+            "there on from the broker. A path that Spark and all workers read, such as s3a://bucket/archive.",
+            metavar="PATH",
         ),
     ] = None,
-    py_files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--py-files",
-            help="A .py, .zip or .egg file that every worker gets on its path, for models of the pipeline. "
-            "Repeatable.",
-            metavar="FILE",
-        ),
-    ] = None,
-    ui: Annotated[
-        bool, typer.Option("--ui/--no-ui", help="Serve Spark's web UI while the backfill runs.")
-    ] = False,
+    config: ConfigFile = None,
+    master: Master = MASTER,
+    staging: Staging = None,
+    parts: Parts = None,
+    conf: Conf = None,
+    py_files: PyFiles = None,
+    ui: Ui = False,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Stop with exit code 3 when the database is down.")
     ] = False,
@@ -91,67 +113,55 @@ def backfill(
 ) -> None:
     """Process history with Spark up to a cut; the live service continues from there.
 
-    The end of the backfill commits everything at once: rows, error rows, positions and state. A backfill
-    that fails or is killed changes nothing; run it again. Only one backfill of a pipeline can run on a
-    machine.
+    Each slice commits everything at once: rows, error rows, positions and state. A backfill that fails or is
+    killed continues after its last slice, up to the same cut, when the same command is run again. Only one
+    backfill of a pipeline can run on a machine.
 
-    Exit code 0: committed. 2: refused. 3: a dependency is down, or another process took the pipeline.
+    Exit code 0: the cut is reached. 2: refused. 3: a dependency is down, or another process took the pipeline.
     """
     with shown_to_user(), opened(pipeline, config) as (found, settings):
-        until_ms = parse_time(until)
-        if staging is not None and not staging.is_dir():
-            raise StatementError(
-                f'folder "{staging}" (--staging) does not exist', hint=f"Type: mkdir -p {staging}"
-            )
-        spark_conf = _conf(conf or ())
-        files = _existing(py_files or ())
-        context = replace(context_of(found, settings), wait=not no_wait)
-        refuse_if_begun(context, take_over=take_over)
-        frames = kafka_frames(found.plan, lambda *args: read_range(session, *args))
-        session = open_session(
-            master,
-            parts=parts,
-            conf=spark_conf,
-            py_files=files,
-            ui=ui,
-            kafka=KafkaJars(settings.spark.jars) if found.plan.foreign_streams else None,
+        order = BackfillOrder(
+            until_ms=parse_time(until),
+            begin=None if begin is None else parse_begin(begin),
+            slices=SliceLimits(interval_of("--slice", slice_, "1 DAY"), slice_messages),
+            # Of an archive, several tasks may read one partition.
+            in_order=archive is None,
+            take_over=take_over,
         )
-        with tempfile.TemporaryDirectory(prefix="rowtide-backfill-", dir=staging) as folder:
-            report = fill(context, session, frames, folder, until_ms, in_order=True, take_over=take_over)
-        session.stop()
+        check_staging(staging)
+        spark_conf = conf_of(conf or ())
+        check_conf(spark_conf)
+        files = py_files_of(py_files or ())
+        context = replace(context_of(found, settings), wait=not no_wait)
+        before = committed(context, order)
+        if before.is_complete:
+            report = completed(before)
+        else:
+            frames = kafka_frames(found.plan, lambda *args: read_range(session, *args))
+            session = open_session(
+                master,
+                parts=parts,
+                conf=spark_conf,
+                py_files=files,
+                ui=ui,
+                kafka=KafkaJars(settings.spark.jars) if found.plan.foreign_streams else None,
+            )
+            if archive is not None:
+                spliced = splice(context, frames, SparkArchive(session, archive), order, before)
+                context, frames = spliced.context, spliced.frames
+            with tempfile.TemporaryDirectory(prefix="rowtide-backfill-", dir=staging) as folder:
+                report = fill(context, session, frames, folder, order, _tell)
+            session.stop()
     typer.echo(json.dumps(_as_json(report)) if as_json else _shown(report))
 
 
-def _conf(given: Sequence[str]) -> dict[str, str]:
-
-    found: dict[str, str] = {}
-    for each in given:
-        name, equals, value = each.partition("=")
-        if not (equals and name.startswith("spark.")):
-            raise StatementError(
-                f'invalid --conf: "{each}"', hint="It is NAME=VALUE, such as spark.executor.memory=4g."
-            )
-        found[name] = value
-    check_conf(found)
-    return found
-
-
-def _existing(files: Sequence[str]) -> list[str]:
-
-    for file in files:
-        # Spark itself reads paths with a scheme.
-        if "://" not in file and not Path(file).is_file():
-            raise StatementError(f'file "{file}" of --py-files does not exist')
-        if not file.endswith((".py", ".zip", ".egg")):
-            raise StatementError(
-                f'file "{file}" of --py-files is not a .py, .zip or .egg file',
-                hint="Pack packages as a .zip.",
-            )
-    return list(files)
+def _tell(report: SliceReport, progress: Progress) -> None:
+    typer.echo(progress.shown(report), err=True)
 
 
 def _as_json(report: BackfillReport) -> dict[str, object]:
     return {
+        "slices": report.slices,
         "messages": report.messages,
         "rows": dict(report.rows),
         "errors": report.errors,
@@ -165,6 +175,8 @@ def _as_json(report: BackfillReport) -> dict[str, object]:
 
 def _shown(report: BackfillReport) -> str:
     lines = [f"{report.messages:,} messages processed, {report.errors:,} error rows"]
+    if not report.slices:
+        lines = ["The backfill is complete: an earlier run has reached the cut."]
     lines += [f"{count:>12,} rows into {table}" for table, count in sorted(report.rows.items())]
     for name, held in sorted(report.positions.items()):
         where = ", ".join(f"{partition}: {offset:,}" for partition, offset in sorted(held.items()))

@@ -62,7 +62,8 @@ def bench(
 def _shown(line: dict[str, object]) -> str:
     rate = line["events_per_s"]
     speed = f"{rate:>12,} events/s" if isinstance(rate, int) else "no rate"
-    more = "".join(f"  {name} {value}" for name, value in line.items() if name.endswith(("_ms", "state_mb")))
+    shown = ("_ms", "state_mb", "recovery_s")
+    more = "".join(f"  {name} {value}" for name, value in line.items() if name.endswith(shown))
     return (
         f"{line['bench']:<14} {speed}  {line['seconds']:>9} s  {line['rows_out']:>10,} rows out  "
         f"{line['peak_rss_mb']:>8} MB{more}  check {line['check']}"

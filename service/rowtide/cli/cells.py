@@ -7,9 +7,10 @@ with its milliseconds. In JSON output a DATE and a TIME are text, as in JSON mes
 
 from __future__ import annotations
 
+import json
 from codecs import getincrementaldecoder
 
-from rowtide.expr.functions.casts.text_writing import WRITERS
+from rowtide.expr.functions.casts.text_writing import UTC_OFFSET, WRITERS
 from rowtide.rows.types import Kind, Type
 from rowtide.rowtime.text import time_text
 
@@ -23,18 +24,37 @@ _BY_NAME = {
 """Kinds whose values have different forms in JSON and in SQL, by the names of their types."""
 
 
+_ARRAY = " ARRAY"
+
+
 def cell(value: object, type_name: str) -> str:
     """Return a value of a row as the terminal shows it."""
     if value is None:
         return "NULL"
+    if type_name.endswith(_ARRAY):
+        element = type_name.removesuffix(_ARRAY)
+        return f"[{', '.join(_element(each, element) for each in list(value))}]"  # type: ignore[call-overload]
     if type_name == Kind.TIMESTAMP.value:
         return time_text(int(str(value)))
+    if type_name == Kind.INSTANT.value:
+        return time_text(int(str(value))) + UTC_OFFSET
     kind = _BY_NAME.get(type_name)
     return str(value) if kind is None else WRITERS[kind](value)
 
 
+def _element(value: object, type_name: str) -> str:
+    """Return an element of an array as the terminal shows it: text in double quotes."""
+    if isinstance(value, bytes):
+        return bytes_text(value)
+    shown = cell(value, type_name)
+    is_text = value is not None and type_name.startswith(("CHAR", "VARCHAR"))
+    return json.dumps(shown, ensure_ascii=False) if is_text else shown
+
+
 def row_cell(value: object, of: Type) -> str:
     """Return a value in row form as the terminal shows it."""
+    if of.element is not None:
+        return cell(value, str(of))
     return bytes_text(value) if isinstance(value, bytes) else cell(value, of.kind.value)
 
 
@@ -52,5 +72,7 @@ def bytes_text(raw: bytes, most: int | None = None) -> str:
 
 def json_cell(value: object, type_name: str) -> object:
     """Return a value of a row for JSON output."""
+    if type_name.endswith(_ARRAY) and value is not None:
+        return [json_cell(each, type_name.removesuffix(_ARRAY)) for each in list(value)]  # type: ignore[call-overload]
     is_text = type_name in (Kind.DATE.value, Kind.TIME.value)
     return cell(value, type_name) if is_text and value is not None else value

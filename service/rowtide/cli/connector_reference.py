@@ -11,7 +11,7 @@ from rowtide.cli.connectors import guarantees, options_of
 from rowtide_connectors.options import KIND_NAMES
 from rowtide_connectors.registry import find_connector
 
-CONNECTORS = ("kafka", "rdbms", "http", "memory")
+CONNECTORS = ("files", "kafka", "rdbms", "http", "memory")
 """The connectors that come with Rowtide."""
 
 HEAD = """\

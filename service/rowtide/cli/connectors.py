@@ -42,7 +42,7 @@ class Connectors(LazyGroup):
     """The commands on connectors; those of modules of their own are imported when they are called."""
 
     summaries: ClassVar = {
-        "infer": "Propose CREATE FOREIGN STREAM for a topic of JSON messages, from a sample of them.",
+        "infer": "Propose CREATE FOREIGN STREAM for a topic of JSON, XML or BSON messages, from a sample of them.",
         "new": "Write a package with a connector, or a format, of your own into the new folder rowtide-NAME.",
     }
     modules: ClassVar = {"new": "new_package"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,11 +19,13 @@ from rowtide.errors import StatementError
 from rowtide.rows.types import RowType
 from rowtide.runtime.configured import configured
 from rowtide.runtime.inspect.inferring import proposal, proposal_of_schema, quoted
-from rowtide.runtime.inspect.sampling import take_sample
+from rowtide.runtime.inspect.inferring_xml import proposal_of_xml
+from rowtide.runtime.inspect.sampling import Sample, take_sample
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.matching import TOPIC_PATTERN
 from rowtide_connectors.registry import find_connector, find_source
 from rowtide_connectors.schema_registry import SchemaRegistry
+from rowtide_connectors.several import TOPIC
 
 if TYPE_CHECKING:
     from rowtide.plan.plan import Server
@@ -36,7 +39,10 @@ SERVER = "broker"
 def infer(
     topic: Annotated[
         str,
-        typer.Argument(help="The topic to sample; with --pattern, a regular expression.", metavar="TOPIC"),
+        typer.Argument(
+            help="The topic to sample, or the path of files; with --pattern, a regular expression.",
+            metavar="TOPIC",
+        ),
     ],
     pipeline: Annotated[
         Path | None,
@@ -84,7 +90,7 @@ def infer(
     ] = None,
     config: ConfigFile = None,
 ) -> None:
-    """Propose CREATE FOREIGN STREAM for a topic of JSON messages, from a sample of them.
+    """Propose CREATE FOREIGN STREAM for a topic of JSON, XML or BSON messages, from a sample of them.
 
     With --registry, propose it from the newest schema of the subject TOPIC-value in a Schema Registry, and with
     --descriptor from descriptors of Protobuf messages. Messages are not read then.
@@ -93,7 +99,7 @@ def infer(
     like times are TIMESTAMP, and a view promotes the likeliest one. Check the result: a sample proves
     nothing.
 
-    Exit code 0: written. 2: an option is wrong, or the topic has no JSON objects. 3: the broker is down.
+    Exit code 0: written. 2: an option is wrong, or the topic has no JSON, XML or BSON. 3: the broker is down.
     """
     with shown_to_user():
         if pipeline is None:
@@ -121,16 +127,27 @@ def infer(
         elif descriptor is not None:
             proposed = _from_descriptors(descriptor, message, topic, name)
         else:
-            options = {TOPIC_PATTERN.name if pattern else "topic": topic}
-            source = find_source(connector.name).open(given, options)
+            found_source = find_source(connector.name)
+            named = next((each.name for each in found_source.options if each.required), TOPIC.name)
+            options = {TOPIC_PATTERN.name if pattern else named: topic}
+            source = found_source.open(given, options)
             try:
                 taken = replace(take_sample(source, sample, SystemClock()), topic=topic)
-                proposed = proposal(taken, name, options)
+                proposed = _from_sample(taken, name, options)
             finally:
                 source.close()
     if pipeline is None:
         typer.echo(_create_server(connector, given))
     typer.echo(proposed, nl=False)
+
+
+def _from_sample(sample: Sample, server: str, options: dict[str, str]) -> str:
+    proposed = proposal_of_xml(sample, server, options)
+    if proposed is None and find_spec("bson") is not None:
+        from rowtide.runtime.inspect.inferring_bson import proposal_of_bson
+
+        proposed = proposal_of_bson(sample, server, options)
+    return proposal(sample, server, options) if proposed is None else proposed
 
 
 def _from_registry(registry: SchemaRegistry, message: str | None, topic: str, server: str) -> str:

@@ -17,6 +17,7 @@ class Root(LazyGroup):
 
     summaries: ClassVar = {
         "apply": "Apply a changed pipeline file in one commit, keeping the state of unchanged operators.",
+        "archive": "Copy all messages of topics to files of Parquet, each exactly once, until it is stopped.",
         "backfill": "Process history with Spark up to a cut; the live service continues from there.",
         "bench": "Run benchmarks, and compare their output with the reference.",
         "bound": "Write a bound record to a topic: it releases waiting rows and makes earlier rows late.",
@@ -24,6 +25,7 @@ class Root(LazyGroup):
         "explain": "Show the plan of every pump, or of one relation, after each stage of planning.",
         "demo": "Run a year of New York's flights and weather through an embedded broker into SQLite.",
         "doctor": "Report what this machine has and lacks, and what to install.",
+        "execute": "Change rows of engine tables while the pipeline runs, exactly once.",
         "plan": "Compare a pipeline file with the committed plan of the pipeline; change nothing.",
         "replay": "Recompute the committed rows of a pipeline from its log, and show or compare them.",
         "run": "Run a pipeline until it is stopped: read its topics and commit its rows exactly once.",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,18 +16,45 @@ import typer
 from rowtide.app import RunOptions, build_process, context_of, query_limits
 from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
+from rowtide.cli.spark_options import (
+    MASTER,
+    Conf,
+    Master,
+    Parts,
+    PyFiles,
+    SparkOrder,
+    Staging,
+    Ui,
+    interval_of,
+)
 from rowtide.cli.version import program_version
-from rowtide.errors import TransientError
+from rowtide.errors import StatementError, TransientError
 from rowtide.runtime.commit.retry import StoppedError
-from rowtide.runtime.live.stopping import StopSignals
+from rowtide.runtime.live.stopping import BATCH_LIMIT_S, LIMIT_S, StopSignals
 from rowtide.runtime.query.following import Follower, QueryProcess
 from rowtide.runtime.query.query_work import QueryLimits, QueryText
 from rowtide.runtime.recovery.begin import parse_begin
+from rowtide.sql.pipeline import SqlSession
 
 if TYPE_CHECKING:
+    from rowtide.config.settings import Settings
     from rowtide.runtime.inspect.requests import Requests
     from rowtide.runtime.inspect.why_answer import RowExplanation
+    from rowtide.runtime.pipeline import Pipeline
+    from rowtide.runtime.service import Runs
+    from rowtide.sql.sent_statements import SentStatements
     from rowtide.web.query import QueryRunner
+
+
+class ServiceRunner(StrEnum):
+    """What processes the messages."""
+
+    LIVE = "live"
+    SPARK = "spark"
+
+
+STOP_S = {ServiceRunner.LIVE: LIMIT_S, ServiceRunner.SPARK: BATCH_LIMIT_S}
+"""How long a process may take to stop."""
 
 EXAMPLE = "Example: rowtide run pipeline.sql --config config.toml --from '2026-01-31 12:00:00'"
 
@@ -70,42 +99,131 @@ def run(
             "the rows that were committed before.",
         ),
     ] = False,
+    standby: Annotated[
+        bool,
+        typer.Option(
+            "--standby",
+            help="Run as one of several replicas: follow the one that leads, and take over when it shows no sign of "
+            "life for standby.takeover_ms. Also by the setting standby.enabled.",
+        ),
+    ] = False,
     until_end: Annotated[
         bool,
         typer.Option(
             "--until-end", help="Stop when every partition is read to the end that it has at the start."
         ),
     ] = False,
+    runner: Annotated[
+        ServiceRunner,
+        typer.Option(
+            help="What processes the messages: this process (live), or Spark in batches, for pipelines that one "
+            "process is too small for. The options of Spark are only for it."
+        ),
+    ] = ServiceRunner.LIVE,
+    trigger: Annotated[
+        str | None,
+        typer.Option(
+            help="On Spark: the least time from the beginning of a batch to that of the next, such as '1 SECOND'; by "
+            "default commit.interval_ms.",
+            metavar="INTERVAL",
+        ),
+    ] = None,
+    batch_messages: Annotated[
+        int | None,
+        typer.Option(
+            "--batch-messages",
+            help="On Spark: the greatest number of messages of a batch; by default 1 million for each part.",
+            metavar="N",
+            min=1,
+        ),
+    ] = None,
+    master: Master = MASTER,
+    staging: Staging = None,
+    parts: Parts = None,
+    conf: Conf = None,
+    py_files: PyFiles = None,
+    ui: Ui = False,
 ) -> None:
     """Run a pipeline until it is stopped: read its topics and commit its rows exactly once.
 
+    With --runner spark it runs in batches on Spark, and each batch is one commit. Processes of both runners take a
+    pipeline over from each other.
+
     Exit code 0: stopped by SIGTERM or SIGINT, or at the end. 1: an invariant broke; nothing wrong was
-    committed. 2: the start is refused. 3: a dependency is down, or another process took the pipeline.
+    committed. 2: the start is refused. 3: a dependency is down, or another process took the pipeline, unless
+    this one is a standby: then it follows.
     """
     with shown_to_user(), opened(pipeline, config) as (found, settings):
-        where, signals = parse_begin(begin), StopSignals()
-        process = build_process(
-            found,
-            settings,
-            RunOptions(
-                wait=not no_wait,
-                recreate_tables=recreate_tables,
-                listen=listen,
-                monitoring_listen=monitoring_listen,
-            ),
-            version=program_version(),
-            stopping=signals.is_set,
-            why=why_of(pipeline, config),
-            query_of=lambda requests: query_of(pipeline, requests, query_limits(settings)),
+        where, signals = parse_begin(begin), StopSignals(STOP_S[runner])
+        on_spark = SparkOrder(
+            master,
+            staging,
+            parts,
+            tuple(conf or ()),
+            tuple(py_files or ()),
+            ui=ui,
+            trigger_ms=interval_of("--trigger", trigger, "5 SECOND"),
+            batch_messages=batch_messages,
         )
-        service = process.service
-        with process.serving() as urls:
-            structlog.get_logger("rowtide").info("listening", pipeline=found.name, **urls)
-            # Stopped while a dependency is down: the next start reads again what was not committed.
-            with signals, suppress(StoppedError):
-                service.run(where, until_end=until_end)
+        if until_end and (standby or settings.standby.enabled):
+            raise StatementError(
+                "a standby does not stop at the end: another replica would take over",
+                hint="Leave out --until-end, or --standby and standby.enabled.",
+            )
+        if runner is ServiceRunner.SPARK and (standby or settings.standby.enabled):
+            raise StatementError(
+                "a standby follows in one process, and the pipeline runs on Spark",
+                hint="Leave out --standby and standby.enabled, and let something start the process again when it "
+                "ends: it continues after its last commit.",
+            )
+        with _runs(runner, found, settings, on_spark) as runs:
+            process = build_process(
+                found,
+                settings,
+                RunOptions(
+                    wait=not no_wait,
+                    recreate_tables=recreate_tables,
+                    listen=listen,
+                    monitoring_listen=monitoring_listen,
+                    standby=standby,
+                    runs=runs,
+                    statements=None if runner is ServiceRunner.SPARK else statements_of(pipeline),
+                ),
+                version=program_version(),
+                stopping=signals.is_set,
+                why=why_of(pipeline, config),
+                query_of=lambda requests: query_of(pipeline, requests, query_limits(settings)),
+            )
+            service = process.service
+            with process.serving() as urls:
+                structlog.get_logger("rowtide").info("listening", pipeline=found.name, **urls)
+                # Stopped while a dependency is down: the next start reads again what was not committed.
+                with signals, suppress(StoppedError):
+                    service.run(where, until_end=until_end)
         if (summary := service.board.status().summary) is not None:
             typer.echo("\n".join(summary.lines(str(pipeline))))
+
+
+@contextmanager
+def _runs(
+    runner: ServiceRunner, pipeline: Pipeline, settings: Settings, on_spark: SparkOrder
+) -> Iterator[Runs | None]:
+    """Yield what runs the pipeline; None: this process.
+
+    Raises:
+      StatementError: options of Spark are given, and the runner is another; or it does not run the pipeline.
+    """
+    if runner is ServiceRunner.SPARK:
+        from rowtide.cli.run_on_spark import runs_on_spark
+
+        with runs_on_spark(pipeline, settings, on_spark) as runs:
+            yield runs
+    elif on_spark != SparkOrder():
+        raise StatementError(
+            "options of Spark are given, and the runner is not Spark", hint="Add --runner spark."
+        )
+    else:
+        yield None
 
 
 def why_of(file: Path, config: Path | None) -> Callable[[str, str], RowExplanation]:
@@ -131,6 +249,19 @@ def why_of(file: Path, config: Path | None) -> Callable[[str, str], RowExplanati
             busy.release()
 
     return answer
+
+
+def statements_of(file: Path) -> Callable[[str], SentStatements]:
+    """Return the function that resolves statements over the tables of a pipeline file as it is now."""
+    statements = read_text(file)
+
+    @cache
+    def session() -> SqlSession:
+        planned = SqlSession()
+        planned.feed(statements, file=str(file))
+        return planned
+
+    return lambda text: session().sent(text)
 
 
 def query_of(file: Path, requests: Requests, limits: QueryLimits | None = None) -> QueryRunner:

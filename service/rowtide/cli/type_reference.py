@@ -22,20 +22,24 @@ page, and a test checks that it is current. [Databases](../howto/databases.md) d
   CONSTRAINT, and the pipeline continues.
 * Another type is refused at a start and by `rowtide connectors check`. The message names table, column, both types
   and the types that fit.
-* TIMESTAMP and ROWTIME are UTC. A column of an existing table needs milliseconds: `time(0)` is refused.
+* TIMESTAMP, with and without time zone, and ROWTIME are UTC. A column of an existing table needs milliseconds:
+  `time(0)` is refused.
 """
 
 NAMES = {"postgresql": "PostgreSQL", "mysql": "MariaDB and MySQL"}
 
 TAIL = """
 * `VARCHAR` into `uuid`: the text is a UUID in small letters (`LOWER(x)`), so that equal keys are equal texts.
-* `UUID` and `JSON` are text in MariaDB, MySQL and SQLite.
+* `UUID`, `JSON` and `ARRAY` are text in MariaDB, MySQL and SQLite.
 * `VARCHAR` into `json` or `jsonb`: the text is JSON. `rowtide replay --compare` ignores white space and the order
   of keys. These columns cannot be keys.
-* Arrays cannot be written. Use a column of `jsonb` or `text`.
+* `ARRAY` in PostgreSQL is an array, `[]`, of the type of its elements. An existing column fits if it takes all
+  elements unchanged: `integer[]` or `bigint[]` for `INTEGER ARRAY`. In `jsonb`, `json` and text, and in the other
+  databases, it is a JSON array, which `rowtide replay --compare` compares by value. In keys of MariaDB and MySQL it
+  is `varchar`.
 * MariaDB and MySQL: `VARCHAR` and `VARBINARY` of more than 255, or without a length, are `longtext` and `longblob`,
   except in keys. Intervals are whole milliseconds and whole months. `TIME` and `TIMESTAMP` have three digits of a
-  second.
+  second. TIMESTAMP WITH TIME ZONE is a `datetime` in UTC, because a `timestamp` ends in 2038.
 
 ## SQLite
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rowtide.codec.contract import Decoded, DecodeFault, Decoder
 from rowtide.codec.csv import converter
-from rowtide.codec.encode.contract import Encoder, refuse
+from rowtide.codec.encode.contract import ChangeEncoder, Encoder, refuse
 from rowtide.codec.encode.text import text_writer
 from rowtide.codec.options import Declared, FormatOption
 from rowtide.codec.rowwise import check_fits, decode_each, text_of
@@ -19,6 +19,7 @@ from rowtide.rows.rowop import Row
 from rowtide.rows.types import Field, RowType, Type
 
 __all__ = [
+    "ChangeEncoder",
     "Declared",
     "DecodeFault",
     "Decoded",
@@ -55,7 +56,7 @@ class Format:
     """Those of a foreign stream and of its columns."""
     description: str = ""
     """A phrase for lists of formats."""
-    encoder: Callable[[Declared, RowType], Encoder] | None = None
-    """None: pumps cannot write the format."""
+    encoder: Callable[[Declared, RowType], Encoder | ChangeEncoder] | None = None
+    """None: pumps cannot write the format. A ``ChangeEncoder``: they write the changes of a table only."""
     fills_tables: bool = False
     """Whether messages may be changes of a table: its decoder is a ``ChangeDecoder`` if ``Declared.key`` is set."""

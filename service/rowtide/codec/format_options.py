@@ -64,13 +64,37 @@ AVRO_OPTIONS = (
 DEBEZIUM_AVRO_OPTIONS = (*AVRO_OPTIONS, UNAVAILABLE_OPTION)
 
 PAIR_SEPARATOR, KEY_SEPARATOR, QUOTE = "pair_separator", "key_separator", "quote"
+ENCODING = "character_encoding"
+ENCODING_OPTION = FormatOption(
+    ENCODING, "the character encoding of messages, such as ISO-8859-1 or UTF-16", default="UTF-8"
+)
+SEPARATOR, ESCAPE, NULL_TEXT, TRIM = "separator", "escape", "null_text", "trim"
+FIELDS, HEADER = "fields", "header"
+CSV_OPTIONS = (
+    FormatOption(SEPARATOR, "what separates the fields; \\t is a tab", default=","),
+    FormatOption(
+        QUOTE, "the character around fields; one inside is doubled; empty: fields have no quotes", default='"'
+    ),
+    FormatOption(ESCAPE, "the character before one that is meant as it is, such as \\"),
+    FormatOption(NULL_TEXT, "a field without quotes that is NULL; without this option an empty one"),
+    FormatOption(TRIM, "true: blanks around fields are ignored", default="false"),
+    FormatOption(
+        FIELDS,
+        "the names of the fields in their order, separated by commas, with nothing for one to ignore; without this "
+        "option they are the columns",
+    ),
+    FormatOption(HEADER, "true: each message begins with a line of the names of its fields", default="false"),
+    ENCODING_OPTION,
+)
 KEY_VALUE_OPTIONS = (
     FormatOption(
         PAIR_SEPARATOR, "what separates the pairs; \\t is a tab, \\n the end of a line", default=","
     ),
     FormatOption(KEY_SEPARATOR, "what separates name and value", default="="),
     FormatOption(QUOTE, "the character around names and values; one inside is doubled", default='"'),
+    ENCODING_OPTION,
 )
+RAW_OPTIONS = (ENCODING_OPTION,)
 
 DESCRIPTOR, DESCRIPTOR_BASE64, MESSAGE = "descriptor", "descriptor_base64", "message"
 PROTOBUF_OPTIONS = (
@@ -87,6 +111,23 @@ PROTOBUF_OPTIONS = (
     ),
     *REGISTRY_OPTIONS,
     *COLUMN_OPTIONS,
+)
+
+ROOT_ELEMENT, NAMESPACES = "root_element", "namespaces"
+XML_OPTIONS = (
+    KEY_OPTION,
+    FormatOption(
+        ROOT_ELEMENT,
+        "the name of the root element, without which any is read; of a written stream the default is its own name",
+    ),
+    FormatOption(
+        NAMESPACES,
+        "prefixes that paths use, with their namespaces: o=http://shop.example/orders, several separated by blanks",
+    ),
+    FormatOption(
+        PATH, "where the value is in the message, such as customer/name or items/item[1]/@sku", of_column=True
+    ),
+    *COLUMN_OPTIONS[1:],
 )
 
 SUBJECT, SCHEMA_ID, AUTO_REGISTER = "subject", "schema_id", "auto_register"
@@ -117,3 +158,13 @@ AVRO_WRITE_OPTIONS = (
     FormatOption(KEY_SUBJECT, "key_format AVRO: the subject of the key's schema; without it TOPIC-key"),
 )
 """The options of a written stream in Avro, besides those of a stream that is read."""
+
+TOMBSTONES = "tombstones"
+TOMBSTONE_OPTION = FormatOption(
+    TOMBSTONES,
+    "DEBEZIUM_JSON, DEBEZIUM_AVRO: whether a message without a value follows the envelope of a delete, as with "
+    "tombstones.on.delete of Debezium",
+    default="true",
+)
+DEBEZIUM_WRITE_OPTIONS = (TOMBSTONE_OPTION,)
+"""The options of a written stream of Debezium's envelopes, besides those of a stream that is read."""

@@ -16,7 +16,7 @@ from rowtide.codec.csv import converter
 from rowtide.codec.format_options import KEY_SEPARATOR, PAIR_SEPARATOR, QUOTE
 from rowtide.codec.json.readings import folded
 from rowtide.codec.options import Declared
-from rowtide.codec.rowwise import decode_each, text_of
+from rowtide.codec.rowwise import decode_each, encoding_of, text_of
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.rows.rowop import Row
 
@@ -28,11 +28,12 @@ BLANKS = " \t"
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """How a stream writes pairs: what separates them, what separates name and value, and the quote."""
+    """How a stream writes pairs: what separates them, what separates name and value, the quote, and the encoding."""
 
     pairs: str
     keys: str
     quote: str
+    encoding: str
 
 
 def notation_of(declared: Declared) -> Notation:
@@ -53,7 +54,8 @@ def notation_of(declared: Declared) -> Notation:
                 )
     if len(found[QUOTE]) > 1 or found[QUOTE] in BLANKS:
         raise declared.error(QUOTE, f'"{found[QUOTE]}" is not one character that is visible')
-    return Notation(found[PAIR_SEPARATOR], found[KEY_SEPARATOR], found[QUOTE])
+    encoding = encoding_of(declared)
+    return Notation(found[PAIR_SEPARATOR], found[KEY_SEPARATOR], found[QUOTE], encoding)
 
 
 class KeyValueDecoder:
@@ -70,6 +72,7 @@ class KeyValueDecoder:
         notation = notation_of(declared)
         self._separator = notation.pairs
         self._quote = notation.quote
+        self._encoding = notation.encoding
         pairs, keys, quote = (re.escape(each) for each in (notation.pairs, notation.keys, notation.quote))
         # No possessive quantifiers: Python lost what they had captured before 3.11.5 (gh-101955).
         quoted = f"[{BLANKS}]*{quote}([^{quote}]*(?:{quote}{quote}[^{quote}]*)*){quote}[{BLANKS}]*"
@@ -81,7 +84,7 @@ class KeyValueDecoder:
         return decode_each(values, self._row_type, self._row)
 
     def _row(self, value: bytes) -> Row:
-        found = dict(self._found(text_of(value).removesuffix("\n").removesuffix("\r")))
+        found = dict(self._found(text_of(value, self._encoding).removesuffix("\n").removesuffix("\r")))
         row: list[object] = []
         for field, name, convert in zip(self._row_type, self._names, self._converters, strict=True):
             text = found.get(name)

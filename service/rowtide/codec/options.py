@@ -56,6 +56,17 @@ class Declared:
         """Return the options of a column."""
         return self.columns.get(column, {})
 
+    def is_on(self, option: str, *, default: str = "true") -> bool:
+        """Return the value of a boolean option of the stream.
+
+        Raises:
+          FormatOptionError: it is neither true nor false.
+        """
+        given = self.options.get(option, default).lower()
+        if given not in ("true", "false"):
+            raise self.error(option, f'"{given}" is neither true nor false')
+        return given == "true"
+
     def error(
         self, option: str, problem: str, *, column: str | None = None, hint: str | None = None
     ) -> FormatOptionError:

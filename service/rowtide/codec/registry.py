@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from typing import cast
+from typing import NoReturn, cast
 
 from rowtide.codec.api import Format
 from rowtide.codec.contract import Decoder
 from rowtide.codec.csv import CsvDecoder
-from rowtide.codec.encode.contract import Encoder
+from rowtide.codec.encode.contract import ChangeEncoder, Encoder
 from rowtide.codec.encode.json import JsonEncoder
+from rowtide.codec.encode.rows import RECORDS, RecordEncoder
 from rowtide.codec.encode.text import CsvEncoder, RawEncoder
 from rowtide.codec.format_options import (
     AVRO_OPTIONS,
+    CSV_OPTIONS,
     DEBEZIUM_AVRO_OPTIONS,
     DEBEZIUM_OPTIONS,
     JSON_OPTIONS,
     KEY_VALUE_OPTIONS,
     PROTOBUF_OPTIONS,
+    RAW_OPTIONS,
+    XML_OPTIONS,
 )
 from rowtide.codec.json.decoder import JsonDecoder
 from rowtide.codec.options import Declared, FormatOption, check_options_taken
@@ -46,6 +50,12 @@ def _debezium_json(declared: Declared) -> Decoder:
     return DebeziumJsonDecoder(declared)
 
 
+def _write_debezium_json(declared: Declared, row_type: RowType) -> ChangeEncoder:
+    from rowtide.codec.changes.envelopes import DebeziumJsonEncoder
+
+    return DebeziumJsonEncoder(declared, row_type)
+
+
 def _avro(declared: Declared) -> Decoder:
     from rowtide.codec.avro import AvroDecoder
     from rowtide.codec.changes.rows import UpsertDecoder
@@ -58,6 +68,12 @@ def _debezium_avro(declared: Declared) -> Decoder:
     from rowtide.codec.changes.debezium_avro import DebeziumAvroDecoder
 
     return DebeziumAvroDecoder(declared)
+
+
+def _write_debezium_avro(declared: Declared, row_type: RowType) -> ChangeEncoder:
+    from rowtide.codec.changes.envelopes_avro import DebeziumAvroEncoder
+
+    return DebeziumAvroEncoder(declared, row_type)
 
 
 def _write_avro(declared: Declared, row_type: RowType) -> Encoder:
@@ -88,16 +104,37 @@ def refuse_without_protobuf(declared: Declared) -> None:
     Raises:
       FormatOptionError: it is not.
     """
-    if find_spec("google") is None or find_spec("google.protobuf") is None:
+    _refuse_without("google.protobuf", "protobuf", "protobuf", declared)
+
+
+def _refuse_without(module: str, package: str, extra: str, declared: Declared) -> None:
+    parts = module.split(".")
+    if any(find_spec(".".join(parts[: at + 1])) is None for at in range(len(parts))):
         raise declared.error(
             "format",
-            "PROTOBUF needs the package protobuf, which is not installed",
-            hint="Install it: pip install 'rowtide[protobuf]'.",
+            f"{extra.upper()} needs the package {package}, which is not installed",
+            hint=f"Install it: pip install 'rowtide[{extra}]'.",
         )
 
 
+def _bson(declared: Declared) -> Decoder:
+    _refuse_without("bson.codec_options", "pymongo", "bson", declared)
+    from rowtide.codec.bson.decoder import BsonDecoder
+    from rowtide.codec.changes.rows import UpsertDecoder
+
+    decoder = BsonDecoder(declared)
+    return UpsertDecoder(declared, decoder) if declared.key else decoder
+
+
+def _write_bson(declared: Declared, row_type: RowType) -> Encoder:
+    _refuse_without("bson.codec_options", "pymongo", "bson", declared)
+    from rowtide.codec.bson.encoder import BsonEncoder
+
+    return BsonEncoder(declared, row_type)
+
+
 def _csv(declared: Declared) -> Decoder:
-    return CsvDecoder(declared.row_type)
+    return CsvDecoder(declared)
 
 
 def _key_value(declared: Declared) -> Decoder:
@@ -115,19 +152,53 @@ def _write_key_value(declared: Declared, row_type: RowType) -> Encoder:
 def _raw(declared: Declared) -> Decoder:
     from rowtide.codec.raw import RawDecoder
 
-    return RawDecoder(declared.relation, declared.row_type)
+    return RawDecoder(declared)
+
+
+def _xml(declared: Declared) -> Decoder:
+    from rowtide.codec.changes.rows import UpsertDecoder
+    from rowtide.codec.xml.decoder import XmlDecoder
+
+    decoder = XmlDecoder(declared)
+    return UpsertDecoder(declared, decoder) if declared.key else decoder
+
+
+def _write_xml(declared: Declared, row_type: RowType) -> Encoder:
+    from rowtide.codec.xml.encoder import XmlEncoder
+
+    return XmlEncoder(declared, row_type)
+
+
+def _not_read(declared: Declared) -> NoReturn:
+    raise declared.error(
+        "format",
+        f"{RECORDS} is not a format of messages",
+        hint="Files of Parquet are read with file_format 'PARQUET': their rows are messages of format 'JSON'.",
+    )
+
+
+def _write_records(_declared: Declared, _row_type: RowType) -> Encoder:
+    return RecordEncoder()
 
 
 FORMATS: dict[str, Format] = {
     "JSON": Format(_json, JSON_OPTIONS, "JSON objects", JsonEncoder, fills_tables=True),
     "DEBEZIUM_JSON": Format(
-        _debezium_json, DEBEZIUM_OPTIONS, "changes of Debezium in JSON", fills_tables=True
+        _debezium_json,
+        DEBEZIUM_OPTIONS,
+        "changes of Debezium in JSON",
+        _write_debezium_json,
+        fills_tables=True,
     ),
     "AVRO": Format(
         _avro, AVRO_OPTIONS, "Avro, with a Schema Registry or a schema", _write_avro, fills_tables=True
     ),
     "DEBEZIUM_AVRO": Format(
-        _debezium_avro, DEBEZIUM_AVRO_OPTIONS, "changes of Debezium in Avro", fills_tables=True
+        _debezium_avro,
+        DEBEZIUM_AVRO_OPTIONS,
+        "changes of Debezium in Avro",
+        _write_debezium_avro,
+        fills_tables=True,
     ),
     "PROTOBUF": Format(
         _protobuf,
@@ -136,14 +207,18 @@ FORMATS: dict[str, Format] = {
         _write_protobuf,
         fills_tables=True,
     ),
-    "CSV": Format(_csv, (), "one record of comma-separated values (RFC 4180)", CsvEncoder),
+    "BSON": Format(_bson, JSON_OPTIONS, "BSON, the documents of MongoDB", _write_bson, fills_tables=True),
+    "CSV": Format(_csv, CSV_OPTIONS, "one record of comma-separated values (RFC 4180)", CsvEncoder),
     "KEY_VALUE": Format(
         _key_value, KEY_VALUE_OPTIONS, "pairs of names and values, as in logs", _write_key_value
     ),
-    "RAW": Format(_raw, (), "text or bytes as they are, in one column", RawEncoder),
+    "XML": Format(_xml, XML_OPTIONS, "XML documents", _write_xml, fills_tables=True),
+    "RAW": Format(_raw, RAW_OPTIONS, "text or bytes as they are, in one column", RawEncoder),
 }
 """The formats of Rowtide by name, as the option ``format`` of a foreign stream names it in upper case."""
 
+_RECORDS = Format(_not_read, description="the columns of files", encoder=_write_records)
+"""``RECORDS``: not a format of messages. Connectors that store columns take it."""
 
 DEFAULT_FORMAT = "JSON"
 """The default format of a foreign stream."""
@@ -174,6 +249,8 @@ def find_format(name: str) -> Format | None:
     """
     if name.upper() in FORMATS:
         return FORMATS[name.upper()]
+    if name.upper() == RECORDS:
+        return _RECORDS
     added = formats_of_packages().get(name.lower())
     if added is None:
         return None

@@ -8,10 +8,12 @@ from typing import TypeVar
 import numpy as np
 
 from rowtide.codec.contract import Decoded, DecodeFault
+from rowtide.codec.format_options import ENCODING
+from rowtide.codec.options import Declared
 from rowtide.errors import Reason, RejectedRowError, rejection_of
 from rowtide.rows.column import Column
 from rowtide.rows.rowop import Row
-from rowtide.rows.types import RowType
+from rowtide.rows.types import Field, RowType
 
 _Given = TypeVar("_Given")
 
@@ -41,16 +43,46 @@ def decode_each(
     return Decoded(columns, np.array(accepted, dtype=np.int64), tuple(faults))
 
 
-def text_of(value: bytes) -> str:
-    """Return a message's text.
+def text_of(value: bytes, encoding: str = "UTF-8") -> str:
+    """Return a message's text; ``encoding`` is one that ``encoding_of`` returned.
 
     Raises:
-      RejectedRowError: DECODE, it is not UTF-8.
+      RejectedRowError: DECODE, it does not have this encoding.
     """
     try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        raise RejectedRowError(Reason.DECODE, f"text is not UTF-8: {error.reason}") from error
+        return value.decode(encoding)
+    except UnicodeError as error:
+        why = error.reason if isinstance(error, UnicodeDecodeError) else str(error)
+        raise RejectedRowError(Reason.DECODE, f"text is not {encoding}: {why}") from error
+
+
+def encoding_of(declared: Declared) -> str:
+    """Return the character encoding that a stream declares.
+
+    Raises:
+      FormatOptionError: it does not exist, or is not one of characters.
+    """
+    name = declared.options.get(ENCODING, "UTF-8")
+    try:
+        "".encode(name)
+    except (LookupError, UnicodeError, ValueError) as error:
+        raise declared.error(
+            ENCODING,
+            f'"{name}" is not a character encoding',
+            hint="Write one such as UTF-8, ISO-8859-1, windows-1252 or UTF-16.",
+        ) from error
+    return name
+
+
+def raw_encoding(declared: Declared, field: Field) -> str:
+    """Return the character encoding of raw messages.
+
+    Raises:
+      FormatOptionError: it does not exist, or the column has bytes.
+    """
+    if ENCODING in declared.options and not field.type.is_text:
+        raise declared.error(ENCODING, f'column "{field.name}" is {field.type}, not text')
+    return encoding_of(declared)
 
 
 def check_fits(name: str, given: str | bytes, most: int | None) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from uuid import UUID
 
 from rowtide.codec.json.readings import Reading
-from rowtide.codec.json.values import FromJson, NotOfTypeError, checked
+from rowtide.codec.json.values import FromJson, NotOfTypeError, array_of_values, checked, converter
 from rowtide.rows.types import Kind, Type
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -18,6 +19,8 @@ _EPOCH_DAY = _EPOCH.toordinal()
 
 def from_typed(kind: Type, reading: Reading) -> FromJson:
     """Return the converter of Python's values; those that JSON has too are converted as from JSON."""
+    if kind.element is not None:
+        return checked(kind, array_of_values(from_typed(kind.element, element_reading(kind, reading))))
 
     def convert(value: object) -> object:
         match value:
@@ -57,13 +60,13 @@ def from_typed(kind: Type, reading: Reading) -> FromJson:
         lapse = (value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH
         if kind.kind is Kind.DATE:
             return lapse.days
-        if kind.kind is not Kind.TIMESTAMP:
+        if not kind.is_timestamp:
             raise NotOfTypeError("it is a timestamp")
         return (lapse.days * 86_400 + lapse.seconds) * 1000 + lapse.microseconds // 1000
 
     def of_date(value: date) -> object:
         days = value.toordinal() - _EPOCH_DAY
-        if kind.kind is Kind.TIMESTAMP:
+        if kind.is_timestamp:
             return days * 86_400_000
         if kind.kind is not Kind.DATE:
             raise NotOfTypeError("it is a date")
@@ -76,6 +79,13 @@ def from_typed(kind: Type, reading: Reading) -> FromJson:
         return seconds * 1000 + value.microsecond // 1000
 
     return checked(kind, convert)
+
+
+def element_reading(kind: Type, reading: Reading) -> Reading:
+    """Return how the elements of a column of arrays are read: by the rules of their type."""
+    convert = converter(kind.of_elements)
+    assert convert is not None
+    return replace(reading, convert=convert)
 
 
 def _json_text(value: object) -> str:

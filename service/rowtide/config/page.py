@@ -74,7 +74,7 @@ input that it has read but not processed. Each part of this input has a limit. T
 
 The client holds no messages of a paused partition: it drops fetched messages, and fetches them again when the
 partition resumes. Bytes are those of message values. Plan memory of four times the sum of the limits, because a
-value exists as bytes, as a row, and as copies during conversion.
+value exists as bytes, as a row, and as copies during conversion, and 64 MiB for what allocators keep of freed memory.
 """
 
 

@@ -174,6 +174,14 @@ class CheckpointSettings:
             "maximum number of messages between two snapshots; 0: no limit by number", at_least=0
         ),
     )
+    snapshot_commit_kbytes: int = field(
+        default=16_384,
+        metadata=_means(
+            "kilobytes (1,024 bytes) of a snapshot that one commit stores at most; the next commits store the rest. "
+            "Less delays rows less, and a snapshot takes longer",
+            at_least=1,
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +239,27 @@ class LimitsSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class StandbySettings:
+    """Replicas of one pipeline that take over, see [High availability](../howto/high-availability.md)."""
+
+    enabled: bool = field(
+        default=False,
+        metadata=_means(
+            "this process is one of several replicas: it follows the one that leads, and takes over when that one "
+            "shows no sign of life. All replicas have the same settings. `rowtide run --standby` sets it, too"
+        ),
+    )
+    takeover_ms: int = field(
+        default=5000,
+        metadata=_means(
+            "time without a commit or heartbeat of the leader after which a follower takes over, in ms; at least "
+            "twice `commit.interval_ms`",
+            at_least=200,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class LogSettings:
     """The log on standard error."""
 
@@ -274,6 +303,7 @@ class Settings:
     commit: CommitSettings = CommitSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
     limits: LimitsSettings = LimitsSettings()
+    standby: StandbySettings = StandbySettings()
     log: LogSettings = LogSettings()
     spark: SparkSettings = SparkSettings()
     servers: Mapping[str, OptionValues] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 A field type is a SQL type of ``rows.types`` or an array of a fixed-width one.
 The type names of the Triceps guide stand for the SQL types with the same
 values: uint8 is BINARY(1), int32 INTEGER, int64 BIGINT, float64 DOUBLE, string
-VARCHAR and uint8[] VARBINARY; boolean, date, time and timestamp are SQL's own.
+VARCHAR and uint8[] VARBINARY; boolean, date, time, timestamp and timestamp with time zone are SQL's own.
 NULL is None in every type. Every NaN is the object ``math.nan``, so that NaN keys
 are equal.
 """
@@ -54,7 +54,8 @@ _NAMED: dict[str, Type] = {
     "string": Type(Kind.VARCHAR),
 }
 _PLAIN: dict[str, Type] = {
-    kind.value.lower(): Type(kind) for kind in (Kind.BOOLEAN, Kind.DATE, Kind.TIME, Kind.TIMESTAMP)
+    kind.value.lower(): Type(kind)
+    for kind in (Kind.BOOLEAN, Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.INSTANT)
 }
 """SQL types that have a name here but not in the guide; all others are types of ``rows.types``."""
 _NAMES = {kind: name for name, kind in _NAMED.items()}
@@ -89,12 +90,12 @@ def type_name(kind: FieldType) -> str:
 
 def is_text(kind: FieldType) -> bool:
     """Return whether values compare as text or bytes: string, uint8 and uint8[]."""
-    return not isinstance(kind, Array) and kind.is_variable_width
+    return not isinstance(kind, Array) and (kind.is_string or kind.is_binary)
 
 
 def is_array(kind: FieldType) -> bool:
     """Return whether a row holds a tuple of values; uint8[] is one value, of bytes."""
-    return isinstance(kind, Array)
+    return isinstance(kind, Array) or kind.element is not None
 
 
 def _integer_check(kind: Type) -> Check:
@@ -129,6 +130,17 @@ def _instance_check(wanted: type, length: int | None) -> Check:
     return check
 
 
+def _list_check(element: Check) -> Check:
+    """Return the check of an ARRAY of SQL, which may be empty and have NULLs, unlike an array of the guide."""
+
+    def check(value: Value) -> Value:
+        if not isinstance(value, (list, tuple)):
+            raise TypeError
+        return tuple(None if one is None else element(one) for one in value)
+
+    return check
+
+
 def _form_check(kind: Type) -> Check:
     form = FORMS[kind.kind]
 
@@ -159,6 +171,8 @@ def check_of(kind: FieldType) -> Check:
             return tuple(zero if one is None else element(one) for one in value) or None
 
         return check
+    if kind.element is not None:
+        return _list_check(check_of(kind.element))
     if kind.is_integer:
         return _integer_check(kind)
     if kind.is_float:
@@ -179,6 +193,7 @@ def check_of(kind: FieldType) -> Check:
 _RANGES = {
     Kind.DATE: (-(2**31), 2**31 - 1),
     Kind.TIME: (0, 86_399_999),
+    Kind.INSTANT: (MIN_TIMESTAMP_MS, MAX_TIMESTAMP_MS),
     Kind.TIMESTAMP: (MIN_TIMESTAMP_MS, MAX_TIMESTAMP_MS),
     Kind.INTERVAL_DAY: (-(2**63), 2**63 - 1),
     Kind.INTERVAL_MONTH: (-(2**63), 2**63 - 1),
@@ -191,6 +206,8 @@ def column_check(kind: Type) -> Check:
 
     It is stricter than ``check_of`` where the engine has no limit: for the digits of a DECIMAL, and times.
     """
+    if kind.element is not None:
+        return _list_check(column_check(kind.element))
     check = check_of(kind)
     if kind.kind is Kind.DECIMAL:
         limit, scale = 10 ** (kind.precision or MAX_DECIMAL_PRECISION), kind.scale
@@ -227,6 +244,8 @@ def column_check(kind: Type) -> Check:
 def parse_of(kind: FieldType) -> Check:
     """Return the function that reads a non-empty text as a value of a field type; raises ValueError."""
     if isinstance(kind, Array):
+        raise ModelError(f"type {kind} cannot be read from text")
+    if kind.element is not None:
         raise ModelError(f"type {kind} cannot be read from text")
     check = check_of(kind)
     if kind.is_string:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.rows.arrays import Mask
-from rowtide.rows.column import Column, Indices, arrow_type, scaled, unscaled
+from rowtide.rows.column import Column, Indices, arrow_values, row_values, scaled, unscaled
 from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import Kind, Type
@@ -86,9 +86,11 @@ def stored(kind: Type, value: object) -> object:
 
 def row_form(kind: Type, values: Any, index: int) -> Any:
     """Return value ``index`` of a column in row form, or the one value of a literal's part."""
-    value = values[index if len(values) > 1 else 0]
+    at = index if len(values) > 1 else 0
     if kind.is_variable_width:
-        return value.as_py()
+        (held,) = row_values(kind, values.slice(at, 1))
+        return held
+    value = values[at]
     if kind.kind is Kind.DECIMAL:
         return scaled(int(value), kind.scale)
     return value.item()
@@ -216,7 +218,7 @@ class _RowFunction:
             if self.result.is_variable_width:
                 mask = np.zeros(len(values), dtype=np.bool_)
                 mask[answered] = True
-                values = pc.replace_with_mask(values, pa.array(mask), pa.array(answers, type=values.type))
+                values = pc.replace_with_mask(values, pa.array(mask), arrow_values(self.result, answers))
             else:
                 values = values.copy()
                 for index, answer in zip(answered, answers, strict=True):
@@ -250,7 +252,7 @@ class _RowFunction:
                 failed[index] = RowError(error.reason, error.message)
         nulls = [index for index in wanted.tolist() if answers[index] is None and index not in failed]
         if self.result.is_variable_width:
-            values = pa.array(answers, type=arrow_type(self.result))
+            values = arrow_values(self.result, answers)
         else:
             values = np.zeros(count, dtype=self.result.dtype)
             for index in wanted.tolist():

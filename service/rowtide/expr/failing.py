@@ -63,7 +63,7 @@ def _holds(wide: Type, narrow: Type) -> bool:
         return narrow.is_integer and _DIGITS[narrow.kind] <= _DIGITS[wide.kind]
     if wide.kind is Kind.DECIMAL:
         return narrow.is_exact and _whole_digits(narrow) <= _whole_digits(wide) and narrow.scale <= wide.scale
-    return wide.kind is Kind.TIMESTAMP and narrow.kind is Kind.DATE
+    return wide.is_timestamp and (narrow.is_timestamp or narrow.kind is Kind.DATE)
 
 
 def _whole_digits(exact: Type) -> int:

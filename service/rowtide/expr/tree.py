@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from rowtide.rows.types import TIMESTAMP, RowType, Type
-
-OMITTED: Mapping[str, bool] = {"omitted": True}
-"""The metadata of a field that a digest leaves out if it is None: plans without it keep their digests."""
+from rowtide.rows.types import OMITTED, TIMESTAMP, RowType, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +129,8 @@ class AggregateCall:
     """An aggregate of ``operators.group.aggregates``, by name; ``argument`` None is COUNT(*).
 
     ``fraction`` is that of MEDIAN, PERCENTILE_CONT and PERCENTILE_DISC, from 0 to 1. ``of`` is an aggregate
-    in Python: then the argument has all its arguments, and the value is its state (``ResultCall``).
+    in Python: then the argument has all its arguments, and the value is its state (``ResultCall``). ``number``
+    is the k of TOPK.
     """
 
     function: str
@@ -143,6 +141,7 @@ class AggregateCall:
     ignore_nulls: bool = False
     fraction: Fraction | None = None
     of: PythonAggregate | None = field(default=None, metadata=OMITTED)
+    number: int | None = field(default=None, metadata=OMITTED)
 
 
 def fields_used(expr: Expr) -> frozenset[int]:

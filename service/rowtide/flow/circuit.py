@@ -82,6 +82,12 @@ class Circuit:
                         passed.leaving.append((target, tray, output.bound))
         return passed
 
+    def renew(self, at: int) -> Operator:
+        """Replace the operator of a step by a new one, and return that."""
+        step = self.program.steps[at]
+        operator = self.operators[at] = make(step.node, step.place)
+        return operator
+
     def _work(self, at: int, arrived: Sequence[Arrival]) -> list[StepOutput]:
         operator = self.operators[at]
         if operator is None:

@@ -7,7 +7,6 @@ trays, nor on how partitions were interleaved.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -26,6 +25,14 @@ from rowtide.flow.succession import (
     inputs_of_new,
     left_by_replaced_models,
 )
+from rowtide.flow.table_changes import (
+    LastStatement,
+    changeable,
+    changed_rows,
+    earliest_change,
+    initial,
+    placed,
+)
 from rowtide.flow.why_not import Enquiry, Silence
 from rowtide.operators.contract import (
     PARTITION_BITS,
@@ -41,7 +48,6 @@ from rowtide.operators.contract import (
 from rowtide.operators.merge.merge import MergeOperator
 from rowtide.operators.sort.sort import TAKEN, SortOperator
 from rowtide.plan.nodes import Node, Sort, TableSource
-from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
@@ -98,6 +104,7 @@ class Flow:
         self._entrances = {at: _Entrance() for at in self._program.entrances.values()}
         self._turns: list[dict[int, list[Arrival]]] = []
         self._promised: dict[tuple[str, int], int] = {}
+        self.last_statement = LastStatement()
         self._before: dict[str, list[Tray]] = {}
         self._row_types = {name: node.row_type for name, node in outputs.items()}
         for at, entrance in self._entrances.items():
@@ -141,6 +148,27 @@ class Flow:
         """Add rows in log order. The next ``drain`` processes them."""
         entrance = self._entrances[self._program.entrances[relation, partition]]
         entrance.pending.append((0, tray, entrance.bound))
+
+    def earliest_change(self, relations: Collection[str]) -> int:
+        """Return the rowtime (ms) at which a statement can change engine tables; see ``flow.table_changes``.
+
+        Raises:
+          StatementError: statements cannot change one of them.
+        """
+        entrances = [changeable(self._program, relation) for relation in relations]
+        return earliest_change(self._program, self._circuit.operators, entrances, self.last_statement)
+
+    def change_tables(self, statement: LastStatement, changes: Mapping[str, Tray]) -> None:
+        """Apply the changes of a statement to engine tables; those that nothing reads here are left out.
+
+        ``statement`` follows the last one. The next ``drain`` processes them.
+        """
+        for relation, change in changes.items():
+            at = self._program.entrances.get((relation, 0))
+            if at is not None and len(change):
+                origin = self._program.steps[at].place.origin
+                self._entrances[at].pending.append((0, placed(change, origin, statement), Bound(LATEST)))
+        self.last_statement = statement
 
     def bound(self, relation: str, partition: int, bound: Bound) -> None:
         """Set an explicit rowtime bound of a source's partition, or of a relation that judges lateness.
@@ -369,6 +397,7 @@ class Flow:
                     "bound": pa.array(list(self._promised.values()), type=pa.int64()),
                 }
             ),
+            **self.last_statement.to_state(),
         }
         return state
 
@@ -376,15 +405,20 @@ class Flow:
         """Restore the snapshot of a flow of the same outputs and partitions. Call it before any row."""
         for step, operator in self._steps():
             operator.restore(snapshot[step.key])
+        self.restore_bounds(snapshot)
+
+    def restore_bounds(self, snapshot: Mapping[str, State]) -> None:
+        """Restore the bounds of a snapshot, without the states of operators. Call it before any row."""
         for entrance in self._entrances.values():
             entrance.pending = []
         keys = {step.key: at for at, step in enumerate(self._program.steps)}
-        for key, bound in _bounds_of(snapshot[ENTRANCES]["bounds"]):
+        for key, bound in bounds_of(snapshot, "bounds").items():
             self._entrances.setdefault(keys[key], _Entrance()).bound = bound
-        for key, bound in _bounds_of(snapshot[ENTRANCES]["given"]):
+        for key, bound in bounds_of(snapshot, "given").items():
             self._circuit.bounds[keys[key]] = bound
         for row in snapshot[ENTRANCES]["promised"].to_pylist():
             self._promised[row["relation"], row["partition"]] = row["bound"]
+        self.last_statement = LastStatement.of_state(snapshot[ENTRANCES])
 
     def image(self) -> FlowImage:
         """Return all that this flow begins with, for another process; called before the first ``drain``."""
@@ -450,7 +484,7 @@ class Flow:
                 entrance = self._entrances.setdefault(at, _Entrance())
                 entrance.bound, entrance.pending = older._entrances[before].bound, []
                 if isinstance(node, TableSource):
-                    entrance.pending = _added(
+                    entrance.pending = changed_rows(
                         node, older._program.steps[before].node, self._program.steps[at], now
                     )
         for at in succession.matched:
@@ -475,6 +509,7 @@ class Flow:
                 self._prime(at, (port, each.tray, self._circuit.bounds[each.position]))
             for name in each.outputs:
                 self._before.setdefault(name, []).append(each.tray)
+        self.last_statement = older.last_statement
         self._promised = {
             place: bound for place, bound in older._promised.items() if self._takes_bounds(*place)
         }
@@ -525,35 +560,6 @@ def _counter(fault: Fault) -> int:
     return fault.counter
 
 
-def initial(node: TableSource, step: Step) -> Arrival:
-    """Return the rows of a table's INSERT statements, which exist from the first rowtime on."""
-    tray = Tray.from_rows(
-        node.row_type,
-        [
-            TimedRow(EARLIEST, step.place.origin, counter, Opcode.INSERT, row)
-            for counter, row in enumerate(node.rows)
-        ],
-    )
-    return 0, tray if node.rows else None, Bound(LATEST) if node.loaded_once else NO_BOUND
-
-
-def _added(node: TableSource, before: Node, step: Step, now: int) -> list[Arrival]:
-    """Return what INSERT, UPDATE, DELETE and MERGE statements have changed in a table since the older plan."""
-    old = before.rows if isinstance(before, TableSource) else ()
-    rowtime = EARLIEST if node.loaded_once else now
-    changes = [(Opcode.INSERT, row) for row in node.rows[len(old) :]]
-    if node.rows[: len(old)] != old:
-        gone, come = Counter(old) - Counter(node.rows), Counter(node.rows) - Counter(old)
-        changes = [(Opcode.DELETE, row) for row in gone.elements()]
-        changes += [(Opcode.INSERT, row) for row in come.elements()]
-    rows = [
-        TimedRow(rowtime, step.place.origin, counter, opcode, row)
-        for counter, (opcode, row) in enumerate(changes, start=len(old))
-    ]
-    tray = Tray.from_rows(node.row_type, rows) if rows else None
-    return [(0, tray, Bound(LATEST) if node.loaded_once else NO_BOUND)]
-
-
 def _bounds_table(bounds: Mapping[str, Bound]) -> pa.Table:
     return pa.table(
         {
@@ -565,5 +571,7 @@ def _bounds_table(bounds: Mapping[str, Bound]) -> pa.Table:
     )
 
 
-def _bounds_of(table: pa.Table) -> Iterator[tuple[str, Bound]]:
-    return ((row["step"], Bound(row["rowtime"], row["origin"], row["counter"])) for row in table.to_pylist())
+def bounds_of(snapshot: Mapping[str, State], kind: str) -> dict[str, Bound]:
+    """Return bounds of a snapshot by the key of their step: explicit ones ("bounds"), or the last ("given")."""
+    rows = snapshot[ENTRANCES][kind].to_pylist()
+    return {row["step"]: Bound(row["rowtime"], row["origin"], row["counter"]) for row in rows}

@@ -56,10 +56,29 @@ class Metrics:
         self.phase = self._gauge(
             "rowtide_phase",
             "boolean",
-            "1 for the phase that the pipeline is in: starting, recovering, running, waiting or stopping.",
+            "1 for the phase that the pipeline is in: starting, recovering, following, running, waiting or stopping.",
             "phase",
         )
         self.epoch = self._gauge("rowtide_epoch", "number", "Fencing epoch of this process.")
+        self.role = self._gauge(
+            "rowtide_role",
+            "boolean",
+            "1 for the role of a replica: leader or follower. A process without --standby has none.",
+            "role",
+        )
+        self.takeovers = self._counter(
+            "rowtide_takeovers_total",
+            "take-overs",
+            "Times that a replica took over the pipeline while this process followed it, this one included.",
+        )
+        self.standby_lag_commits = self._gauge(
+            "rowtide_standby_lag_commits", "commits", "Commits that this follower has not processed yet."
+        )
+        self.standby_lag_seconds = self._gauge(
+            "rowtide_standby_lag_seconds",
+            "seconds",
+            "Time since this follower was at the newest commit that it knew.",
+        )
 
         self.messages_sent = self._counter(
             "rowtide_messages_sent_total",
@@ -202,7 +221,10 @@ class Metrics:
             "rowtide_snapshot_size_bytes", "bytes", "Stored size of the newest snapshot."
         )
         self.snapshot_seconds = self._histogram(
-            "rowtide_snapshot_duration_seconds", "seconds", "Duration of a snapshot.", SECONDS_BUCKETS
+            "rowtide_snapshot_duration_seconds",
+            "seconds",
+            "Time that one snapshot has held rows up: to take it, and in the commits that store it.",
+            SECONDS_BUCKETS,
         )
         self.recovery_seconds = self._gauge(
             "rowtide_recovery_duration_seconds",

@@ -226,6 +226,18 @@ class Meeting(Protocol):
         """Count the rows held because another input lags. Reading less of their input helps."""
 
 
+@runtime_checkable
+class Reaching(Protocol):
+    """A meeting that reads changes of tables, and reports how far it has come."""
+
+    def reached(self) -> int:
+        """Return the greatest rowtime (ms) of which rows may have been processed; EARLIEST: none.
+
+        A port that promises no more rows does not count: a statement that is sent to a running pipeline may
+        still change its table (docs/sql/tables.md#statements-sent-to-a-running-service).
+        """
+
+
 class Want(NamedTuple):
     """The bound that a port needs (ms); None: no bound helps, more rows do."""
 

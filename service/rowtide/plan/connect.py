@@ -52,7 +52,7 @@ class FeedConnector:
         pumped = [self.connect(pump) for pump in feed.pumps]
         if isinstance(node, TableSource):
             if not pumped:
-                return replace(node, rows=feed.rows, loaded_once=bool(feed.rows) and not feed.outside)
+                return replace(node, rows=feed.rows, loaded_once=not feed.outside)
             if feed.outside:
                 pumped.append(replace(node, rows=feed.rows))
             elif feed.rows:

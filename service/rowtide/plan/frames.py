@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 
-from rowtide.expr.tree import OMITTED, Expr, PythonAggregate
-from rowtide.rows.types import Type
+from rowtide.expr.tree import Expr, PythonAggregate
+from rowtide.rows.types import OMITTED, Type
 
 
 class EdgeUnit(Enum):
@@ -62,9 +62,9 @@ class WindowCall:
     """An aggregate or window function over a frame, by its name in ``operators.over.by_row.functions``.
 
     ``argument`` None is COUNT(*), RANK or DENSE_RANK. ``number`` is n of NTH_VALUE and of the LAG that
-    leaves out NULLs; any other LAG or LEAD has a frame of the one row that it reads. If there is none, the
-    result is ``default``, a field of the current row. ``fraction`` is that of a percentile, ``of`` an aggregate
-    in Python, as of an ``AggregateCall``.
+    leaves out NULLs, and k of TOPK; any other LAG or LEAD has a frame of the one row that it reads. If there is
+    none, the result is ``default``, a field of the current row. ``fraction`` is that of a percentile, ``of`` an
+    aggregate in Python, as of an ``AggregateCall``.
     """
 
     function: str

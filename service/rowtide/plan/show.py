@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.frames import WindowCall
 from rowtide.rows.types import Kind, RowType, Type
-from rowtide.rowtime.period import Cumulate, Hop, Period, PeriodEdge, Session
+from rowtide.rowtime.period import Cumulate, CumulateByMonths, Hop, HopByMonths, Period, PeriodEdge, Session
 
 _PRECEDENCE = {
     "OR": 1,
@@ -36,6 +36,10 @@ def show_aggregate(call: AggregateCall, row_type: RowType) -> str:
     text = f"{call.function}({'DISTINCT ' if call.distinct else ''}{inner})"
     if call.function.startswith("PERCENTILE_"):
         text = f"{call.function}({float(call.fraction or 0)}) WITHIN GROUP (ORDER BY {inner})"
+    if call.function == "APPROX_PERCENTILE":
+        text = f"{call.function}({inner}, {float(call.fraction or 0)})"
+    if call.number is not None:
+        text = f"{text[:-1]}, {call.number})"
     if call.ignore_nulls:
         text += " IGNORE NULLS"
     if call.condition is not None:
@@ -46,13 +50,15 @@ def show_aggregate(call: AggregateCall, row_type: RowType) -> str:
 def show_window_call(call: WindowCall, row_type: RowType) -> str:
     """Return an aggregate or window function over rows of ``row_type`` as text, without its window."""
     args = ["*" if call.argument is None else show(call.argument, row_type)]
-    if call.number != 1:
+    if call.number != 1 or call.function == "TOPK":
         args.append(str(call.number))
     if call.default is not None:
         args.append(f"DEFAULT {show(call.default, row_type)}")
     text = f"{call.function}({'DISTINCT ' if call.distinct else ''}{', '.join(args)})"
     if call.function.startswith("PERCENTILE_"):
         text = f"{call.function}({float(call.fraction or 0)}) WITHIN GROUP (ORDER BY {args[0]})"
+    if call.function == "APPROX_PERCENTILE":
+        text = f"{call.function}({args[0]}, {float(call.fraction or 0)})"
     if call.condition is not None:
         text += f" FILTER (WHERE {show(call.condition, row_type)})"
     return f"{text} IGNORE NULLS" if call.ignore_nulls else text
@@ -81,13 +87,25 @@ def show_period(period: Period) -> str:
     return f"STEP(ROWTIME BY {show_interval(period.step_ms or 0)})"
 
 
-def show_group_window(window: Hop | Cumulate | Session) -> str:
+def show_group_window(window: Hop | HopByMonths | Cumulate | CumulateByMonths | Session) -> str:
     """Return a window of groups as SQL text."""
-    if isinstance(window, Cumulate):
-        return _window("CUMULATE", window.step_ms, window.size_ms, window.offset_ms)
-    if isinstance(window, Session):
-        return _window("SESSION", window.gap_ms)
-    return _window("HOP", window.slide_ms, window.size_ms, window.offset_ms)
+    match window:
+        case Cumulate():
+            return _window("CUMULATE", window.step_ms, window.size_ms, window.offset_ms)
+        case CumulateByMonths(step_ms=step):
+            first = show_interval(step) if step is not None else show_months(window.step_months)
+            return f"CUMULATE(ROWTIME, {first}, {show_months(window.months)})"
+        case Session():
+            return _window("SESSION", window.gap_ms)
+        case HopByMonths():
+            return f"HOP(ROWTIME, {show_months(window.slide)}, {show_months(window.size)})"
+        case Hop():
+            return _window("HOP", window.slide_ms, window.size_ms, window.offset_ms)
+
+
+def show_months(months: int) -> str:
+    """Return a number of months as an INTERVAL."""
+    return f"INTERVAL '{months // 12}' YEAR" if months % 12 == 0 else f"INTERVAL '{months}' MONTH"
 
 
 def _window(name: str, *lengths: int) -> str:
@@ -165,9 +183,10 @@ def _literal(value: object, of: Type) -> str:
                 return show_interval(value)
             case Kind.INTERVAL_MONTH:
                 return f"INTERVAL '{value}' MONTH"
-            case Kind.TIMESTAMP:
+            case Kind.TIMESTAMP | Kind.INSTANT:
                 moment = _EPOCH + timedelta(milliseconds=value)
-                return f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}.{value % 1_000:03}'"
+                offset = "" if of.kind is Kind.TIMESTAMP else "+00:00"
+                return f"{of} '{moment:%Y-%m-%d %H:%M:%S}.{value % 1_000:03}{offset}'"
             case Kind.DATE:
                 return f"DATE '{_EPOCH + timedelta(days=value):%Y-%m-%d}'"
             case Kind.TIME:

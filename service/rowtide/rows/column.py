@@ -19,6 +19,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from rowtide.rows.arrays import Mask
+from rowtide.rows.arrays_as_text import array_text
 from rowtide.rows.types import Kind, Type
 
 Indices = NDArray[np.int64]
@@ -44,13 +45,43 @@ def owned(array: NDArray[Any]) -> NDArray[Any]:
 
 def arrow_type(kind: Type) -> pa.DataType:
     """Return the Arrow type of columns of a SQL type, on the wire and in snapshots."""
-    if kind.is_string:
-        return pa.string()
     if kind.is_binary:
         return pa.binary()
+    if kind.is_variable_width:
+        return pa.string()
     if kind.kind is Kind.DECIMAL:
         return pa.decimal128(kind.precision or 38, kind.scale)
     return pa.from_numpy_dtype(kind.dtype)
+
+
+def arrow_values(kind: Type, values: Iterable[Any]) -> pa.Array:
+    """Return values of a type of variable width, in row form, as the Arrow array of a column; None for NULL."""
+    if kind.kind is Kind.ARRAY:
+        form = array_text(kind).text
+        values = [None if value is None else form(value) for value in values]
+    return pa.array(values, type=arrow_type(kind))
+
+
+def row_values(kind: Type, array: pa.Array) -> list[Any]:
+    """Return the values, in row form, of the Arrow array of a column whose type has variable width."""
+    if kind.kind is Kind.ARRAY:
+        return list(array_text(kind).all_values(array.to_pylist()))
+    return list(array.to_pylist())
+
+
+def arrow_lists(kind: Type, lists: Sequence[Iterable[Any] | None]) -> pa.Array:
+    """Return lists of values in row form as an Arrow array of lists; None for NULL."""
+    if kind.kind is Kind.ARRAY:
+        lists = [None if each is None else arrow_values(kind, each).to_pylist() for each in lists]
+    return pa.array(lists, pa.list_(arrow_type(kind)))
+
+
+def row_lists(kind: Type, lists: pa.Array | pa.ChunkedArray) -> list[list[Any]]:
+    """Return the lists, in row form, of an Arrow array of ``arrow_lists``."""
+    found: list[list[Any]] = lists.to_pylist()
+    if kind.kind is Kind.ARRAY:
+        return [list(array_text(kind).all_values(each)) for each in found]
+    return found
 
 
 def compact(array: NDArray[Any]) -> NDArray[Any]:
@@ -72,7 +103,7 @@ class Column:
         """Make a column from values in row form, None for NULL."""
         held = list(values)
         if kind.is_variable_width:
-            return cls.from_arrow(kind, pa.array(held, type=arrow_type(kind)))
+            return cls.from_arrow(kind, arrow_values(kind, held))
         valid = np.fromiter((value is not None for value in held), dtype=np.bool_, count=len(held))
         if kind.kind is Kind.DECIMAL:
             stored = np.zeros(len(held), dtype=kind.dtype)
@@ -153,7 +184,7 @@ class Column:
     def to_list(self) -> list[object]:
         """Return the values in row form, None for NULL and ``math.nan`` for every NaN."""
         if self.type.is_variable_width:
-            return list(self.values.to_pylist())
+            return row_values(self.type, self.values)
         listed: list[object] = self.values.tolist()
         if self.type.is_float:
             for row in np.flatnonzero(np.isnan(self.values)).tolist():

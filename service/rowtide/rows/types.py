@@ -12,10 +12,12 @@ A type fixes three forms of a value, declared here once:
 | CHAR, VARCHAR              | str                       | Arrow string                      |
 | UUID                       | str: 36 small characters  | Arrow string                      |
 | JSON                       | str, as it was written    | Arrow string                      |
+| ARRAY                      | tuple, None for NULL      | Arrow string, see ``rows.arrays_as_text`` |
 | BINARY, VARBINARY          | bytes                     | Arrow binary                      |
 | DATE                       | int, days since the epoch | int32                             |
 | TIME                       | int, ms of the day        | int64                             |
 | TIMESTAMP                  | int, ms since epoch, UTC  | int64                             |
+| TIMESTAMP WITH TIME ZONE   | int, ms since epoch, UTC  | int64                             |
 | INTERVAL day to second     | int, ms                   | int64                             |
 | INTERVAL year to month     | int, months               | int64                             |
 
@@ -24,12 +26,14 @@ NULL is None in a row and a False in a column's ``valid`` mask.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
 
+OMITTED: Mapping[str, bool] = {"omitted": True}
+"""The metadata of a field that a digest leaves out if it is None: plans without it keep their digests."""
 MAX_DECIMAL_PRECISION = 38
 FAST_DECIMAL_PRECISION = 18
 """The number of decimal digits that always fit an int64. Wider decimals take the slow path."""
@@ -57,9 +61,11 @@ class Kind(Enum):
     VARBINARY = "VARBINARY"
     UUID = "UUID"
     JSON = "JSON"
+    ARRAY = "ARRAY"
     DATE = "DATE"
     TIME = "TIME"
     TIMESTAMP = "TIMESTAMP"
+    INSTANT = "TIMESTAMP WITH TIME ZONE"
     INTERVAL_DAY = "INTERVAL DAY TO SECOND"
     INTERVAL_MONTH = "INTERVAL YEAR TO MONTH"
 
@@ -68,11 +74,13 @@ INTEGER_BYTES = {Kind.TINYINT: 1, Kind.SMALLINT: 2, Kind.INTEGER: 4, Kind.BIGINT
 
 # Read for every column of every tray. Sets would hash their members in Python, so these are tuples.
 _FLOATS = (Kind.REAL, Kind.DOUBLE)
+_TIMESTAMPS = (Kind.TIMESTAMP, Kind.INSTANT)
 _INTERVALS = (Kind.INTERVAL_DAY, Kind.INTERVAL_MONTH)
 _TEXTS = (Kind.CHAR, Kind.VARCHAR)
 _BINARIES = (Kind.BINARY, Kind.VARBINARY)
 _STRINGS = (*_TEXTS, Kind.UUID, Kind.JSON)
-_VARIABLE_WIDTHS = (*_STRINGS, *_BINARIES)
+_VARIABLE_WIDTHS = (*_STRINGS, *_BINARIES, Kind.ARRAY)
+_ELEMENTS = tuple(kind for kind in Kind if kind not in (Kind.JSON, Kind.ARRAY, *_INTERVALS))
 
 _DTYPES: dict[Kind, str] = {
     Kind.BOOLEAN: "bool",
@@ -85,6 +93,7 @@ _DTYPES: dict[Kind, str] = {
     Kind.DATE: "int32",
     Kind.TIME: "int64",
     Kind.TIMESTAMP: "int64",
+    Kind.INSTANT: "int64",
     Kind.INTERVAL_DAY: "int64",
     Kind.INTERVAL_MONTH: "int64",
 }
@@ -92,11 +101,16 @@ _DTYPES: dict[Kind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """One SQL type. ``precision`` is digits of a DECIMAL or length of CHAR, VARCHAR, BINARY."""
+    """One SQL type.
+
+    ``precision`` is digits of a DECIMAL or length of CHAR, VARCHAR, BINARY. An ARRAY, and only an ARRAY, has an
+    ``element``: the type of its elements.
+    """
 
     kind: Kind
     precision: int | None = None
     scale: int = 0
+    element: Type | None = field(default=None, metadata=OMITTED)
 
     @property
     def is_integer(self) -> bool:
@@ -124,6 +138,11 @@ class Type:
         return self.kind in _INTERVALS
 
     @property
+    def is_timestamp(self) -> bool:
+        """Return whether this is TIMESTAMP or TIMESTAMP WITH TIME ZONE: both are milliseconds since 1970, UTC."""
+        return self.kind in _TIMESTAMPS
+
+    @property
     def is_text(self) -> bool:
         """Return whether this is CHAR or VARCHAR."""
         return self.kind in _TEXTS
@@ -144,13 +163,32 @@ class Type:
         return self.kind in _VARIABLE_WIDTHS
 
     @property
+    def of_elements(self) -> Type:
+        """The type of the elements of an ARRAY; only an ARRAY has one."""
+        if self.element is None:
+            raise ValueError(f"{self} has no elements")
+        return self.element
+
+    @property
+    def can_be_element(self) -> bool:
+        """Return whether there are arrays of this type: of all types but INTERVAL, JSON and ARRAY."""
+        return self.kind in _ELEMENTS
+
+    @property
     def dtype(self) -> np.dtype[np.generic]:
         """The NumPy type of a column's values; object for wide DECIMAL and for variable width."""
         if self.kind is Kind.DECIMAL and (self.precision or MAX_DECIMAL_PRECISION) <= FAST_DECIMAL_PRECISION:
             return np.dtype("int64")
         return np.dtype(_DTYPES.get(self.kind, "object"))
 
+    def __repr__(self) -> str:
+        # Keys of snapshots are digests of it: those of plans without arrays stay as they are.
+        element = "" if self.element is None else f", element={self.element!r}"
+        return f"Type(kind={self.kind!r}, precision={self.precision!r}, scale={self.scale!r}{element})"
+
     def __str__(self) -> str:
+        if self.element is not None:
+            return f"{self.element} ARRAY"
         if self.kind is Kind.DECIMAL and self.precision is not None:
             return f"DECIMAL({self.precision}, {self.scale})"
         if self.precision is not None:
@@ -168,6 +206,8 @@ JSON = Type(Kind.JSON)
 DATE = Type(Kind.DATE)
 TIME = Type(Kind.TIME)
 TIMESTAMP = Type(Kind.TIMESTAMP)
+INSTANT = Type(Kind.INSTANT)
+"""TIMESTAMP WITH TIME ZONE (docs/decisions/0024-timestamp-with-time-zone.md)."""
 INTERVAL_DAY = Type(Kind.INTERVAL_DAY)
 INTERVAL_MONTH = Type(Kind.INTERVAL_MONTH)
 
@@ -175,6 +215,11 @@ INTERVAL_MONTH = Type(Kind.INTERVAL_MONTH)
 def decimal(precision: int, scale: int = 0) -> Type:
     """Return DECIMAL(precision, scale)."""
     return Type(Kind.DECIMAL, precision, scale)
+
+
+def array_of(element: Type) -> Type:
+    """Return the type of arrays of ``element``."""
+    return Type(Kind.ARRAY, element=element)
 
 
 @dataclass(frozen=True, slots=True)

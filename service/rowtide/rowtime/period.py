@@ -106,9 +106,42 @@ class Hop:
         count = max(0, -(-(self.size_ms - (rowtime - latest)) // self.slide_ms))
         return range(latest - (count - 1) * self.slide_ms, latest + 1, self.slide_ms)
 
+    def end(self, start: int) -> int:
+        """Return the end of the window that begins at ``start``."""
+        return start + self.size_ms
+
     def next_end(self, rowtime: int) -> int:
         """Return the earliest end of a window that is after ``rowtime``."""
         return rowtime + self.slide_ms - (rowtime - self.offset_ms - self.size_ms) % self.slide_ms
+
+    def at_a_time(self) -> int:
+        """Return the most windows that contain a rowtime."""
+        return -(-self.size_ms // self.slide_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class HopByMonths:
+    """Half-open windows of ``size`` months that begin every ``slide`` months, counted from January 1970."""
+
+    slide: int
+    size: int
+
+    def starts(self, rowtime: int) -> list[int]:
+        """Return the starts of the windows that contain a rowtime, the earliest first."""
+        months = Hop(self.slide, self.size).starts(month_of(rowtime))
+        return [month_start(month) for month in months]
+
+    def end(self, start: int) -> int:
+        """Return the end of the window that begins at ``start``."""
+        return month_start(month_of(start) + self.size)
+
+    def next_end(self, rowtime: int) -> int:
+        """Return the earliest end of a window that is after ``rowtime``."""
+        return month_start(Hop(self.slide, self.size).next_end(month_of(rowtime)))
+
+    def at_a_time(self) -> int:
+        """Return the most windows that contain a rowtime."""
+        return -(-self.size // self.slide)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +155,50 @@ class Cumulate:
     size_ms: int
     offset_ms: int = 0
 
-    def start(self, rowtime: int) -> int:
-        """Return the start of the windows that contain a rowtime."""
-        return rowtime - (rowtime - self.offset_ms) % self.size_ms
-
     def next_end(self, rowtime: int) -> int:
         """Return the earliest end of a window that is after ``rowtime``."""
         return rowtime + self.step_ms - (rowtime - self.offset_ms) % self.step_ms
 
+    def at_a_time(self) -> int:
+        """Return the most windows that contain a rowtime."""
+        return self.size_ms // self.step_ms
 
-GridWindow = Period | Hop | Cumulate
+
+@dataclass(frozen=True, slots=True)
+class CumulateByMonths:
+    """Half-open windows that begin with a month, quarter or year, and grow by a step up to its end.
+
+    The step is ``step_ms``, of which a day is a multiple, or ``step_months``, of which the unit is a multiple.
+    """
+
+    unit: CalendarUnit
+    step_ms: int | None = None
+    step_months: int = 0
+
+    @property
+    def step(self) -> int:
+        """The step, in ms or months."""
+        return self.step_months if self.step_ms is None else self.step_ms
+
+    @property
+    def months(self) -> int:
+        """The months of the unit."""
+        return _MONTHS[self.unit]
+
+    def next_end(self, rowtime: int) -> int:
+        """Return the earliest end of a window that is after ``rowtime``."""
+        if self.step_ms is not None:
+            return rowtime + self.step_ms - rowtime % self.step_ms
+        return HopByMonths(self.step_months, self.step_months).next_end(rowtime)
+
+    def at_a_time(self) -> int:
+        """Return the most windows that contain a rowtime."""
+        if self.step_ms is not None:
+            return _LONGEST_DAYS[self.unit] * DAY_MS // self.step_ms
+        return self.months // self.step_months
+
+
+GridWindow = Period | Hop | HopByMonths | Cumulate | CumulateByMonths
 """Windows that begin and end at points of a grid of rowtime, whatever rows there are."""
 
 
@@ -142,12 +209,32 @@ class Session:
     gap_ms: int
 
 
+def months_of(rowtime: Rowtimes) -> Rowtimes:
+    """Return the month that each rowtime (ms) is in, counted from January 1970."""
+    return rowtime.astype("datetime64[ms]").astype("datetime64[M]").astype(np.int64)
+
+
+def month_starts(month: Rowtimes) -> Rowtimes:
+    """Return the first millisecond of months counted from January 1970."""
+    return month.astype("datetime64[M]").astype("datetime64[ms]").astype(np.int64)
+
+
+def month_of(rowtime: int) -> int:
+    """Return the month that one rowtime (ms) is in, counted from January 1970."""
+    return int(months_of(np.array([rowtime], dtype=np.int64))[0])
+
+
+def month_start(month: int) -> int:
+    """Return the first millisecond of one month, counted from January 1970."""
+    return int(month_starts(np.array([month], dtype=np.int64))[0])
+
+
 def floor_to(rowtime: Rowtimes, period: Period) -> Rowtimes:
     """Return the latest edge of the period's grid that is not after each rowtime."""
     months = _MONTHS.get(period.unit) if period.unit is not None else None
     if months is not None:
-        month = rowtime.astype("datetime64[ms]").astype("datetime64[M]").astype(np.int64)
-        return _month_start(month - np.mod(month, months))
+        month = months_of(rowtime)
+        return month_starts(month - np.mod(month, months))
     length, offset = _grid(period)
     return rowtime - np.mod(rowtime - offset, length)
 
@@ -209,11 +296,5 @@ def _next_edge(edge: Rowtimes, period: Period) -> Rowtimes:
     """Return the edge that follows each edge of the grid."""
     months = _MONTHS.get(period.unit) if period.unit is not None else None
     if months is not None:
-        month = edge.astype("datetime64[ms]").astype("datetime64[M]").astype(np.int64)
-        return _month_start(month + months)
+        return month_starts(months_of(edge) + months)
     return edge + _grid(period)[0]
-
-
-def _month_start(month: Rowtimes) -> Rowtimes:
-    """Return the first millisecond of months counted from January 1970."""
-    return month.astype("datetime64[M]").astype("datetime64[ms]").astype(np.int64)

@@ -16,6 +16,8 @@ from rowtide.runtime.ingest.intake import POLL_MESSAGES
 from rowtide.runtime.live.observer import Observer, Unobserved
 from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.outbox.sinks import SinkOfStream
+from rowtide.runtime.standby.watch import Standby
+from rowtide.sql.sent_statements import SentStatements
 from rowtide_connectors.api import Database, TopicSource
 
 
@@ -27,6 +29,8 @@ class PipelineContext:
     that pumps write to. ``wait`` False: a dependency
     that is down ends the service. ``recreate_tables``: missing output tables are created again even
     if positions are committed. ``threads`` False reads in the main thread, for simulations.
+    ``statements`` resolves the names of statements that are sent to the running pipeline; None: they wait.
+    ``standby``: this process is one of several replicas; None: it is the only one.
     """
 
     name: str
@@ -49,3 +53,5 @@ class PipelineContext:
     poll_messages: int = POLL_MESSAGES
     queue_messages: int = QUEUE_MESSAGES
     queue_bytes: int = QUEUE_BYTES
+    standby: Standby | None = None
+    statements: Callable[[str], SentStatements] | None = None

@@ -18,6 +18,7 @@ from rowtide.runtime.configured import (
 )
 from rowtide.runtime.ingest.topics import refuse_own_topics
 from rowtide.runtime.outbox.options import OWN_OPTIONS, WrittenOptionError, outbox_options, sink_options
+from rowtide.runtime.outbox.sinks import check_columns
 from rowtide.runtime.polling.options import (
     OWN_POLLED_OPTIONS,
     PollOptionError,
@@ -83,6 +84,7 @@ def check_options(plan: Plan, text: str, *, file: str) -> tuple[Notice, ...]:
         missing += _checked(
             places, stream.name, find_message_sink, wrappers[stream.server], sink_options(stream)
         )
+        _check_columns(places, stream, wrappers[stream.server])
     for table in plan.foreign_tables:
         missing += _checked(places, table.name, find_sink, wrappers[table.server], dict(table.options))
     return tuple(missing)
@@ -218,6 +220,16 @@ def _check_written(places: _Places, stream: ForeignStream) -> None:
         raise places.error(stream.name, error.option, error.message, error.hint) from error
     except StatementError as error:
         raise places.error(stream.name, "format", error.message, error.hint) from error
+
+
+def _check_columns(places: _Places, stream: ForeignStream, wrapper: str) -> None:
+    """Check the options of a foreign stream that pumps write to against its columns."""
+    try:
+        check_columns(stream, find_message_sink(wrapper))
+    except MissingOptionError:
+        return
+    except OptionError as error:
+        raise places.error(stream.name, error.option, error.message, error.hint) from error
 
 
 def _check_own(places: _Places, stream: ForeignStream) -> None:

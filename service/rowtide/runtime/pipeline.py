@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rowtide.checkpoint.database import DatabaseLedger
+from rowtide.checkpoint.file_list import FileList
 from rowtide.checkpoint.polled_log import PolledLog
 from rowtide.clock import SystemClock
 from rowtide.errors import StatementError
@@ -28,6 +29,7 @@ from rowtide.runtime.polling.poller import TableShape
 from rowtide.runtime.polling.topic import PolledTopic
 from rowtide_connectors.api import Database, PolledTable, TableColumn, TargetTable, TopicSource
 from rowtide_connectors.errors import OptionError
+from rowtide_connectors.listed import ListedSource
 from rowtide_connectors.registry import find_sink, find_source
 
 
@@ -93,9 +95,14 @@ def streams_read(plan: Plan) -> list[ForeignStream]:
 
 
 def _source(plan: Plan, stream: ForeignStream, database: Database, name: str) -> TopicSource:
-    """Return the source of a foreign stream, or the log of the table of a database."""
+    """Return the source of a foreign stream, or the log of the table of a database; both read the checkpoint's."""
     if poller_of(plan, stream) is None:
-        return open_source(plan, stream)
+        source = open_source(plan, stream)
+        if isinstance(source, ListedSource):
+            # Files are listed once the process has an epoch: ``PipelineIO.list_files``.
+            clock = SystemClock()
+            source.keep(FileList(database, name, stream.name), monotonic=clock.monotonic, sleep=clock.sleep)
+        return source
     return PolledTopic(
         shape_of(stream),
         open_polled(plan, stream),

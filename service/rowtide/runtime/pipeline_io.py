@@ -7,9 +7,11 @@ dependency that is down, and holds the known partitions of the topics.
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from rowtide.checkpoint.file_list import FileList
 from rowtide.checkpoint.ledger import PartitionId, Record, StoredError
 from rowtide.codec.encode.message import MessageEncoder
 from rowtide.errors import StatementError
@@ -33,8 +35,10 @@ from rowtide.runtime.outbox.sender import Begun, Sender, SenderParts
 from rowtide.runtime.outbox.stream_output import StreamOutput
 from rowtide.runtime.polling.topic import PolledTopic
 from rowtide.runtime.recovery.skipping import Skipped, skipped_of
+from rowtide.runtime.standby.heart import Heart
 from rowtide_connectors.api import OffsetRange
 from rowtide_connectors.errors import GoneError, MismatchError
+from rowtide_connectors.listed import ListedSource
 
 
 @contextmanager
@@ -65,13 +69,26 @@ class PipelineIO:
         """The ids of each foreign stream's topics. Set by a start, and when topics join."""
         self.while_waiting: Callable[[], None] = lambda: None
         """Called by the main loop whenever it waits for a dependency."""
+        self.statement_sent = threading.Event()
+        """Set by any thread that has sent a statement."""
+        self.heart = Heart(
+            context.ledger.leadership,
+            context.clock,
+            last_commit=lambda: self.board.status().last_commit_ms,
+            failed=lambda: context.observer.retried(DATABASE),
+        )
         self.database = self._retry(DATABASE, beats=True)
         self.broker = self._retry("broker", beats=True)
         self._skipped: Skipped = {}
 
     def is_stopping(self) -> bool:
-        """Return whether to stop. The call shows that the main loop runs."""
+        """Return whether to stop. The call shows that the main loop runs, to followers, too.
+
+        Raises:
+          SupersededError: another process took the pipeline.
+        """
         self.board.beat()
+        self.heart.beat_if_due()
         return self.context.stopping()
 
     def committer(self, record: Record, source_of: Callable[[int], PartitionId | None]) -> Committer:
@@ -91,6 +108,38 @@ class PipelineIO:
         """Let the readers of tables of databases poll them from now on, under ``epoch``."""
         for source in self._polled().values():
             source.feed(epoch, self.context.clock, self.context.crash_points)
+
+    def rest(self) -> None:
+        """Stop what only a process does that leads: heartbeats, polls of databases, and the listing of files."""
+        self.heart.rest()
+        for source in self._polled().values():
+            source.rest()
+        for relation, files in self._listed().items():
+            self._keep(relation, files, None)
+
+    def list_files(self, epoch: int) -> Mapping[str, Mapping[int, OffsetRange]]:
+        """Let sources of files list new ones from now on, under ``epoch``, and look for some. Return their ranges.
+
+        Raises:
+          StatementError: a folder does not exist.
+        """
+        found: dict[str, Mapping[int, OffsetRange]] = {}
+        for relation, source in self._listed().items():
+            self._keep(relation, source, epoch)
+            with _refused(relation):
+                self._retry(broker_of(relation), beats=True).call(source.look)
+                found[relation] = self.context.sources[relation].ranges()
+        return found
+
+    def _keep(self, relation: str, source: ListedSource, epoch: int | None) -> None:
+        """Let a source use the list of the checkpoint; without ``epoch``, it only reads it."""
+        context = self.context
+        log = FileList(context.database, context.name, relation, epoch, context.crash_points.reach)
+        source.keep(log, monotonic=context.clock.monotonic, sleep=context.clock.sleep)
+
+    def _listed(self) -> dict[str, ListedSource]:
+        sources = self.context.sources.items()
+        return {relation: source for relation, source in sources if isinstance(source, ListedSource)}
 
     def check_tables(self) -> None:
         """Check that the tables of databases fit their declarations.

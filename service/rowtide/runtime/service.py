@@ -1,26 +1,85 @@
-"""One pipeline as a service: start (claim, recover), run, stop."""
+"""One pipeline as a service: start (claim, recover), run, stop; with standby: follow, take over, run."""
 
 from __future__ import annotations
 
+from typing import Protocol
+
+import structlog
+
+from rowtide.errors import SupersededError
 from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.inspect.requests import Requests
 from rowtide.runtime.live.loading import load_ahead
 from rowtide.runtime.live.running import run_live
+from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.recovery.begin import Begin, StartEdge
-from rowtide.runtime.recovery.start import claim, recover
+from rowtide.runtime.recovery.start import Claimed, claim, recover
+from rowtide.runtime.standby.follow import FollowingReplica
+from rowtide.runtime.standby.watch import LeaderWatch, Standby
+
+_log = structlog.get_logger("rowtide")
+
+
+class Runs(Protocol):
+    """Runs a pipeline that is recovered, from its committed positions on."""
+
+    answers_queries: bool
+    """Whether all rows pass through this process, so that queries can follow them."""
+
+    @property
+    def beat_s(self) -> float | None:
+        """Return the seconds between two signs of life while nothing is committed, for replicas that follow it.
+
+        None: it shows none, unless it is a replica itself.
+        """
+
+    def check(self, io: PipelineIO) -> None:
+        """Refuse, before the epoch is taken, what it cannot run.
+
+        Raises:
+          StatementError: nothing has changed.
+        """
+
+    def __call__(
+        self, io: PipelineIO, claimed: Claimed, work: PipelineState, requests: Requests, *, until_end: bool
+    ) -> None:
+        """Run until a stop is requested or, with ``until_end``, to the ends at the start."""
+
+
+class RunLive:
+    """Runs a pipeline in this process."""
+
+    answers_queries = True
+    beat_s: float | None = None
+
+    def check(self, io: PipelineIO) -> None:
+        """Refuse nothing."""
+
+    def __call__(
+        self, io: PipelineIO, claimed: Claimed, work: PipelineState, requests: Requests, *, until_end: bool
+    ) -> None:
+        """Run it: see ``run_live``."""
+        run_live(io, claimed, work, requests, until_end=until_end)
 
 
 class Service:
-    """The run of a pipeline in one process. ``board`` and ``requests`` are for other threads."""
+    """The run of a pipeline. ``board`` and ``requests`` are for other threads.
 
-    def __init__(self, context: PipelineContext) -> None:
+    ``runs``: what runs it once it is recovered: this process, or Spark.
+    """
+
+    def __init__(self, context: PipelineContext, runs: Runs | None = None) -> None:
         self._io = PipelineIO(context)
+        self._runs = runs or RunLive()
         self.board = self._io.board
-        self.requests = Requests(self._io)
+        self.requests = Requests(self._io, answers_queries=self._runs.answers_queries)
 
     def run(self, begin: Begin = StartEdge.WATERMARK, *, until_end: bool = False) -> None:
         """Start, then run until a stop is requested or, with ``until_end``, to the current ends.
+
+        A replica first follows the one that leads, and follows again if it loses the pipeline. It does not end at
+        the ends.
 
         Raises:
           StatementError: the start is refused; no state has changed.
@@ -30,9 +89,35 @@ class Service:
           FaultError: an invariant broke.
         """
         context = self._io.context
+        self._runs.check(self._io)
         if context.threads:
             load_ahead(list(context.sources.values()))
+        if context.standby is not None:
+            self._replicate(context.standby, begin)
+            return
         claimed = claim(self._io, begin)
+        if self._runs.beat_s is not None:
+            self._io.heart.lead(claimed.record.epoch, self._runs.beat_s)
         work = recover(self._io, claimed)
         if not context.stopping():
-            run_live(self._io, claimed, work, self.requests, until_end=until_end)
+            self._runs(self._io, claimed, work, self.requests, until_end=until_end)
+        self._io.heart.resign()
+
+    def _replicate(self, standby: Standby, begin: Begin) -> None:
+        """Follow and lead in turn, until a stop is requested."""
+        io, context = self._io, self._io.context
+        context.database.limit_idle(standby.idle_transaction_s)
+        watch = LeaderWatch(standby)
+        while not context.stopping():
+            io.board.enter("starting")
+            try:
+                taken = FollowingReplica(io, standby, watch, self.requests.questions).until_leading(begin)
+                if taken is None:
+                    return
+                self._runs(io, taken.claimed, taken.work, self.requests, until_end=False)
+                io.heart.resign()
+            except SupersededError as error:
+                _log.warning("follows_again", pipeline=context.name, reason=error.message)
+            finally:
+                io.rest()
+                self.requests.rest()

@@ -53,8 +53,10 @@ from rowtide.sql.grammar.statements import (
 )
 from rowtide.sql.grammar.syntax import DeclaredFunction, QuerySyntax
 from rowtide.sql.grammar.syntax_walk import pseudo_in
+from rowtide.sql.located import located
 from rowtide.sql.planner import Listing, PlannedPump, Planner, written_in
 from rowtide.sql.row_changes import CHANGED, with_row_change
+from rowtide.sql.sent_statements import SentStatements
 from rowtide.sql.shown import as_query
 
 
@@ -141,7 +143,7 @@ class SqlSession:
         """
         arrived: list[StreamRows] = []
         changed: list[str] = []
-        with _located(text, file):
+        with located(text, file):
             catalog, planner, asked = self._catalog, self._planner, list[tuple[QuerySyntax, str]]()
             for each in parse(text):
                 statement: Statement = each
@@ -222,7 +224,7 @@ class SqlSession:
         Raises:
           StatementError: it is not a name, or does not exist.
         """
-        with _located(text, None):
+        with located(text, None):
             key, _ = self._catalog.find(parse_name(text), "relation or pump")
             return relation_name(key)
 
@@ -232,7 +234,7 @@ class SqlSession:
         Raises:
           StatementError: it is not a query, or cannot be planned.
         """
-        with _located(text, None):
+        with located(text, None):
             query, catalog = self._asked(text, errors)
             return _query_stages(catalog, query, catalog.current, self._inserted, self._changing)[-1]
 
@@ -242,11 +244,19 @@ class SqlSession:
         Raises:
           StatementError: as ``query``.
         """
-        with _located(text, None):
+        with located(text, None):
             query, catalog = self._asked(text, errors)
             listing = Planner(catalog, pseudo_in(query)).prepared().listing(query, catalog.current)
             placed = _stages_of(catalog, listing.node, self._inserted, self._changing)[-1]
             return replace(listing, node=placed)
+
+    def sent(self, text: str) -> SentStatements:
+        """Resolve statements that are sent to the running pipeline; the definitions stay as they are.
+
+        Raises:
+          StatementError: one is not a statement that changes rows of engine tables.
+        """
+        return SentStatements(self._catalog, text)
 
     def _asked(self, text: str, errors: Sequence[Row]) -> tuple[QuerySyntax, Catalog]:
         """Return the one query of ``text``, and its catalog."""
@@ -502,23 +512,6 @@ def _check_circles(catalog: Catalog, planner: Planner, pumps: dict[Key, PlannedP
                 if read not in seen:
                     seen.add(read)
                     pending.append(read)
-
-
-@contextmanager
-def _located(text: str, file: str | None) -> Iterator[None]:
-    """Add text and file to errors in this block, and a place if they have none."""
-    try:
-        yield
-    except StatementError as error:
-        if error.text is None:
-            error.text, error.file = text, file
-        if error.place is None:
-            error.place = SourceSpan(1, 1)
-        raise
-    except RecursionError as error:
-        raise StatementError(
-            "the statements are nested too deeply", place=SourceSpan(1, 1), file=file, text=text
-        ) from error
 
 
 @contextmanager

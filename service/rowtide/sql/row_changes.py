@@ -48,7 +48,9 @@ _HINTS = {
 }
 
 
-def with_row_change(catalog: Catalog, statement: RowChange) -> tuple[Catalog, int]:
+def with_row_change(
+    catalog: Catalog, statement: RowChange, max_pairs: int = MAX_PAIRS
+) -> tuple[Catalog, int]:
     """Return the catalog after a statement, and the number of rows that it changed.
 
     Raises:
@@ -71,9 +73,23 @@ def with_row_change(catalog: Catalog, statement: RowChange) -> tuple[Catalog, in
             rows = [changed(row, row) if is_chosen(row) else row for row in before]
             count = sum(map(is_chosen, before))
         case MergeInto():
-            rows, count = _merged(catalog, held, before, statement)
+            rows, count = _merged(catalog, held, before, statement, max_pairs)
     held.check(rows, statement.place)
     return catalog.define(key, replace(table, rows=tuple(rows))), count
+
+
+def with_last_rows(catalog: Catalog, key: Key, place: SourceSpan) -> Catalog:
+    """Return the catalog with a table in which the last row of each PRIMARY KEY remains, after an INSERT.
+
+    Raises:
+      StatementError: the table would reject a row.
+    """
+    table = catalog.objects[key]
+    assert isinstance(table, TableDefinition)
+    held = _Held(key, table, place)
+    rows = held.last_rows()
+    held.check(rows, place)
+    return catalog.define(key, replace(table, rows=tuple(rows)))
 
 
 def _target(catalog: Catalog, name: QualifiedName, verb: str) -> tuple[Key, TableDefinition]:
@@ -110,10 +126,7 @@ class _Held:
         Raises:
           StatementError: the table rejects a row of an earlier INSERT.
         """
-        rows = list(self.table.rows)
-        if self.table.key:
-            by_key = {tuple(row[at] for at in self.table.key): row for row in rows}
-            rows = list(by_key.values())
+        rows = self.last_rows()
         try:
             self.check(rows, self.place)
         except StatementError as error:
@@ -121,6 +134,12 @@ class _Held:
                 f"an earlier row of an INSERT statement is rejected: {error.message}", place=self.place
             ) from error
         return rows
+
+    def last_rows(self) -> list[Row]:
+        """Return the rows, of which the last one of each PRIMARY KEY remains; they are not checked."""
+        if not self.table.key:
+            return list(self.table.rows)
+        return list({tuple(row[at] for at in self.table.key): row for row in self.table.rows}.values())
 
     def scope(self, alias: Name | None, *others: Binding) -> NameScope:
         """Return the scope of the table's columns, and of ``others`` after them."""
@@ -215,13 +234,15 @@ def _truth(expr: Expr, place: SourceSpan) -> Callable[[Row], bool]:
 # ---------------------------------------------------------------------- MERGE
 
 
-def _merged(catalog: Catalog, held: _Held, rows: list[Row], statement: MergeInto) -> tuple[list[Row], int]:
+def _merged(
+    catalog: Catalog, held: _Held, rows: list[Row], statement: MergeInto, max_pairs: int
+) -> tuple[list[Row], int]:
     """Return the rows of the table after a MERGE, and how many were changed, deleted or inserted."""
     row_type, source = _source(catalog, statement)
     width = len(held.table.row_type)
-    if len(rows) * len(source) > MAX_PAIRS:
+    if len(rows) * len(source) > max_pairs:
         raise StatementError(
-            f"MERGE would compare more than {MAX_PAIRS} pairs of rows",
+            f"MERGE would compare more than {max_pairs} pairs of rows",
             place=statement.place,
             hint="A pump merges many rows: it replaces the row of each PRIMARY KEY.",
         )

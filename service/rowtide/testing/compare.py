@@ -143,7 +143,7 @@ class RowComparison:
         return matched if times == [got.rowtime for got in given] else self.in_order(wanted, given)
 
     def _is_countable(self, wanted: Sequence[ExpectedRow]) -> bool:
-        if self._tolerance is not None and any(kind.is_float for kind in self._types):
+        if self._tolerance is not None and any((kind.element or kind).is_float for kind in self._types):
             return False
         return not any(self._prefixed) and len({want.compares for want in wanted}) <= 1
 
@@ -195,6 +195,11 @@ class RowComparison:
             return True
         if value is None or actual is None:
             return value is actual
+        if isinstance(value, tuple) and isinstance(actual, tuple) and kind.element is not None:
+            of = kind.element
+            return len(value) == len(actual) and all(
+                self._equal(one, other, of, prefixed) for one, other in zip(value, actual, strict=True)
+            )
         if self._tolerance is not None and isinstance(value, float) and isinstance(actual, float):
             return _plain(value, kind) == _plain(actual, kind) or math.isclose(
                 value, actual, rel_tol=self._tolerance
@@ -208,6 +213,8 @@ def _plain(value: object, kind: Type) -> object:
     """Return a key of a value: two keys are equal if and only if the values are the same in SQL."""
     if kind.kind is Kind.CHAR and isinstance(value, str):
         return value.rstrip(" ")
+    if isinstance(value, tuple) and kind.element is not None:
+        return tuple(_plain(each, kind.element) for each in value)
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
     return value

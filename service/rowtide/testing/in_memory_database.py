@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from rowtide.checkpoint.ledger import Decision, ErrorRow, KeptAccount, Record, SnapshotEntry, StoredError
 from rowtide.checkpoint.outbox import OutboxState
-from rowtide.checkpoint.snapshot import Chunk
+from rowtide.checkpoint.snapshot_part import Chunk
+from rowtide.checkpoint.statement_log import SentText, StatementChange
 from rowtide.errors import FaultError
 from rowtide_connectors.api import OutgoingMessage, TargetTable
 from rowtide_connectors.errors import RefusedRowsError
@@ -33,10 +34,15 @@ class Checkpoint:
     claimed_at_ms: int = 0
     stored_errors: list[StoredError] = field(default_factory=list)
     snapshots: list[EncodedSnapshot] = field(default_factory=list)
+    incomplete: tuple[tuple[int, int], tuple[Chunk, ...]] | None = None
+    """A snapshot of which not all parts are there: its epoch and commit, and its chunks."""
     decisions: list[Decision] = field(default_factory=list)
     accounts: dict[tuple[str, str], KeptAccount] = field(default_factory=dict)
     last_snapshot: int = 0
     last_error: int = 0
+    last_decision: int = 0
+    decision_numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
+    beats: int = 0
 
     @property
     def errors(self) -> list[ErrorRow]:
@@ -51,6 +57,7 @@ class Checkpoint:
             snapshots=list(self.snapshots),
             decisions=list(self.decisions),
             accounts=dict(self.accounts),
+            decision_numbers=dict(self.decision_numbers),
         )
 
 
@@ -71,6 +78,10 @@ class DatabaseContents:
     checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
     outboxes: dict[tuple[str, str], OutboxContents] = field(default_factory=dict)
     """By pipeline and relation."""
+    statements: dict[int, tuple[str, SentText, tuple[int, StatementChange] | None]] = field(
+        default_factory=dict
+    )
+    """By id: the pipeline, the text, and if it was applied, the commit and the changes."""
 
     def copied(self) -> DatabaseContents:
         """Return an independent copy."""
@@ -79,6 +90,7 @@ class DatabaseContents:
             {name: list(rows) for name, rows in self.appended.items()},
             {name: checkpoint.copied() for name, checkpoint in self.checkpoints.items()},
             dict(self.outboxes),
+            dict(self.statements),
         )
 
 
@@ -187,6 +199,9 @@ class InMemoryDatabase:
         """Record that the tables exist."""
         self.before("prepare")
         self.prepared = [table.name for table in tables]
+
+    def limit_idle(self, seconds: int) -> None:
+        """Do nothing: there are no sessions."""
 
     def close(self) -> None:
         """Do nothing: no resource is open."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from rowtide.checkpoint.database import KEPT_SNAPSHOTS
+from rowtide.checkpoint.database_snapshots import KEPT_SNAPSHOTS
 from rowtide.checkpoint.error_stream import ALL_ERRORS, ErrorFilter, together
 from rowtide.checkpoint.ledger import (
     RESET,
@@ -15,16 +16,19 @@ from rowtide.checkpoint.ledger import (
     KeptAccount,
     KeptSnapshot,
     PartitionPosition,
+    Pulse,
     Record,
     Resubmission,
     SnapshotEntry,
     StoredError,
     takes_any,
+    why_not_ours,
 )
-from rowtide.checkpoint.snapshot import Checksum, chunks_of, manifest_of, snapshot_from, why_unreadable
+from rowtide.checkpoint.snapshot import SnapshotInParts, snapshot_from, why_unreadable
+from rowtide.checkpoint.snapshot_part import Chunk, SnapshotPart
 from rowtide.checkpoint.statements import storable
 from rowtide.clock import Clock
-from rowtide.errors import FaultError, StatementError, SupersededError
+from rowtide.errors import FaultError, StatementError
 from rowtide.rowtime.text import time_text
 from rowtide.testing.in_memory_database import (
     Checkpoint,
@@ -33,6 +37,7 @@ from rowtide.testing.in_memory_database import (
     InMemoryTransaction,
 )
 from rowtide.testing.in_memory_outbox import InMemoryOutbox
+from rowtide.testing.in_memory_statements import InMemoryStatements
 from rowtide_connectors.api import Transaction
 
 
@@ -75,23 +80,13 @@ class InMemoryLedger:
         """Count one more commit under ``epoch``.
 
         Raises:
-          SupersededError: another epoch holds the pipeline.
-          FaultError: the number of commits differs, or the pipeline does not exist.
+          SupersededError, LostCommitsError, FaultError: as ``Ledger.fence``; the pipeline does not exist.
         """
         checkpoint = self._within(transaction)
         record = checkpoint.record
         if record is None:
             raise FaultError(f'pipeline "{self._pipeline}" no longer exists in the checkpoint')
-        if record.epoch != epoch:
-            at = time_text(checkpoint.claimed_at_ms)
-            raise SupersededError(
-                f'pipeline "{self._pipeline}" was taken by {record.holder} at {at} UTC: '
-                f"epoch {record.epoch}, ours is {epoch}"
-            )
-        if record.commits != commits:
-            raise FaultError(
-                f'checkpoint of pipeline "{self._pipeline}" has {record.commits} commits, expected {commits}'
-            )
+        self._check(checkpoint, record, epoch, commits)
         checkpoint.record = replace(record, commits=commits + 1, committed_at_ms=self._clock.now_ms())
 
     # ------------------------------------------------------- what a commit adds
@@ -133,6 +128,9 @@ class InMemoryLedger:
         new = {_point(each) for each in decisions}
         checkpoint.decisions = [each for each in checkpoint.decisions if _point(each) not in new]
         checkpoint.decisions += decisions
+        for each in decisions:
+            checkpoint.last_decision += 1
+            checkpoint.decision_numbers[_point(each)] = checkpoint.last_decision
 
     def replace_plan(self, transaction: Transaction, digest: str, gone: Sequence[str]) -> None:
         """Record that the current commit is the first one of another plan."""
@@ -143,6 +141,7 @@ class InMemoryLedger:
         )
         checkpoint.decisions = [each for each in checkpoint.decisions if each.kind != RESET]
         checkpoint.snapshots = []
+        checkpoint.incomplete = None
 
     def write_accounts(self, transaction: Transaction, accounts: Sequence[KeptAccount]) -> None:
         """Record accounts; accounts that are not passed stay unchanged."""
@@ -150,18 +149,32 @@ class InMemoryLedger:
 
     def write_snapshot(self, transaction: Transaction, epoch: int, snapshot: KeptSnapshot) -> int:
         """Store a snapshot and return its size in bytes; only the last few snapshots are kept."""
+        record = self._within(transaction).record
+        parts = SnapshotInParts(snapshot, 0 if record is None else record.commits, part_bytes=sys.maxsize)
+        self.write_snapshot_part(transaction, epoch, parts.part())
+        end = parts.stored()
+        return 0 if end is None else end.size_bytes
+
+    def write_snapshot_part(self, transaction: Transaction, epoch: int, part: SnapshotPart) -> bool:
+        """Store a part of a snapshot; see ``checkpoint.ledger.Ledger``."""
         checkpoint = self._within(transaction)
-        checkpoint.last_snapshot += 1
-        manifest, chunks = manifest_of(snapshot), tuple(chunks_of(snapshot))
-        checksum = Checksum(manifest)
-        for each in chunks:
-            checksum.add(each)
-        size = sum(len(each.content) for each in chunks)
-        commits = 0 if checkpoint.record is None else checkpoint.record.commits
-        entry = SnapshotEntry(checkpoint.last_snapshot, epoch, commits, size, self._clock.now_ms())
-        stored = EncodedSnapshot(entry, manifest, chunks, checksum.text())
-        checkpoint.snapshots = [*checkpoint.snapshots, stored][-KEPT_SNAPSHOTS:]
-        return size
+        name = epoch, part.commits
+        held: tuple[Chunk, ...] = ()
+        if not part.is_first:
+            if checkpoint.incomplete is None or checkpoint.incomplete[0] != name:
+                return False
+            held = checkpoint.incomplete[1]
+        chunks = (*held, *part.chunks)
+        checkpoint.incomplete = name, chunks
+        if part.end is not None:
+            checkpoint.incomplete = None
+            checkpoint.last_snapshot += 1
+            entry = SnapshotEntry(
+                checkpoint.last_snapshot, epoch, part.commits, part.end.size_bytes, self._clock.now_ms()
+            )
+            stored = EncodedSnapshot(entry, part.end.manifest, chunks, part.end.checksum)
+            checkpoint.snapshots = [*checkpoint.snapshots, stored][-KEPT_SNAPSHOTS:]
+        return True
 
     # ----------------------------------------------------------------- readers
 
@@ -169,9 +182,40 @@ class InMemoryLedger:
         """Return all decisions, in the order in which they were committed."""
         return list(self._committed().decisions)
 
+    def leadership(self) -> InMemoryLedger:
+        """Return the signs of life of the process that holds the epoch: they are here, too."""
+        return self
+
+    def pulse(self) -> Pulse | None:
+        """Return the last sign of life."""
+        self._database.before("pulse")
+        held = self._committed()
+        return None if held.record is None else Pulse(held.record.epoch, held.record.commits, held.beats)
+
+    def beat(self, epoch: int, beats: int) -> None:
+        """Record a sign of life under ``epoch``.
+
+        Raises:
+          SupersededError: another epoch holds the pipeline.
+        """
+        with self._database.begin() as transaction:
+            checkpoint, record = self._within(transaction), self._record(transaction)
+            self._check(checkpoint, record, epoch, record.commits)
+            checkpoint.beats = beats
+
+    def decisions_after(self, number: int) -> Sequence[tuple[int, Decision]]:
+        """Return the decisions after that one, with their numbers."""
+        held = self._committed()
+        numbered = [(held.decision_numbers[_point(each)], each) for each in held.decisions]
+        return [(at, each) for at, each in numbered if at > number]
+
     def outbox(self, relation: str) -> InMemoryOutbox:
         """Return the outbox of a foreign stream."""
         return InMemoryOutbox(self._database, self._pipeline, relation)
+
+    def statements(self) -> InMemoryStatements:
+        """Return the statements that are sent to the running pipeline."""
+        return InMemoryStatements(self._database, self._pipeline, self._clock)
 
     def accounts(self) -> Sequence[KeptAccount]:
         """Return all accounts as of the last commit."""
@@ -244,6 +288,9 @@ class InMemoryLedger:
         with self._database.begin() as transaction:
             for key in [each for each in transaction.contents.outboxes if each[0] == self._pipeline]:
                 del transaction.contents.outboxes[key]
+            sent = transaction.contents.statements
+            for number in [each for each, (pipeline, *_) in sent.items() if pipeline == self._pipeline]:
+                del sent[number]
             return transaction.contents.checkpoints.pop(self._pipeline, Checkpoint()).record is not None
 
     def _claimed(self, transaction: Transaction, digest: str, holder: str) -> Record:
@@ -266,6 +313,16 @@ class InMemoryLedger:
         if record is None:
             raise FaultError(f'pipeline "{self._pipeline}" no longer exists in the checkpoint')
         return record
+
+    def _check(self, checkpoint: Checkpoint, record: Record, epoch: int, commits: int) -> None:
+        error = why_not_ours(
+            self._pipeline,
+            found=(record.epoch, record.commits),
+            ours=(epoch, commits),
+            taken=f"{record.holder} at {time_text(checkpoint.claimed_at_ms)} UTC",
+        )
+        if error is not None:
+            raise error
 
 
 def _point(decision: Decision) -> tuple[object, ...]:

@@ -5,6 +5,7 @@ The jars are downloaded once, like those of Spark. A Java runtime must be instal
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -85,6 +86,16 @@ class KafkaServer:
             self._process = subprocess.Popen(
                 [*ENDS_WITH_PARENT, *jvm, "kafka.Kafka", str(self._properties)], stdout=log, stderr=log
             )
+
+    def suspend(self) -> None:
+        """Let the broker do nothing, as a machine does that is too busy, until ``resume``."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a suspended broker continue."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
 
     def stop(self, *, kill: bool = False) -> None:
         """Stop or kill the broker; acknowledged records are still stored after the next ``start``."""

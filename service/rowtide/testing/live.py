@@ -18,6 +18,7 @@ import numpy as np
 
 from rowtide.errors import BoundRegressionError, StatementError
 from rowtide.flow.flow import Emitted, Flow
+from rowtide.flow.table_changes import LastStatement, changes_of, not_kept
 from rowtide.operators.contract import Fault, State
 from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
@@ -34,7 +35,7 @@ from rowtide.testing.pipeline import pipeline_text
 from rowtide.testing.relations import Relations
 from rowtide.testing.rows import InputRow, RelationShape
 from rowtide.testing.scenario import Scenario
-from rowtide.testing.source_log import Bounds, Changed, LogEntry, LogRows, SourceLog
+from rowtide.testing.source_log import Bounds, Changed, LogEntry, LogRows, Sent, SourceLog
 from rowtide.testing.versions import start_session, version_of
 
 
@@ -140,6 +141,18 @@ class LiveRunner:
         self._record(*emitted)
         self._take_arrived()
 
+    def send(self, text: str) -> None:
+        statements = self._session.sent(text)
+        rowtime = self._flow.earliest_change(statements.targets)
+        done = statements.execute(self._rows_of)
+        changes = {
+            table: changes_of(change.row_type, change.deleted, change.inserted)
+            for table, change in done.changes.items()
+        }
+        entry = Sent(LastStatement(self._flow.last_statement.number + 1, rowtime), changes)
+        self._log.entries.append(entry)
+        self._record(*self._fed(entry))
+
     def advance_wallclock(self, millis: int) -> None:
         self._wall += millis
         self._follow()
@@ -195,6 +208,12 @@ class LiveRunner:
     @property
     def _relations(self) -> Relations:
         return self._versions[self._version].relations
+
+    def _rows_of(self, table: str) -> list[Row]:
+        try:
+            return [timed.row for timed in self._flow.table(table).rows()]
+        except KeyError as error:
+            raise not_kept(table) from error
 
     def _fresh_flow(self) -> Flow:
         version = self._versions[self._version]
@@ -271,6 +290,9 @@ class LiveRunner:
         """Feed one entry of the log, cut into trays, and yield the output of each tray."""
         if isinstance(entry, Changed):
             self._changed(entry)
+            return [self._flow.drain()]
+        if isinstance(entry, Sent):
+            self._flow.change_tables(entry.statement, entry.changes)
             return [self._flow.drain()]
         if isinstance(entry, Bounds):
             for partition in entry.partitions:

@@ -2,8 +2,9 @@
 
 Each request for output runs the whole log of input on Spark; output rows that the
 previous run did not have are new. If a row of the previous run is missing, the run
-stops. Even a few rows are split into parts, so rows with equal ROWTIME and
-different keys may change places.
+stops. In slices, the log since the previous run is cut at random instead, and each
+slice continues from the state of the one before. Even a few rows are split into parts,
+so rows with equal ROWTIME and different keys may change places.
 
 Some steps need a running service. They hand the state over to the live engine,
 which continues from there, as the service does after a backfill. These steps are a
@@ -15,12 +16,14 @@ of the virtual wall time if partitions can be idle.
 from __future__ import annotations
 
 import pickle
+import random
 import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -29,8 +32,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.errors import FaultError, RowtideError
-from rowtide.flow.flow import Emitted, Flow, initial
+from rowtide.flow.flow import Emitted, Flow
 from rowtide.flow.program import Program
+from rowtide.flow.table_changes import initial
 from rowtide.operators.contract import Fault, State
 from rowtide.plan.nodes import Node, TableSource
 from rowtide.rows.rowop import Row
@@ -39,6 +43,7 @@ from rowtide.rowtime.bound import NO_BOUND, Bound
 from rowtide.runners.spark.frames import SparkRun
 from rowtide.runners.spark.session import open_session
 from rowtide.runners.spark.stage import RunDefinition
+from rowtide.runners.spark.start import Snapshot
 from rowtide.testing.batching import Batching
 from rowtide.testing.live import LiveRunner
 from rowtide.testing.scenario import Scenario
@@ -90,6 +95,8 @@ class SparkFlow(Flow):
       session: the Spark session.
       scratch: a folder for the state of rows that wait.
       asked: the requested outputs.
+      slices: cuts the log into slices; None: each run begins with the first entry.
+      few: see ``SparkRun``.
     """
 
     def __init__(
@@ -100,6 +107,8 @@ class SparkFlow(Flow):
         session: SparkSession,
         scratch: str,
         asked: Sequence[str],
+        slices: random.Random | None = None,
+        few: int = 0,
     ) -> None:
         super().__init__(outputs, partitions)
         self._definition = RunDefinition(outputs, partitions)
@@ -110,6 +119,9 @@ class SparkFlow(Flow):
         self._asked = asked
         self._log: list[_Logged] = []
         self._worked = -1
+        self._slices = slices
+        self._few = few
+        self._state_before: Snapshot | None = None
         self._given = _Given()
         self._handed: Flow | None = None
         self.is_live = False
@@ -139,19 +151,9 @@ class SparkFlow(Flow):
         """
         if self.is_live or self._worked == len(self._log):
             return []
-        shutil.rmtree(self._scratch, ignore_errors=True)
-        # few=0: split even the few rows of a scenario, to test the split.
-        run = SparkRun(self._session, self._definition, self._scratch, LoggedIntake(), few=0)
-        try:
-            run.read(self._frames())
-            trays = {name: run.rows(name) for name in self._asked}
-            faults, handed = run.faults.read(), run.flow()
-        except RowtideError:
-            raise
-        except Exception as error:
-            raise FaultError(f"Spark stopped: {error}") from error
-        finally:
-            run.close()
+        if self._slices is not None:
+            return self._work_off_slices(self._slices)
+        trays, faults = self._run(0, len(self._log), None)
         # Without the counter: each task numbers its own rows.
         rows = {
             name: [repr((each.rowtime, each.opcode, each.row)) for each in tray.rows()]
@@ -162,8 +164,39 @@ class SparkFlow(Flow):
             raise FaultError("faults that were reported before are missing on Spark")
         new = {name: [tray.take(fresh[name])] for name, tray in trays.items()}
         new_faults = [fault for fault in faults if fault not in self._given.faults]
-        self._given, self._worked, self._handed = _Given(rows, set(faults)), len(self._log), handed
+        self._given, self._worked = _Given(rows, set(faults)), len(self._log)
         return [Emitted(new), *self._in_turn(new_faults)]
+
+    def _work_off_slices(self, rng: random.Random) -> list[Emitted]:
+        """Run the log since the last run in slices; return the output of each."""
+        first, stop = max(self._worked, 0), len(self._log)
+        cuts = sorted(rng.sample(range(first + 1, stop), min(rng.randrange(4), max(stop - first - 1, 0))))
+        emitted: list[Emitted] = []
+        for start, end in pairwise([first, *cuts, stop]):
+            trays, faults = self._run(start, end, self._state_before)
+            emitted += [Emitted({name: [tray] for name, tray in trays.items()}), *self._in_turn(faults)]
+        self._worked = stop
+        return emitted
+
+    def _run(self, first: int, stop: int, start: Snapshot | None) -> tuple[dict[str, Tray], Sequence[Fault]]:
+        """Run entries of the log; return the outputs and faults. The state after them is kept."""
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        run = SparkRun(
+            self._session, self._definition, self._scratch, LoggedIntake(), few=self._few, start=start
+        )
+        try:
+            run.read(self._frames(first, stop, is_first=start is None))
+            trays = {name: run.rows(name) for name in self._asked}
+            faults, self._handed = run.faults.read(), run.flow()
+            if self._slices is not None:
+                self._state_before = run.state()
+        except RowtideError:
+            raise
+        except Exception as error:
+            raise FaultError(f"Spark stopped: {error}") from error
+        finally:
+            run.close()
+        return trays, faults
 
     def snapshot(self) -> dict[str, State]:
         """Return the state; before the handover, the state after Spark's last run."""
@@ -198,11 +231,15 @@ class SparkFlow(Flow):
             grouped.setdefault(turn.get((fault.origin, fault.counter), len(self._log)), []).append(fault)
         return [Emitted({}, grouped[number]) for number in sorted(grouped)]
 
-    def _frames(self) -> dict[str, DataFrame]:
-        """Return the log as messages by relation; tables start with the rows of their INSERT statements."""
+    def _frames(self, first: int, stop: int, *, is_first: bool) -> dict[str, DataFrame]:
+        """Return entries of the log as messages by relation.
+
+        In the first run, tables start with the rows of their INSERT statements.
+        """
         frames = {}
+        log = list(enumerate(self._log))[first:stop]
         for (relation, _), step in self._entrances_of.items():
-            held = [(number, each) for number, each in enumerate(self._log) if each.relation == relation]
+            held = [(number, each) for number, each in log if each.relation == relation]
             if isinstance(step.node, TableSource):
                 if not held:
                     continue
@@ -210,7 +247,8 @@ class SparkFlow(Flow):
                 if bound != NO_BOUND:
                     # Only INSERT statements fill this table: it has promised its last bound already.
                     continue
-                held = [(-1, _Logged(relation, 0, tray)), *held] if tray is not None else held
+                if tray is not None and is_first:
+                    held = [(-1, _Logged(relation, 0, tray)), *held]
             if relation not in frames:
                 frames[relation] = self._frame(held)
         return frames
@@ -254,8 +292,18 @@ class SparkRunner(LiveRunner):
 
     _flow: Flow
 
-    def __init__(self, scenario: Scenario, batching: Batching, session: SparkSession, scratch: Path) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        batching: Batching,
+        session: SparkSession,
+        scratch: Path,
+        slices: random.Random | None = None,
+        few: int = 0,
+    ) -> None:
         self._spark = session
+        self._slices = slices
+        self._few = few
         self._scratch = scratch
         # Several tasks, each with some of the keys, do not keep the order of rows with equal ROWTIME.
         self.orders_ties = session.conf.get("spark.sql.shuffle.partitions") == "1"
@@ -271,6 +319,12 @@ class SparkRunner(LiveRunner):
         version_of(self._scenario, copy(self._session).feed(text))
         self._hand_over()
         super().sql(text)
+
+    def send(self, text: str) -> None:
+        # Check first: a refused step must not hand the state over.
+        self._session.sent(text)
+        self._hand_over()
+        super().send(text)
 
     def advance_wallclock(self, millis: int) -> None:
         if self._idle:
@@ -312,6 +366,8 @@ class SparkRunner(LiveRunner):
             version.partitions,
             session=self._spark,
             scratch=str(self._scratch),
+            slices=self._slices,
+            few=self._few,
             asked=[
                 name
                 for name in version.wanted
@@ -323,12 +379,23 @@ class SparkRunner(LiveRunner):
 class SparkRunners:
     """Makes the runners that ``--runner spark`` names, all on one session; see ``RunnerFactory``.
 
+    ``slices`` cuts the input of scenarios into slices. ``few`` is as of a ``SparkRun``: by default even the few rows
+    of a scenario are split, to test the split.
+
     Raises:
       StatementError: PySpark or Java is not installed.
       TransientError: Spark does not start.
     """
 
-    def __init__(self, session: SparkSession | None = None, parts: int = PARTS) -> None:
+    def __init__(
+        self,
+        session: SparkSession | None = None,
+        parts: int = PARTS,
+        slices: random.Random | None = None,
+        few: int = 0,
+    ) -> None:
+        self._slices = slices
+        self._few = few
         self._owns = session is None
         self._session = session or open_session(MASTER, parts=parts, is_brief=True)
         if self._owns:
@@ -336,7 +403,8 @@ class SparkRunners:
         self._scratch = tempfile.TemporaryDirectory(prefix="rowtide-test-")
 
     def __call__(self, scenario: Scenario, batching: Batching) -> SparkRunner:
-        return SparkRunner(scenario, batching, self._session, Path(self._scratch.name) / "waiting")
+        scratch = Path(self._scratch.name) / "waiting"
+        return SparkRunner(scenario, batching, self._session, scratch, self._slices, self._few)
 
     def __enter__(self) -> Self:
         """Begin."""

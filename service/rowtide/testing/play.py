@@ -30,6 +30,7 @@ from rowtide.testing.scenario import (
     RunSql,
     Scenario,
     ScenarioStep,
+    SendStatements,
     SetBound,
 )
 
@@ -150,6 +151,8 @@ class _Play:
                 runner.bound(relation, partition, rowtime)
             case RunSql(text=text):
                 runner.sql(text)
+            case SendStatements(text=text):
+                runner.send(text)
             case AdvanceWallclock(millis=millis):
                 runner.advance_wallclock(millis)
             case Commit():

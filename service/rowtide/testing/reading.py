@@ -35,6 +35,7 @@ from rowtide.testing.scenario import (
     Scenario,
     ScenarioRow,
     ScenarioStep,
+    SendStatements,
     SetBound,
     SqlText,
     TextSpan,
@@ -50,6 +51,7 @@ STEP_KEYS: dict[str, tuple[str, ...]] = {
     "expect_table": ("rows", "order", "tolerance"),
     "expect_error": (),
     "sql": (),
+    "send": (),
     "advance_wallclock": (),
     "restart": (),
     "commit": (),
@@ -173,6 +175,8 @@ class _Reader:
                 return ExpectError(subject, line)
             case "sql":
                 return RunSql(subject, line)
+            case "send":
+                return SendStatements(subject, line)
             case "advance_wallclock":
                 return AdvanceWallclock(self._parsed(fields[kind], kind, parse_duration), line)
             case "restart":
@@ -257,11 +261,11 @@ class _Reader:
         if isinstance(node, yaml.MappingNode):
             fields = source.fields(node, "a row")
             return NamedRow(
-                tuple((name, source.cell(value, f'column "{name}"')) for name, value in fields.items()),
+                tuple((name, source.column(value, f'column "{name}"')) for name, value in fields.items()),
                 line_of(node),
             )
         if isinstance(node, yaml.SequenceNode):
-            return ListRow(tuple(source.cell(item, "a column") for item in node.value), line_of(node))
+            return ListRow(tuple(source.column(item, "a column") for item in node.value), line_of(node))
         raise source.error(node, "a row must be a list or a mapping")
 
 

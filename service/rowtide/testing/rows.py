@@ -9,7 +9,7 @@ from rowtide.codec.written.times import ScenarioDay
 from rowtide.codec.written.values import number_of, value_of
 from rowtide.errors import StatementError
 from rowtide.rows.rowop import Opcode, Row
-from rowtide.rows.types import Field, Kind, RowType
+from rowtide.rows.types import Field, Kind, RowType, Type
 from rowtide.testing.compare import ANY, ExpectedRow, Misfit
 from rowtide.testing.scenario import Cell, ListRow, NamedRow, ScenarioRow
 
@@ -106,23 +106,37 @@ class RowReader:
         if cell is None:
             return None
         try:
-            return value_of(cell, column.type, self._day)
+            return self._value_of(cell, column.type)
         except ValueError as error:
             raise self._refusal(row, f'{error}, in column "{column.name}" of') from error
+
+    def _value_of(self, cell: str | tuple[str | None, ...], kind: Type) -> object:
+        """Return the value of a cell; a list is an array.
+
+        Raises:
+          ValueError: it is not a value of the type.
+        """
+        if isinstance(cell, str):
+            return value_of(cell, kind, self._day)
+        element = kind.element
+        if element is None:
+            raise ValueError(f"a list is not a value of {kind}: text that looks like YAML needs quotes")
+        return tuple(None if each is None else value_of(each, element, self._day) for each in cell)
 
     def _rowtime(self, row: ScenarioRow, cell: Cell) -> int | None:
         if cell is None:
             return None
         try:
-            return self._day.parse(cell)
+            return self._day.parse(_one(cell))
         except ValueError as error:
             raise self._refusal(row, f"{error}, in ROWTIME of") from error
 
     def _positional(self, row: ListRow) -> tuple[Opcode, Cell, list[Cell]]:
         cells = list(row.cells)
         opcode = Opcode.INSERT
-        if cells and cells[0] in OPCODES:
-            opcode = OPCODES[cells.pop(0) or "+"]
+        if cells and isinstance(cells[0], str) and cells[0] in OPCODES:
+            opcode = OPCODES[cells[0]]
+            del cells[0]
         if not cells:
             raise self._refusal(row, "a row begins with its ROWTIME, in a row of")
         return opcode, cells[0], cells[1:]
@@ -148,7 +162,7 @@ class RowReader:
                 named[name] = cell
             elif name == ROWTIME:
                 rowtime = cell
-            elif name == OP:
+            elif name == OP and not isinstance(cell, tuple):
                 opcode = cell
             else:
                 raise self._refusal(row, f'column "{name}" does not exist in')
@@ -202,15 +216,17 @@ class RowReader:
         if cell is None:
             return None
         try:
-            return self._day.parse(cell)
+            return self._day.parse(_one(cell))
         except ValueError:
-            return Misfit(cell)
+            return Misfit(str(cell))
 
     def _wanted_value(self, column: Field, cell: Cell) -> object:
         if cell is None:
             return None
         kind = column.type
         try:
+            if isinstance(cell, tuple) or kind.element is not None:
+                return self._value_of(cell, kind)
             # An expected value may exceed the declared width: that is a difference, not an error in the file.
             if kind.is_string:
                 return cell
@@ -220,4 +236,15 @@ class RowReader:
                 return value_of(cell, type(kind)(Kind.VARBINARY), self._day)
             return value_of(cell, kind, self._day)
         except ValueError:
-            return Misfit(cell)
+            return Misfit(str(cell))
+
+
+def _one(cell: str | tuple[str | None, ...]) -> str:
+    """Return a cell that is not a list.
+
+    Raises:
+      ValueError: it is a list.
+    """
+    if isinstance(cell, str):
+        return cell
+    raise ValueError("a time is one value, not a list")

@@ -54,6 +54,9 @@ class ScenarioRunner(Protocol):
     def sql(self, text: str) -> None:
         """Run further statements."""
 
+    def send(self, text: str) -> None:
+        """Execute statements that are sent to the running pipeline."""
+
     def advance_wallclock(self, millis: int) -> None:
         """Advance the virtual wall time."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rowtide.codec.written.times import ScenarioDay
 
-Cell = str | None
+Cell = str | None | tuple[str | None, ...]
 """One value as it is in the file; None is NULL."""
 
 
@@ -124,6 +124,14 @@ class RunSql:
 
 
 @dataclass(frozen=True, slots=True)
+class SendStatements:
+    """Statements that are sent to the running pipeline, and change rows of engine tables."""
+
+    text: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class AdvanceWallclock:
     """Virtual wall time advances by ``millis``."""
 
@@ -161,12 +169,13 @@ ScenarioStep = (
     | ExpectTable
     | ExpectError
     | RunSql
+    | SendStatements
     | AdvanceWallclock
     | Restart
     | Commit
 )
 
-REFUSABLE = (Insert, InsertRaw, SetBound, RunSql)
+REFUSABLE = (Insert, InsertRaw, SetBound, RunSql, SendStatements)
 """Steps that an ``expect_error`` may follow."""
 
 

@@ -6,9 +6,10 @@ same offsets and in the same order. Explicit bounds have their place in the log.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rowtide.flow.table_changes import LastStatement
 from rowtide.operators.contract import Fault
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
@@ -46,7 +47,15 @@ class Changed:
     at: int
 
 
-LogEntry = LogRows | Bounds | Changed
+@dataclass(frozen=True, slots=True, eq=False)
+class Sent:
+    """What a sent statement has changed in engine tables."""
+
+    statement: LastStatement
+    changes: Mapping[str, Tray]
+
+
+LogEntry = LogRows | Bounds | Changed | Sent
 
 
 @dataclass(slots=True)

@@ -107,6 +107,16 @@ class YamlText:
         plain = not getattr(node, "style", None)
         return None if plain and text in NULLS else text
 
+    def column(self, node: yaml.Node, what: str) -> str | tuple[str | None, ...] | None:
+        """Return a cell, or a list of them: the value of a column of arrays.
+
+        Raises:
+          StatementError: if it is neither a scalar nor a list of scalars.
+        """
+        if isinstance(node, yaml.SequenceNode):
+            return tuple(self.cell(each, f"an element of {what}") for each in node.value)
+        return self.cell(node, what)
+
 
 def line_of(node: yaml.Node) -> int:
     """Return the 1-based line where a node begins."""

@@ -1,7 +1,8 @@
 """The service's pages: ``/`` status, ``/healthz`` alive, ``/readyz`` ready, ``/metrics``, ``/why-not``.
 
 ``POST /snapshot`` commits with a snapshot; ``/table?relation=NAME&limit=N`` returns rows of an engine table;
-``/query?sql=..`` returns rows of a query as they arrive (``web.query``).
+``/query?sql=..`` returns rows of a query as they arrive (``web.query``); ``POST /execute?sql=..`` changes rows of
+engine tables (``web.execute``).
 
 ``/why-not?relation=NAME`` (a catalog name) explains in JSON why a relation has no new rows.
 ``/why?relation=NAME&row=ROW`` explains an output row; it reads the log again. The status is 400 if a
@@ -25,8 +26,9 @@ from rowtide.clock import Clock
 from rowtide.errors import RowtideError, StatementError, TransientError
 from rowtide.metrics import Metrics
 from rowtide.web.access import Access, Page
+from rowtide.web.execute import StatementRunner, execute_handler
 from rowtide.web.query import QueryRunner, query_handler
-from rowtide.web.status import JsonAnswer, PipelineStatus, Status, WhyNot
+from rowtide.web.status import JsonAnswer, PipelineStatus, ReplicaProgress, Status, WhyNot
 from rowtide.web.tokens import Role
 from rowtide_connectors.several import place_of
 
@@ -52,6 +54,7 @@ class Handlers:
     snapshot: Callable[[], JsonAnswer] | None = None
     contents: Callable[[str, int], JsonAnswer] | None = None
     query: QueryRunner | None = None
+    execute: StatementRunner | None = None
 
 
 NO_HANDLERS = Handlers()
@@ -95,6 +98,8 @@ def build_app(
         )
     if handlers.query is not None:
         pages.append(Page("/query", Role.READ, query_handler(handlers.query)))
+    if handlers.execute is not None:
+        pages.append(Page("/execute", Role.OPERATE, execute_handler(handlers.execute), "POST"))
     return _application(pages, access or Access())
 
 
@@ -123,6 +128,7 @@ def _root(status: Status, version: str) -> AsyncHandler:
                 "since_ms": now.since_ms,
                 "waits_for": now.waits_for,
                 "epoch": now.epoch,
+                "replica": None if now.replica is None else _replica(now.replica),
                 "last_commit_ms": now.last_commit_ms,
                 "positions": _positions(now),
                 "pending_messages": dict(now.pending),
@@ -159,11 +165,20 @@ class _Health:
         return JSONResponse({"status": "alive"})
 
     async def readyz(self, _request: Request) -> Response:
-        """Answer 200 when recovered and connected, else 503 with what the pipeline waits for."""
+        """Answer 200 when recovered and connected, else 503 with what the pipeline waits for.
+
+        A follower that keeps up is ready: it would take over without delay.
+        """
         now = self._status.status()
         if now.phase == "running":
             return JSONResponse({"status": "ready"})
         reason = now.waits_for if now.waits_for is not None else f"the pipeline is {now.phase}"
+        if now.phase == "following" and (replica := now.replica) is not None:
+            if replica.keeps_up:
+                return JSONResponse({"status": "ready", "role": replica.role})
+            reason = (
+                f"the follower is {replica.lag_commits} commits and {replica.lag_s:g} s behind the leader"
+            )
         return JSONResponse(
             {"status": now.phase, "reason": reason, "since_ms": now.since_ms}, status_code=503
         )
@@ -222,6 +237,16 @@ def _answering(question: Callable[[Request], JsonAnswer]) -> Callable[[Request],
 
 def _refused(error: RowtideError, code: int) -> Response:
     return JSONResponse({"error": error.message, "hint": error.hint}, status_code=code)
+
+
+def _replica(replica: ReplicaProgress) -> dict[str, str | int | float | bool]:
+    return {
+        "role": replica.role,
+        "takeovers": replica.takeovers,
+        "lag_commits": replica.lag_commits,
+        "lag_s": replica.lag_s,
+        "keeps_up": replica.keeps_up,
+    }
 
 
 def _positions(now: PipelineStatus) -> Sequence[dict[str, str | int | None]]:

@@ -28,7 +28,7 @@ def query_handler(query: QueryRunner) -> Callable[[Request], Response]:
 
     def handler(request: Request) -> Response:
         try:
-            once = _flag(request.query_params.get("once", "false"))
+            once = flag(request.query_params.get("once", "false"), "once")
             follower, process = query(request.query_params.get("sql", ""), once)
         except StatementError as error:
             return JSONResponse({"error": error.render(), "hint": None}, status_code=400)
@@ -53,7 +53,14 @@ class _Answer(StreamingResponse):
             self._follower.close()
 
 
-def _flag(text: str) -> bool:
+def flag(text: str, name: str) -> bool:
+    """Return the value of a parameter that is true or false.
+
+    Raises:
+      StatementError: it is neither.
+    """
     if text not in ("true", "false"):
-        raise StatementError(f'invalid value of parameter "once": "{text[:40]}"', hint="Write true or false.")
+        raise StatementError(
+            f'invalid value of parameter "{name}": "{text[:40]}"', hint="Write true or false."
+        )
     return text == "true"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from rowtide.runtime.inspect.status import Phase
+from rowtide.runtime.inspect.status import Phase, Role
 
 
 class PositionStatus(Protocol):
@@ -47,6 +47,30 @@ class Summary(Protocol):
         """Return it as plain values."""
 
 
+class ReplicaProgress(Protocol):
+    """The role of one of several replicas, and how far it is behind."""
+
+    @property
+    def role(self) -> Role:
+        """Return the role."""
+
+    @property
+    def takeovers(self) -> int:
+        """Return the take-overs that this process has seen, its own included."""
+
+    @property
+    def lag_commits(self) -> int:
+        """Return how many commits a follower has not processed yet."""
+
+    @property
+    def lag_s(self) -> float:
+        """Return the seconds since a follower was at the newest commit."""
+
+    @property
+    def keeps_up(self) -> bool:
+        """Return whether a follower would take over without delay."""
+
+
 class PipelineStatus(Protocol):
     """The status of a pipeline: consistent and immutable."""
 
@@ -81,6 +105,10 @@ class PipelineStatus(Protocol):
     @property
     def pending(self) -> Sequence[tuple[str, int]]:
         """Return how many messages wait for the topic of each foreign stream that pumps write to."""
+
+    @property
+    def replica(self) -> ReplicaProgress | None:
+        """Return the role of this replica; None: the process is the only one."""
 
     @property
     def summary(self) -> Summary | None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from rowtide.checkpoint.database import KEPT_SNAPSHOTS, DatabaseLedger
+from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.checkpoint.error_stream import ErrorFilter
 from rowtide.checkpoint.ledger import (
     RESET,
@@ -22,12 +22,14 @@ from rowtide.checkpoint.ledger import (
     KeptSnapshot,
     Ledger,
     PartitionPosition,
+    Pulse,
     Record,
     Resubmission,
+    resigned,
 )
 from rowtide.checkpoint.tables import SCHEMA, named, schema_of
 from rowtide.clock import SystemClock
-from rowtide.errors import FaultError, StatementError, SupersededError
+from rowtide.errors import FaultError, LostCommitsError, StatementError, SupersededError
 from rowtide.testing.in_memory_database import InMemoryDatabase
 from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide_connectors.api import Database, TableColumn, TargetTable
@@ -41,7 +43,6 @@ POSITIONS = (
 LATE = ErrorRow("LATE", "ORDERS", "LATE: behind", "orders", 0, 101, 900, 1_000, b"\x00\xff", '{"a": 1}')
 REJECTED = ErrorRow("REJECTED", "V", "CAST: \x00 and \ud800", None, None, None, None, None, None)
 OUTPUT = TargetTable("OUTPUT", (TableColumn("N", "INTEGER"),), ())
-
 
 RELATIONAL = (
     "sqlite-memory",
@@ -203,6 +204,23 @@ def test_a_commit_is_counted_once(database: Database, ledger: AnyLedger) -> None
         commit(database, ledger, epoch, 0)
 
 
+@pytest.mark.parametrize(("epochs", "commits"), [(0, 2), (1, 0), (1, 1)])
+def test_a_process_ahead_of_the_database_commits_nothing(
+    database: Database, ledger: AnyLedger, epochs: int, commits: int
+) -> None:
+    """A failover to a standby that lags loses commits, and perhaps the claim of the epoch."""
+    epoch = ledger.claim("digest", "a").epoch
+    commit(database, ledger, epoch, 0)
+    before = ledger.read()
+    with pytest.raises(LostCommitsError, match="it has commit 1 of epoch 1") as raised:
+        commit(database, ledger, epoch + epochs, commits)
+    assert "Start the pipeline again" in (raised.value.hint or "")
+    if epochs:
+        with pytest.raises(LostCommitsError):
+            ledger.leadership().beat(epoch + epochs, 1)
+    assert ledger.read() == before
+
+
 def test_a_commit_that_fails_leaves_no_trace(database: Database, ledger: AnyLedger) -> None:
     epoch = ledger.claim("digest", "a").epoch
     with pytest.raises(ZeroDivisionError), database.begin() as transaction:
@@ -284,73 +302,6 @@ def test_decisions_are_read_in_the_order_of_their_commit(database: Database, led
     with database.begin() as transaction:
         ledger.write_decisions(transaction, epoch, log[2:])
     assert ledger.decisions() == log
-
-
-def test_the_newest_snapshot_comes_back_and_few_are_kept(
-    database: Database, ledger: AnyLedger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rowtide.checkpoint.snapshot.CHUNK_BYTES", 1000)
-    epoch = ledger.claim("digest", "a").epoch
-    for number in range(5):
-        with database.begin() as transaction:
-            ledger.fence(transaction, epoch=epoch, commits=number)
-            kept = KeptSnapshot({("ORDERS", 0): number, ("ORDERS", 1): 7}, state(*range(number * 10_000)))
-            ledger.write_snapshot(transaction, epoch, kept)
-    found = ledger.newest_snapshot()
-    assert found is not None
-    assert found.positions == kept.positions
-    assert found.state.keys() == kept.state.keys()
-    assert found.state["2"] == {}
-    assert found.state["step 1"]["rows"].equals(kept.state["step 1"]["rows"])
-    assert found.state["step 1"]["none"].num_columns == 0
-    entries = ledger.snapshots()
-    assert [entry.commits for entry in entries] == [5, 4][:KEPT_SNAPSHOTS]
-    assert all(entry.bytes > 0 for entry in entries)
-
-
-@pytest.mark.parametrize("database", RELATIONAL, indirect=True)
-def test_chunks_go_with_their_snapshots(database: Database, ledger: AnyLedger) -> None:
-    epoch = ledger.claim("digest", "a").epoch
-    for number in range(5):
-        with database.begin() as transaction:
-            kept = KeptSnapshot({("ORDERS", 0): number}, state(*range(number)))
-            ledger.write_snapshot(transaction, epoch, kept)
-    with database.begin() as transaction:
-        dialect = sql_connection(transaction).dialect.name
-        chunks = sa.table(
-            named(dialect, "snapshot_chunks"), sa.column("snapshot_id"), schema=schema_of(dialect)
-        )
-        held = sql_connection(transaction).execute(sa.select(chunks.c.snapshot_id).distinct()).scalars().all()
-    assert sorted(held) == sorted(entry.snapshot_id for entry in ledger.snapshots())
-
-
-def test_a_snapshot_of_another_format_is_passed_over(
-    database: Database, ledger: AnyLedger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    epoch = ledger.claim("digest", "a").epoch
-    with database.begin() as transaction:
-        ledger.write_snapshot(transaction, epoch, KeptSnapshot({("ORDERS", 0): 1}, state(1)))
-    with monkeypatch.context() as newer, database.begin() as transaction:
-        newer.setattr("rowtide.checkpoint.snapshot.VERSION", 99)
-        ledger.write_snapshot(transaction, epoch, KeptSnapshot({("ORDERS", 0): 2}, state(2)))
-    found = ledger.newest_snapshot()
-    assert found is not None
-    assert found.positions == {("ORDERS", 0): 1}
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_snapshot_with_pickled_models_is_passed_over(
-    database: Database, ledger: AnyLedger, monkeypatch: pytest.MonkeyPatch, version: int
-) -> None:
-    epoch = ledger.claim("digest", "a").epoch
-    with monkeypatch.context() as older, database.begin() as transaction:
-        older.setattr("rowtide.checkpoint.snapshot.VERSION", version)
-        ledger.write_snapshot(transaction, epoch, KeptSnapshot({("ORDERS", 0): 1}, state(1)))
-        models = {"1 MODEL": {"parts": pa.table({"state": pa.array([b"any"], pa.large_binary())})}}
-        ledger.write_snapshot(transaction, epoch, KeptSnapshot({("ORDERS", 0): 2}, models))
-    found = ledger.newest_snapshot()
-    assert found is not None
-    assert found.positions == {("ORDERS", 0): 1}
 
 
 @pytest.mark.parametrize("database", RELATIONAL, indirect=True)
@@ -512,3 +463,71 @@ def test_rows_that_a_table_refused_are_found(database: Database, ledger: AnyLedg
     with database.begin() as transaction:
         ledger.write_errors(transaction, epoch, [refused, replace(refused, relation="W"), REJECTED])
         assert list(ledger.refused_within(transaction, "V")) == [(7, '{"a": 1}')]
+
+
+def test_commits_and_heartbeats_are_signs_of_life(database: Database, ledger: AnyLedger) -> None:
+    leadership = ledger.leadership()
+    assert leadership.pulse() is None
+    epoch = ledger.claim("digest", "a").epoch
+    assert leadership.pulse() == Pulse(epoch, 0, 0)
+    commit(database, ledger, epoch, 0, *POSITIONS)
+    assert leadership.pulse() == Pulse(epoch, 1, 0)
+    for beats in (1, 2, 2):
+        leadership.beat(epoch, beats)
+        assert leadership.pulse() == Pulse(epoch, 1, beats)
+    record = ledger.read()
+    assert record is not None
+    assert (record.epoch, record.commits) == (epoch, 1)
+
+
+def test_a_heartbeat_of_a_superseded_process_fails(ledger: AnyLedger) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    ledger.claim("digest", "host b")
+    before = ledger.leadership().pulse()
+    with pytest.raises(SupersededError, match="taken by host b"):
+        ledger.leadership().beat(epoch, 1)
+    assert ledger.leadership().pulse() == before
+
+
+def test_a_process_that_has_ended_has_resigned_until_the_next_claim(ledger: AnyLedger) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    ledger.leadership().beat(epoch, resigned(epoch))
+    assert (pulse := ledger.leadership().pulse()) and pulse.has_resigned
+    ledger.claim("digest", "b")
+    assert (pulse := ledger.leadership().pulse()) and not pulse.has_resigned
+
+
+def test_decisions_are_read_from_a_number_on(database: Database, ledger: AnyLedger) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    first = Decision("IDLE", "ORDERS", 0, 120, 1_000)
+    second = Decision("JOIN", "ORDERS", 1, 7, None, "V")
+    repeated = replace(first, bound=2_000)
+    assert list(ledger.leadership().decisions_after(0)) == []
+    with database.begin() as transaction:
+        ledger.write_decisions(transaction, epoch, [first, second])
+    found = ledger.leadership().decisions_after(0)
+    assert [each for _, each in found] == [first, second]
+    last = max(number for number, _ in found)
+    assert list(ledger.leadership().decisions_after(last)) == []
+    with database.begin() as transaction:
+        ledger.write_decisions(transaction, epoch, [repeated])
+    # It replaces the first one, and is later than all.
+    assert [each for _, each in ledger.leadership().decisions_after(last)] == [repeated]
+    assert list(ledger.decisions()) == [second, repeated]
+
+
+@pytest.mark.parametrize("database", RELATIONAL, indirect=True)
+def test_a_leader_of_an_earlier_version_has_no_heartbeats(database: Database, ledger: AnyLedger) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    with database.begin() as transaction:
+        connection = sql_connection(transaction)
+        where = f"{SCHEMA}." if schema_of(connection.dialect.name) else f"{SCHEMA}_"
+        later = [f"drop table {where}{name}" for name in ("listed_files", "statements", "statement_changes")]
+        for change in (f"alter table {where}pipelines drop column beats", *later):
+            connection.execute(sa.text(change))
+        connection.execute(sa.text(f"update {where}version set version_num = '0010'"))
+        connection.info.pop("rowtide_checkpoint_version", None)  # A new process has not seen it yet.
+    assert ledger.leadership().pulse() == Pulse(epoch, 0, 0)
+    assert ledger.claim("digest", "b").epoch == epoch + 1
+    ledger.leadership().beat(epoch + 1, 3)
+    assert ledger.leadership().pulse() == Pulse(epoch + 1, 0, 3)

@@ -2,45 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from rowtide.checkpoint.database import DatabaseLedger
-from rowtide.checkpoint.ledger import Ledger
+from checkpoint_kit import ledger_of
 from rowtide.checkpoint.outbox import NewMessage, Outbox
-from rowtide.clock import SystemClock
-from rowtide.testing.in_memory_database import InMemoryDatabase
-from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide_connectors.api import Database, OutgoingMessage
-from rowtide_connectors.registry import find_sink
-
-
-@pytest.fixture(
-    params=[
-        "in-memory",
-        "sqlite-file",
-        pytest.param("postgres", marks=pytest.mark.postgres),
-        pytest.param("mariadb", marks=pytest.mark.mariadb),
-    ]
-)
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    if request.param == "in-memory":
-        yield InMemoryDatabase()
-        return
-    url = f"sqlite:///{tmp_path / 'sink.db'}"
-    if request.param in ("postgres", "mariadb"):
-        url = request.getfixturevalue(f"{request.param}_url")
-    opened = find_sink("rdbms").open({"url": url})
-    yield opened
-    opened.close()
-
-
-def ledger_of(database: Database, pipeline: str) -> Ledger:
-    if isinstance(database, InMemoryDatabase):
-        return InMemoryLedger(database, pipeline, SystemClock())
-    return DatabaseLedger(database, pipeline)
 
 
 @pytest.fixture
@@ -135,7 +101,7 @@ def test_outboxes_know_nothing_of_each_other_and_end_with_their_pipeline(
     others[1].settle(1)
     assert [each.value for each in outbox.read(0, 10, 1000)] == [b"a"]
     mine = ledger_of(database, "p")
-    assert mine.drop()  # type: ignore[attr-defined]
+    assert mine.drop()
     assert outbox.state() is None
     assert [each.value for each in others[1].read(0, 10, 1000)] == [b"y"]
     mine.claim("{}", "here")

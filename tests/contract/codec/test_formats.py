@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from decimal import Decimal
 
+import bson
 import pytest
 
 import protobuf_kit
@@ -93,6 +94,66 @@ def key_value_case(_: FakeRegistry) -> FormatCase:
             b"name=": Reason.MISSING_FIELD,
             b"name=ann,amount=much": Reason.TYPE,
             b"name=longer than 8": Reason.TYPE,
+        },
+    )
+
+
+def bson_case(_: FakeRegistry) -> FormatCase:
+    def message(name: str, amount: object = None, seen: object = None, **others: object) -> bytes:
+        return bson.encode({"name": name, "amount": amount, "meta": {"seen": seen}, **others})
+
+    return FormatCase(
+        "BSON",
+        COLUMNS.replace("seen TIMESTAMP", "seen TIMESTAMP OPTIONS (path '$.meta.seen')"),
+        good={
+            message(
+                "ann", bson.Decimal128("12.50"), bson.DatetimeMS(1_700_000_000_000), _id=bson.ObjectId()
+            ): ROWS[0],
+            message("größe", -0.01, 0): ROWS[1],
+            bson.encode({"NAME": "", "other": [1, {}]}): ROWS[2],
+        },
+        bad={
+            b"": Reason.DECODE,
+            message("ann")[:-1]: Reason.DECODE,
+            message("ann") + b"\0": Reason.DECODE,
+            message("ann").replace(b"ann", b"\xffnn"): Reason.DECODE,
+            bson.encode({"amount": 1}): Reason.MISSING_FIELD,
+            message("longer than 8"): Reason.TYPE,
+            message("ann", "much"): Reason.TYPE,
+            message("ann", bson.Decimal128("NaN")): Reason.TYPE,
+            message("ann", 1, bson.DatetimeMS(1 << 60)): Reason.TYPE,
+            message("ann", 1, bson.ObjectId()): Reason.TYPE,
+        },
+    )
+
+
+def xml_case(_: FakeRegistry) -> FormatCase:
+    return FormatCase(
+        "XML",
+        COLUMNS.replace("seen TIMESTAMP", "seen TIMESTAMP OPTIONS (path 'meta/@seen')"),
+        good={
+            b'<?xml version="1.0"?>\n<order><name>ann</name><amount> 12.50 </amount>'
+            b'<meta seen="2023-11-14 22:13:20"/></order>': ROWS[0],
+            (
+                '<o xmlns="urn:o" NAME="größe"><amount>-0.01</amount><meta seen="1970-01-01T00:00:00Z"/></o>'
+            ).encode(): ROWS[1],
+            b"<o><name/><amount/><other>1</other><other><name>x</name></other></o>": ROWS[2],
+            "<?xml version='1.0' encoding='utf-16'?><o><name><![CDATA[<b>]]></name></o>".encode("utf-16"): (
+                "<b>",
+                None,
+                None,
+            ),
+        },
+        bad={
+            b"": Reason.DECODE,
+            b"<o><name>ann</name>": Reason.DECODE,
+            b"<o><name>\xff</name></o>": Reason.DECODE,
+            b"<!DOCTYPE o [<!ENTITY e 'ann'>]><o><name>&e;</name></o>": Reason.DECODE,
+            b"<o><amount>1</amount></o>": Reason.MISSING_FIELD,
+            b"<o><name>longer than 8</name></o>": Reason.TYPE,
+            b"<o><name>ann</name><amount>much</amount></o>": Reason.TYPE,
+            b"<o><name>ann</name><name>bob</name></o>": Reason.TYPE,
+            b"<o><name>ann</name><meta seen='2024-02-30 00:00:00'/></o>": Reason.TYPE,
         },
     )
 
@@ -203,6 +264,8 @@ CASES: dict[str, Callable[[FakeRegistry], FormatCase]] = {
     "JSON": json_case,
     "CSV": csv_case,
     "KEY_VALUE": key_value_case,
+    "BSON": bson_case,
+    "XML": xml_case,
     "RAW": raw_case,
     "AVRO": avro_case,
     "PROTOBUF": protobuf_case,

@@ -52,9 +52,17 @@ EVERY_TYPE: dict[str, tuple[str, list[Any]]] = {
     "A_VARBINARY": ("VARBINARY", [b"", b"\x00" * 100]),
     "A_UUID": ("UUID", ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "00000000-0000-0000-0000-000000000000"]),
     "A_JSON": ("JSON", ['{"a":[1,null]}', '"text"']),
+    "INTEGERS": ("INTEGER ARRAY", ["[1,null,-2147483648]", "[]", "[null]"]),
+    "TEXTS": ("VARCHAR(8) ARRAY", [r'["größe","",null,"NULL","{a,b}","q\"\\ "]']),
+    "TRUTHS": ("BOOLEAN ARRAY", ["[true,false,null]"]),
+    "DECIMALS": ("DECIMAL(10, 2) ARRAY", ["[1.50,-0.01,null]"]),
+    "UUIDS": ("UUID ARRAY", ['["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",null]']),
+    "BYTES": ("VARBINARY ARRAY", ['["","AP8=",null,"' + "AP8A" * 40 + '"]']),
+    "DATES": ("DATE ARRAY", ['["0001-01-01","9999-12-31",null]']),
     "A_DATE": ("DATE", [-719_162, 20_000]),
     "A_TIME": ("TIME", [0, 86_399_999]),
     "A_TIMESTAMP": ("TIMESTAMP", [-1, 253_402_300_799_999]),
+    "AN_INSTANT": ("TIMESTAMP WITH TIME ZONE", [-1, 253_402_300_799_999]),
     "A_SPAN": ("INTERVAL DAY TO SECOND", [-90_061_001, 86_400_000]),
     "A_MONTH_SPAN": ("INTERVAL YEAR TO MONTH", [-13, 25]),
 }
@@ -179,6 +187,19 @@ def test_a_value_of_every_type_comes_back_unchanged(database: Database, column: 
     with database.begin() as transaction:
         transaction.append(target, {column: [*values, None]})
     assert rows_of(database, target) == Counter((value,) for value in [*values, None])
+
+
+def test_a_row_whose_key_ends_with_spaces_is_replaced_and_deleted(database: Database) -> None:
+    columns = {"CODE": "CHAR(4)", "WORD": "VARCHAR(4)", "N": "INTEGER"}
+    target, keys = table(columns, key=["CODE", "WORD"]), {"CODE": ["ab  ", "    "], "WORD": ["x ", ""]}
+    database.prepare([target])
+    for number in (1, 2):
+        with database.begin() as transaction:
+            transaction.upsert(target, {**keys, "N": [number] * 2})
+    assert rows_of(database, target) == Counter([("ab  ", "x ", 2), ("    ", "", 2)])
+    with database.begin() as transaction:
+        transaction.delete(target, keys)
+    assert rows_of(database, target) == Counter()
 
 
 def test_a_table_is_made_that_fits_what_was_declared(database: Database) -> None:

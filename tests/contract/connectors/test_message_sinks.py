@@ -5,21 +5,31 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import pytest
 
+from files_kit import lines_of, parquet_rows_of
 from http_kit import receiving
 from real.kafka import Broker
+from rowtide.codec.encode.rows import RecordEncoder
 from rowtide.testing.contracts import MessageSinkContract, Read, Topic
 from rowtide.testing.contracts.message_sink import MAX_BYTES, START, messages, values
 from rowtide.testing.kafka_server import KAFKA_VERSION
-from rowtide_connectors.api import Guarantee, MessageSink, OutgoingMessage
+from rowtide_connectors.api import (
+    Guarantee,
+    MessageSink,
+    OutgoingMessage,
+    TableColumn,
+)
 from rowtide_connectors.errors import (
     GoneError,
     MismatchError,
     RefusedMessageError,
 )
+from rowtide_connectors.file_sinks import RecordSinkConnector
 from rowtide_connectors.memory import memory_broker
 from rowtide_connectors.registry import find_message_sink
 
@@ -82,6 +92,69 @@ class TestHttp(MessageSinkContract):
     def topic(self) -> Iterator[Topic]:
         with receiving() as receiver:
             yield receiver
+
+
+class FilesTopic:
+    """A folder that files of lines are written to."""
+
+    def __init__(self, folder: Path, **options: str) -> None:
+        self.folder = folder
+        self.options = options
+
+    def open(self, sender: str) -> MessageSink:
+        server = {"url": str(self.folder)}
+        return find_message_sink("files").open(server, {"path": "out", **self.options}, sender, MAX_BYTES)
+
+    def read(self) -> Read:
+        return [(0, None, line, 0, []) for line in lines_of(self.folder / "out")]
+
+
+@pytest.mark.covers("files", "message sink", "a folder of this machine")
+class TestFiles(MessageSinkContract):
+    partitions = keys = headers = null_values = timestamps = False
+
+    @pytest.fixture(params=["NONE", "GZIP"])
+    def topic(self, request: pytest.FixtureRequest, tmp_path: Path) -> Topic:
+        return FilesTopic(tmp_path, compression=request.param)
+
+
+class AsRecords:
+    """A sink of records that is given values of bytes: each is a record of one column."""
+
+    def __init__(self, sink: MessageSink) -> None:
+        self._sink = sink
+        self.check, self.begin, self.close = sink.check, sink.begin, sink.close
+
+    def send(self, given: Sequence[OutgoingMessage], number: int) -> None:
+        encode = RecordEncoder().encode
+        self._sink.send([replace(each, value=encode([each.value])) for each in given], number)
+
+
+class ParquetTopic:
+    """A folder that files of Parquet are written to."""
+
+    def __init__(self, folder: Path, compression: str) -> None:
+        self.folder = folder
+        self.options = {"path": "out", "compression": compression}
+
+    def open(self, sender: str) -> MessageSink:
+        connector = find_message_sink("files")
+        assert isinstance(connector, RecordSinkConnector)
+        columns = [TableColumn("V", "VARBINARY(100)")]
+        return AsRecords(connector.open_records({"url": str(self.folder)}, self.options, sender, columns))
+
+    def read(self) -> Read:
+        folders = parquet_rows_of(self.folder / "out")
+        return [(0, None, row["v"], 0, []) for rows in folders.values() for row in rows]
+
+
+@pytest.mark.covers("files", "message sink", "a folder of this machine")
+class TestParquet(MessageSinkContract):
+    partitions = keys = headers = null_values = timestamps = False
+
+    @pytest.fixture(params=["NONE", "ZSTD"])
+    def topic(self, request: pytest.FixtureRequest, tmp_path: Path) -> Topic:
+        return ParquetTopic(tmp_path, request.param)
 
 
 class TestMessageSinks(MessageSinkContract):

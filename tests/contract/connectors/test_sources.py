@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from files_kit import Folder
 from real.kafka import Broker
 from rowtide.testing.contracts import Log, SourceContract
 from rowtide.testing.in_memory_topic import InMemoryTopic
@@ -89,6 +93,51 @@ class KafkaLog:
 
     def age_out(self, before: int) -> None:
         self.broker.delete_records(self.topic, 0, before)
+
+
+class FilesLog:
+    """A folder of lines; one file for each time in a row."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = Folder(path / "lines")
+        self.topic = f"{path}/lines"
+        self.url = str(path)
+
+    def source(self) -> TopicSource:
+        return find_source("files").open(
+            {"url": self.url},
+            {"path": "lines", "file_format": "LINES", "partitions": "2", "look_every_s": "0"},
+        )
+
+    def write(
+        self,
+        values: Any,
+        timestamps: Any = None,
+        *,
+        partition: int = 0,
+        keys: Any = None,
+        headers: Any = None,
+    ) -> None:
+        assert keys is None and headers is None
+        stamps = [1_000] * len(values) if timestamps is None else timestamps
+        for at, own in groupby(zip(stamps, values, strict=True), key=itemgetter(0)):
+            lines = b"".join(value + b"\n" for _, value in own)
+            self.folder.put(lines, "txt", at_ms=at, partition=partition, partitions=2)
+
+    def hole(self) -> None:
+        self.folder.put(b"", "txt", partition=0, partitions=2)
+
+    def age_out(self, before: int) -> None:
+        raise AssertionError("a file that was listed stays")
+
+
+@pytest.mark.covers("files", "source", "a folder of this machine")
+class TestFiles(SourceContract):
+    keys = headers = null_values = retention = identities = writable = False
+
+    @pytest.fixture
+    def log(self, tmp_path: Path) -> Log:
+        return FilesLog(tmp_path)
 
 
 class TestSources(SourceContract):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from rowtide.runtime.commit.output import target_table
 from rowtide.sql.pipeline import plan_pipeline
-from rowtide_connectors.api import CHECKPOINT_TABLES, Database, StagingDatabase, TableColumn, TargetTable
+from rowtide_connectors.api import Database, StagingDatabase, TableColumn, TargetTable
+from rowtide_connectors.checkpoint_tables import CHECKPOINT_TABLES
 from rowtide_connectors.errors import GoneError, MismatchError
 from rowtide_connectors.rdbms.table import physical, unfolded
 from rowtide_connectors.rdbms.transaction import sql_connection

@@ -133,7 +133,13 @@ def test_values_that_python_or_json_lack_are_text(postgres_url: str) -> None:
     )
     engine.dispose()
     kinds = dict.fromkeys("EFGH", "VARCHAR(99)")
-    columns = {"ID": "INTEGER", "A": "TIMESTAMP", "B": "TIMESTAMP", "C": "DECIMAL(9, 2)", "D": "DOUBLE"}
+    columns = {
+        "ID": "INTEGER",
+        "A": "TIMESTAMP WITH TIME ZONE",
+        "B": "TIMESTAMP",
+        "C": "DECIMAL(9, 2)",
+        "D": "DOUBLE",
+    }
     (row,), _ = rows(opened(postgres_url, {**columns, **kinds, "I": "VARBINARY(9)", "J": "DATE"}))
     assert row == (
         1,
@@ -148,6 +154,38 @@ def test_values_that_python_or_json_lack_are_text(postgres_url: str) -> None:
         b"\x00\xff",
         "0044-03-15 BC",
     )
+
+
+@pytest.mark.postgres
+def test_arrays_are_lists(postgres_url: str) -> None:
+    engine = sa.create_engine(sa.make_url(postgres_url).set(drivername="postgresql+psycopg"))
+    run(
+        engine,
+        "create table people (id integer primary key, a integer[], b text[], c numeric(9,2)[], d bytea[], e jsonb)",
+        """insert into people values (1, '{1,null}', '{"a b",NULL}', '{1.50}', array['\\x00ff'::bytea],"""
+        """ '[1.5, "x"]'),"""
+        " (2, '{}', null, null, null, '{}')",
+    )
+    engine.dispose()
+    kinds = {
+        "ID": "INTEGER",
+        "A": "INTEGER ARRAY",
+        "B": "VARCHAR(9) ARRAY",
+        "C": "DECIMAL(9, 2) ARRAY",
+        "D": "VARBINARY(9) ARRAY",
+        "E": "VARCHAR(9) ARRAY",
+    }
+    found, _ = rows(opened(postgres_url, kinds))
+    assert found == [
+        (1, [1, None], ["a b", None], [Decimal("1.50")], ["AP8="], [Decimal("1.5"), "x"]),
+        (2, [], None, None, None, "{}"),
+    ]
+    for declared in ("INTEGER", "VARBINARY ARRAY"):
+        with (
+            closing(opened(postgres_url, {"ID": "INTEGER", "A": declared})) as table,
+            pytest.raises(MismatchError, match=f"declared is {declared}: declare A INTEGER ARRAY"),
+        ):
+            table.check()
 
 
 @pytest.mark.parametrize("lookback", ["0", "60"])

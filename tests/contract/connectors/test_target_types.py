@@ -54,6 +54,7 @@ VALUES: Mapping[str, st.SearchStrategy[Any]] = {
     "DATE": st.integers(-719_162, 2_932_896),
     "TIME": st.integers(0, 86_399_999),
     "TIMESTAMP": st.integers(-62_135_596_800_000, 253_402_300_799_999) | st.integers(-(10**12), 3 * 10**12),
+    "TIMESTAMP WITH TIME ZONE": st.integers(-62_135_596_800_000, 253_402_300_799_999),
     "INTERVAL DAY TO SECOND": st.integers(-(2**40), 2**40) | st.integers(-100, 100),
     "INTERVAL YEAR TO MONTH": st.integers(-40_000, 40_000) | st.integers(-100, 100),
 }
@@ -193,11 +194,95 @@ def test_a_column_that_would_change_values_is_refused_with_the_types_that_fit(
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("database", KINDS[:1], indirect=True)
-def test_an_array_is_refused_with_what_to_use_instead(database: Database) -> None:
+def test_an_array_for_what_is_not_declared_as_one_is_refused(database: Database) -> None:
     execute(database, "create table prices (price text[])")
     with pytest.raises(MismatchError, match=r'"price" is text\[\], declared is varchar') as caught:
         database.prepare([TargetTable("PRICES", (TableColumn("PRICE", "VARCHAR"),), ())])
-    assert "jsonb or text" in str(caught.value.hint)
+    assert "INTEGER ARRAY" in str(caught.value.hint)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("database", KINDS[:1], indirect=True)
+@pytest.mark.parametrize(
+    ("declared", "existing"),
+    [("INTEGER ARRAY", "smallint[]"), ("VARCHAR ARRAY", "integer[]"), ("INTEGER ARRAY", "integer")],
+)
+def test_a_column_that_does_not_take_all_elements_is_refused(
+    database: Database, declared: str, existing: str
+) -> None:
+    execute(database, f"create table prices (price {existing})")
+    with pytest.raises(MismatchError, match="does not fit"):
+        database.prepare([TargetTable("PRICES", (TableColumn("PRICE", declared),), ())])
+
+
+ARRAYS: dict[str, tuple[str, str, str, str]] = {
+    "integers": ("INTEGER ARRAY", "integer[]", "[1,null]", "{1,NULL}"),
+    "wider": ("INTEGER ARRAY", "bigint[]", "[1,null]", "{1,NULL}"),
+    "texts": ("VARCHAR(9) ARRAY", "text[]", r'["a b",null,"","{\"x\\"]', r'{"a b",NULL,"","{\"x\\"}'),
+    "fixed texts": ("CHAR(3) ARRAY", "character(3)[]", '["abc"]', "{abc}"),
+    "doubles": ("DOUBLE ARRAY", "double precision[]", '[1.0,"NaN","-Infinity"]', "{1,NaN,-Infinity}"),
+    "reals": ("REAL ARRAY", "real[]", "[0.1]", "{0.1}"),
+    "decimals": ("DECIMAL(5, 2) ARRAY", "numeric[]", "[1.50]", "{1.50}"),
+    "bytes": ("VARBINARY ARRAY", "bytea[]", '["AP8=",null]', r'{"\\x00ff",NULL}'),
+    "moments": (
+        "TIMESTAMP ARRAY",
+        "timestamp without time zone[]",
+        '["2024-02-29T10:00:00.123Z"]',
+        '{"2024-02-29 10:00:00.123"}',
+    ),
+    "instants": (
+        "TIMESTAMP WITH TIME ZONE ARRAY",
+        "timestamp with time zone[]",
+        '["2024-02-29T10:00:00.123Z"]',
+        '{"2024-02-29 10:00:00.123+00"}',
+    ),
+    "times": ("TIME ARRAY", "time without time zone[]", '["10:00:00.500"]', "{10:00:00.5}"),
+    "empty": ("UUID ARRAY", "uuid[]", "[]", "{}"),
+    "as jsonb": ("INTEGER ARRAY", "jsonb", "[1,null]", "[1, null]"),
+    "as text": ("INTEGER ARRAY", "text", "[1,null]", "[1,null]"),
+}
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("database", KINDS[:1], indirect=True)
+@pytest.mark.parametrize("case", ARRAYS)
+def test_an_array_is_one_of_postgresql(database: Database, case: str) -> None:
+    declared, existing, written, stored = ARRAYS[case]
+    execute(database, f"create table prices (v {existing}, id integer primary key)")
+    columns = (TableColumn("V", declared), TableColumn("ID", "INTEGER"))
+    target = TargetTable("PRICES", columns, ("ID",))
+    database.prepare([target])
+    with database.begin() as transaction:
+        transaction.upsert(target, {"V": [written, None], "ID": [1, 2]})
+        found = sql_connection(transaction).exec_driver_sql("select v::text from prices order by id")
+        assert [value for (value,) in found] == [stored, None]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("database", KINDS[:1], indirect=True)
+@pytest.mark.parametrize("existing", ["text[]", "varchar(9)[]"])
+def test_an_array_is_a_key_of_postgresql(database: Database, existing: str) -> None:
+    execute(database, f"create table prices (v {existing} primary key, n integer)")
+    columns = (TableColumn("V", "VARCHAR(9) ARRAY"), TableColumn("N", "INTEGER"))
+    target = TargetTable("PRICES", columns, ("V",))
+    database.prepare([target])
+    for number in (1, 2):
+        with database.begin() as transaction:
+            transaction.upsert(target, {"V": ['["a",null]', "[]"], "N": [number, number]})
+    with database.begin() as transaction:
+        transaction.delete(target, {"V": ["[]"]})
+        assert list(transaction.rows(target)) == [('["a",null]', 2)]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("database", KINDS[:1], indirect=True)
+def test_an_array_with_the_character_nul_is_refused(database: Database) -> None:
+    target = TargetTable("PRICES", (TableColumn("V", "VARCHAR ARRAY"),), ())
+    database.prepare([target])
+    fine = [r'["\\u0000"]', r'["a"]']
+    with pytest.raises(RefusedRowsError) as caught, database.sift() as transaction:
+        transaction.append(target, {"V": [fine[0], r'["\u0000"]', fine[1], r'["\\\u0000"]']})
+    assert list(caught.value.rows) == [1, 3]
 
 
 @pytest.mark.postgres

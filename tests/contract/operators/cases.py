@@ -7,6 +7,14 @@ from fractions import Fraction
 from hypothesis import strategies as st
 
 from contract.operators.changes_cases import changelog_items
+from contract.operators.drawn_windows import (
+    CUMULATES_BY_MONTHS,
+    HOPS,
+    HOPS_BY_MONTHS,
+    MONTHS,
+    PERIODS,
+    times_in,
+)
 from contract.operators.engine_models import engine_models
 from contract.operators.in_python import IN_PYTHON
 from contract.operators.inputs import (
@@ -14,6 +22,7 @@ from contract.operators.inputs import (
     KEY_TYPES,
     MOSTLY_INSERTS,
     NARROW,
+    OF_COLLECTIONS,
     REAL,
     TEXTS,
     TINYINT,
@@ -21,6 +30,7 @@ from contract.operators.inputs import (
     WIDE,
     WIDEST,
     Case,
+    in_order,
     logged_items,
     ordered_items,
     row_type_of,
@@ -79,7 +89,7 @@ from rowtide.rows.types import (
     decimal,
 )
 from rowtide.rowtime.bound import Bound
-from rowtide.rowtime.period import CalendarUnit, Cumulate, Hop, Period, PeriodEdge, Session
+from rowtide.rowtime.period import Cumulate, CumulateByMonths, Hop, HopByMonths, Period, Session
 
 OWN = 9 << 16
 """The origin of the operator itself."""
@@ -221,10 +231,10 @@ ARGUMENTS |= dict.fromkeys(("MEDIAN", "PERCENTILE_CONT"), ARGUMENTS["AVG"])
 ARGUMENTS |= {
     name: tuple(of for of in (*ARGUMENTS["MIN"], NUMBER_PAIR) if each.result(of) is not None)
     for name, each in AGGREGATES.items()
-    if each.in_groups and name not in ARGUMENTS
+    if each.in_groups and name not in (*ARGUMENTS, *OF_COLLECTIONS)
 }
 """And what is declared and not listed here."""
-ARGUMENTS |= {"TOTAL": (INTEGERS,), "MOVING": (INTEGERS,), "TEXTS": (TEXTS,)}
+ARGUMENTS |= {"TOTAL": (INTEGERS,), "MOVING": (INTEGERS,), "TEXTS": (TEXTS,), **OF_COLLECTIONS}
 COMPILED_ARGUMENTS: dict[str, tuple[Type, ...]] = {
     "COUNT": ARGUMENTS["COUNT"],
     "SUM": (TINYINT, BIGINT, REAL, DOUBLE, *INTERVALS),
@@ -266,26 +276,6 @@ def result_type(function: str, argument: Type) -> Type:
             return found
 
 
-UNITS = [Period(edge, unit) for edge in (PeriodEdge.FLOOR, PeriodEdge.CEIL) for unit in CalendarUnit]
-STEPS = [
-    Period(edge, None, step, offset)
-    for edge in (PeriodEdge.FLOOR, PeriodEdge.CEIL)
-    for step, offset in ((3, 0), (3, 1), (MINUTE, 0), (7 * MINUTE, MINUTE))
-]
-PERIODS = (*STEPS, *UNITS, Period(PeriodEdge.EXACT))
-
-
-def times_in(period: Period) -> st.SearchStrategy[int]:
-    """Return rowtimes in a few neighbouring periods, their edges among them."""
-    if period.unit is None:
-        length = period.step_ms or 1
-        edges = [period.offset_ms + turn * length for turn in range(-2, 3)]
-    else:
-        # 1969-12-01, 1970-01-01, 2000-02-28 to 2000-03-01 (a leap year), a Monday, a quarter's end.
-        edges = [-31 * 86_400_000, 0, 951_696_000_000, 951_782_400_000, 951_868_800_000, 1_711_929_600_000]
-    return st.builds(lambda edge, by: edge + by, st.sampled_from(edges), st.sampled_from((-1, 0, 1, 2)))
-
-
 @st.composite
 def group_fields(
     draw: st.DrawFn, arguments: dict[str, tuple[Type, ...]] = ARGUMENTS, least: int = 1
@@ -313,10 +303,13 @@ def group_fields(
         fraction = None
         if function == "MEDIAN":
             fraction = Fraction(1, 2)
-        elif function.startswith("PERCENTILE"):
+        elif "PERCENTILE" in function:
             fraction = draw(st.sampled_from(FRACTIONS))
         of = IN_PYTHON.get(function)
-        calls.append(AggregateCall(function, argument, kind, distinct, condition, ignore_nulls, fraction, of))
+        number = draw(st.integers(1, 3)) if of is None and AGGREGATES[function].takes_number else None
+        calls.append(
+            AggregateCall(function, argument, kind, distinct, condition, ignore_nulls, fraction, of, number)
+        )
     return fields, keys, tuple(calls)
 
 
@@ -339,24 +332,27 @@ def groups(draw: st.DrawFn) -> Case:
 
 @st.composite
 def hops(draw: st.DrawFn) -> Case:
-    """Windows that overlap, touch or leave rows out."""
+    """Windows that overlap, touch or leave rows out, in milliseconds or months."""
     fields, keys, calls = draw(group_fields())
-    hop = Hop(draw(st.integers(1, 4)), draw(st.integers(1, 9)), draw(st.integers(0, 3)))
+    hop: Hop | HopByMonths = draw(HOPS | HOPS_BY_MONTHS)
     row_type = row_type_of(fields)
     node = GroupByHop("H", Source("S", row_type), hop, keys, calls, group_row(fields, keys, calls))
-    items = draw(ordered_items(row_type, TWO_ORIGINS, NEAR | st.integers(7, 14), rows=10))
+    times = times_in(MONTHS) if isinstance(hop, HopByMonths) else NEAR | st.integers(7, 14)
+    items = draw(ordered_items(row_type, TWO_ORIGINS, times, rows=10))
     return Case(node, OperatorSite(OWN, True, (TWO_ORIGINS,)), (items,))
 
 
 @st.composite
 def cumulates(draw: st.DrawFn) -> Case:
-    """Windows that grow, by one step or by several, and from an offset."""
+    """Windows that grow, by one step or by several, and from an offset, or by the calendar."""
     fields, keys, calls = draw(group_fields())
     step = draw(st.integers(1, 4))
-    cumulate = Cumulate(step, step * draw(st.integers(1, 4)), draw(st.integers(0, 3)))
+    fixed = Cumulate(step, step * draw(st.integers(1, 4)), draw(st.integers(0, 3)))
+    cumulate: Cumulate | CumulateByMonths = draw(st.just(fixed) | CUMULATES_BY_MONTHS)
     row_type = row_type_of(fields)
     node = GroupByCumulate("C", Source("S", row_type), cumulate, keys, calls, group_row(fields, keys, calls))
-    items = draw(ordered_items(row_type, TWO_ORIGINS, NEAR | st.integers(7, 14), rows=10))
+    times = times_in(MONTHS) if isinstance(cumulate, CumulateByMonths) else NEAR | st.integers(7, 14)
+    items = draw(ordered_items(row_type, TWO_ORIGINS, times, rows=10))
     return Case(node, OperatorSite(OWN, True, (TWO_ORIGINS,)), (items,))
 
 
@@ -395,13 +391,15 @@ def group_changes(draw: st.DrawFn) -> Case:
     every = None if compiled else draw(st.none() | st.integers(1, 5))
     source = Source("S", row_type)
     place = OperatorSite(OWN, True, (TWO_ORIGINS,))
-    windows: list[st.SearchStrategy[Period | Hop | Session]] = [st.sampled_from(PERIODS)]
+    windows: list[st.SearchStrategy[Period | Hop | HopByMonths | Session]] = [st.sampled_from(PERIODS)]
     if not compiled:
-        windows.append(st.builds(Hop, st.integers(1, 4), st.integers(1, 9), st.integers(0, 3)))
+        windows += [HOPS, HOPS_BY_MONTHS]
         windows.append(st.builds(Session, st.integers(1, 4)))
     window = draw(st.none() | st.one_of(windows))
     retention = draw(st.none() | st.integers(0, 4)) if window is None and not compiled else None
-    times = times_in(window) if isinstance(window, Period) else NEAR | st.integers(7, 14)
+    times = NEAR | st.integers(7, 14)
+    if isinstance(window, Period | HopByMonths):
+        times = times_in(window if isinstance(window, Period) else MONTHS)
     kind = given if window is not None else RowType(given.fields[1:])
     node = GroupChanges("G", source, window, keys, calls, kind, every, retention_ms=retention)
     return Case(node, place, (draw(ordered_items(row_type, TWO_ORIGINS, times, rows=12)),))
@@ -411,12 +409,12 @@ def group_changes(draw: st.DrawFn) -> Case:
 def period_sorts(draw: st.DrawFn) -> Case:
     """Orders by several keys, up and down, with ties and NULLs."""
     fields = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(1, 3)))]
-    indices = tuple(draw(st.permutations(range(len(fields)))))[: draw(st.integers(0, 2))]
-    keys = tuple((index, draw(st.booleans())) for index in indices)
+    ordered = in_order(fields, draw(st.permutations(range(len(fields)))))[: draw(st.integers(0, 2))]
+    keys = tuple((index, draw(st.booleans())) for index in ordered)
     period, row_type = draw(st.sampled_from(PERIODS)), row_type_of(fields)
     items = draw(ordered_items(row_type, TWO_ORIGINS, times_in(period), rows=14))
-    limit, offset = draw(st.none() | st.integers(0, 3)), draw(st.integers(0, 2))
-    node = SortInPeriod("O", Source("S", row_type), period, keys, limit, offset)
+    limits = draw(st.none() | st.integers(0, 3)), draw(st.integers(0, 2))
+    node = SortInPeriod("O", Source("S", row_type), period, keys, *limits)
     return Case(node, OperatorSite(OWN, True, (TWO_ORIGINS,)), (items,))
 
 

@@ -8,7 +8,17 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import cast
 
-from contract.operators.meanings import aggregate, as_key, bits, exact, period_end, period_name, whole
+from contract.operators.meanings import (
+    aggregate,
+    as_key,
+    bits,
+    exact,
+    hop_windows,
+    next_hop_end,
+    period_end,
+    period_name,
+    whole,
+)
 from contract.operators.model import Model, later
 from rowtide.errors import Reason
 from rowtide.expr.tree import AggregateCall, FieldRef
@@ -16,7 +26,7 @@ from rowtide.operators.contract import OperatorSite
 from rowtide.plan.nodes import GroupChanges
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
-from rowtide.rowtime.period import Hop, Period, PeriodEdge, Session
+from rowtide.rowtime.period import Hop, HopByMonths, Period, PeriodEdge, Session
 
 
 @dataclass
@@ -136,9 +146,8 @@ class ChangesModel(Model):
             case Period() as period:
                 name = period_name(period, rowtime)
                 return [(name, period_end(period, name))]
-            case Hop(slide_ms=slide, size_ms=size, offset_ms=offset):
-                starts = range(rowtime - size + 1, rowtime + 1)
-                return [(start, start + size) for start in starts if (start - offset) % slide == 0]
+            case Hop() | HopByMonths() as hop:
+                return hop_windows(hop, rowtime)
             case Session(gap_ms=gap):
                 return [(rowtime, rowtime + gap)]
             case None:
@@ -217,9 +226,8 @@ class ChangesModel(Model):
         match self.node.window:
             case Period() as period:
                 found.append(period_end(period, period_name(period, reached)))
-            case Hop(slide_ms=slide, size_ms=size, offset_ms=offset):
-                later = range(reached + 1, reached + slide + 1)
-                found += [end for end in later if (end - size - offset) % slide == 0]
+            case Hop() | HopByMonths() as hop:
+                found.append(next_hop_end(hop, reached))
             case Session(gap_ms=gap):
                 found += [reached + gap, *(group.end for group in self.groups)]
         return min(found)

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from contract.operators.meanings import aggregate, as_key, period_end, period_name
+from contract.operators.meanings import (
+    NEAR_MONTHS,
+    aggregate,
+    as_key,
+    hop_windows,
+    month_edge,
+    next_hop_end,
+    period_end,
+    period_name,
+)
 from contract.operators.model import Model
 from rowtide.errors import Reason
 from rowtide.operators.contract import OperatorSite
 from rowtide.plan.nodes import GroupByCumulate, GroupByHop, GroupByPeriod, GroupBySession, SortInPeriod
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
-from rowtide.rowtime.period import PeriodEdge
+from rowtide.rowtime.period import CalendarUnit, Cumulate, PeriodEdge
 
 
 class GroupModel(Model):
@@ -124,23 +133,15 @@ class HopModel(WindowModel):
 
     def grown(self, timed: TimedRow, key: Row) -> list[tuple[Window | None, Window]]:
         found = []
-        for start in range(timed.rowtime - self.node.hop.size_ms + 1, timed.rowtime + 1):
-            if self.is_start(start):
-                before = next((each for each in self.open if (each.start, each.key) == (start, key)), None)
-                rows = [*(before.rows if before else []), timed]
-                found.append((before, Window(start, start + self.node.hop.size_ms, key, rows)))
+        for start, end in hop_windows(self.node.hop, timed.rowtime):
+            before = next((each for each in self.open if (each.start, each.key) == (start, key)), None)
+            found.append((before, Window(start, end, key, [*(before.rows if before else []), timed])))
         return found
 
     def promised(self) -> int:
         if self.reached in (EARLIEST, LATEST):
             return self.reached
-        end = self.reached + 1
-        while not self.is_start(end - self.node.hop.size_ms):
-            end += 1
-        return end
-
-    def is_start(self, rowtime: int) -> bool:
-        return (rowtime - self.node.hop.offset_ms) % self.node.hop.slide_ms == 0
+        return next_hop_end(self.node.hop, self.reached)
 
 
 class CumulateModel(WindowModel):
@@ -149,28 +150,35 @@ class CumulateModel(WindowModel):
     node: GroupByCumulate
 
     def grown(self, timed: TimedRow, key: Row) -> list[tuple[Window | None, Window]]:
-        step, size, offset = (
-            self.node.cumulate.step_ms,
-            self.node.cumulate.size_ms,
-            self.node.cumulate.offset_ms,
-        )
-        start = max(
-            at for at in range(timed.rowtime - size + 1, timed.rowtime + 1) if (at - offset) % size == 0
-        )
         found = []
-        for end in range(start + step, start + size + 1, step):
+        for start, end in self.windows(timed.rowtime):
             if end > timed.rowtime:
                 before = next((each for each in self.open if (each.end, each.key) == (end, key)), None)
                 found.append((before, Window(start, end, key, [*(before.rows if before else []), timed])))
         return found
 
+    def windows(self, rowtime: int) -> list[tuple[int, int]]:
+        """Return all windows that begin together with those that contain a rowtime."""
+        cumulate = self.node.cumulate
+        if isinstance(cumulate, Cumulate):
+            step, size = cumulate.step_ms, cumulate.size_ms
+            near = range(rowtime - size + 1, rowtime + 1)
+            start = max(at for at in near if (at - cumulate.offset_ms) % size == 0)
+            return [(start, end) for end in range(start + step, start + size + 1, step)]
+        months = {CalendarUnit.MONTH: 1, CalendarUnit.QUARTER: 3, CalendarUnit.YEAR: 12}[cumulate.unit]
+        first = max(at for at in NEAR_MONTHS if at % months == 0 and month_edge(at) <= rowtime)
+        if cumulate.step_ms is None:
+            ends = map(
+                month_edge, range(first + cumulate.step_months, first + months + 1, cumulate.step_months)
+            )
+            return [(month_edge(first), end) for end in ends]
+        start, stop = month_edge(first), month_edge(first + months)
+        return [(start, end) for end in range(start + cumulate.step_ms, stop + 1, cumulate.step_ms)]
+
     def promised(self) -> int:
         if self.reached in (EARLIEST, LATEST):
             return self.reached
-        cumulate = self.node.cumulate
-        return next(
-            at for at in range(self.reached + 1, LATEST) if (at - cumulate.offset_ms) % cumulate.step_ms == 0
-        )
+        return min(end for _, end in self.windows(self.reached) if end > self.reached)
 
 
 class SessionModel(WindowModel):

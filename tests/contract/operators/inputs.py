@@ -31,9 +31,11 @@ from rowtide.rows.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    INSTANT,
     INTEGER,
     INTERVAL_DAY,
     INTERVAL_MONTH,
+    JSON,
     TIMESTAMP,
     UUID,
     VARCHAR,
@@ -41,11 +43,13 @@ from rowtide.rows.types import (
     Kind,
     RowType,
     Type,
+    array_of,
     decimal,
 )
 from rowtide.rowtime.bound import EARLIEST, NO_BOUND, UNMARKED, Bound
 
 TINYINT, REAL, VARBINARY = Type(Kind.TINYINT), Type(Kind.REAL), Type(Kind.VARBINARY)
+ARRAY = array_of(INTEGER)
 NARROW, WIDE, WIDEST = decimal(18, 3), decimal(38, 2), decimal(38, 0)
 INTEGERS, TEXTS = Type(Kind.VARBINARY, 21), Type(Kind.VARBINARY, 22)
 """The arguments of an aggregate in Python: an integer, a text."""
@@ -65,9 +69,12 @@ POOLS: dict[Type, tuple[Any, ...]] = {
     INTEGERS: tuple(packed((INTEGER,), (n,)) for n in (0, 1, -5, 40)),
     TEXTS: tuple(packed((VARCHAR,), (text,)) for text in ("", "a", "b", "äö")),
     UUID: ("00000000-0000-0000-0000-000000000000", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+    ARRAY: ((), (None,), (0, None), (1, -1), (7,) * 9),
+    JSON: ("[]", "[1]", "[null]", '["a",{}]'),
     DATE: (0, -1, 19_000, 2**31 - 1),
     INTERVAL_DAY: (0, 1, -1, 60_000, 2**63 - 1, -(2**63), 2**62),
     INTERVAL_MONTH: (0, 1, -5, 12, 2**63 - 1, -(2**62)),
+    INSTANT: (0, -1, 5, 1_700_000_000_000),
     TIMESTAMP: (0, -1, 5, 1_700_000_000_000),
 }
 """What values of each type are drawn from."""
@@ -94,7 +101,17 @@ def easy_values() -> Iterator[None]:
         POOLS.update(before)
 
 
-KEY_TYPES = (VARCHAR, BIGINT, DOUBLE, BOOLEAN, DATE, NARROW, WIDE, VARBINARY, UUID)
+KEY_TYPES = (VARCHAR, BIGINT, DOUBLE, BOOLEAN, DATE, NARROW, WIDE, VARBINARY, UUID, ARRAY, INSTANT)
+"""What keys and partitions are of. An array has no order, so nothing is sorted by it: ``in_order``."""
+OF_COLLECTIONS: dict[str, tuple[Type, ...]] = {
+    "ARRAY_AGG": (ARRAY,),
+    "JSON_ARRAYAGG": (JSON,),
+    "JSON_OBJECTAGG": (JSON,),
+    "LAST_VALUE": (ARRAY, VARCHAR, BIGINT, NARROW),
+    "ANY_VALUE": (ARRAY, VARCHAR, DOUBLE, WIDE),
+    "MODE": (ARRAY, VARCHAR, BIGINT),
+}
+"""The arguments of aggregates that make arrays and JSON, and of those that take arrays."""
 RUBBISH: dict[str, Any] = {"f": np.nan, "i": 77, "b": True, "O": None}
 """What stands under a NULL, by kind of NumPy type."""
 
@@ -130,6 +147,11 @@ class Step:
 def row_type_of(types: Sequence[Type], prefix: str = "C") -> RowType:
     """Return a row type of fields of these types."""
     return RowType(tuple(Field(f"{prefix}{index}", kind) for index, kind in enumerate(types)))
+
+
+def in_order(fields: Sequence[Type], indices: Sequence[int]) -> list[int]:
+    """Return those indices whose fields have an order."""
+    return [index for index in indices if fields[index] != ARRAY]
 
 
 def values(kind: Type, *, nulls: bool = True) -> st.SearchStrategy[Any]:

@@ -15,7 +15,7 @@ from rowtide.expr.aggregates import aggregate_of
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.rowop import Row, TimedRow
 from rowtide.rows.types import Kind, Type
-from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
+from rowtide.rowtime.period import CalendarUnit, Hop, HopByMonths, Period, PeriodEdge
 
 
 def bits(value: object) -> object:
@@ -60,7 +60,7 @@ def aggregate(call: AggregateCall, rows: Sequence[TimedRow]) -> object:
     if call.function == "COUNT":
         return len(values)
     if not values:
-        return None
+        return 0 if aggregate_of(call).never_null else None
     match call.function:
         case "MIN":
             return min(values)
@@ -78,6 +78,11 @@ def aggregate(call: AggregateCall, rows: Sequence[TimedRow]) -> object:
             return values[0]
         case "LISTAGG" | "SORTED_LISTAGG":
             return "".join(sorted(values) if call.function == "SORTED_LISTAGG" else values)
+        case "ARRAY_AGG":
+            return tuple(element for array in values for element in array)
+        case "JSON_ARRAYAGG" | "JSON_OBJECTAGG":
+            parts = [part for value in values if (part := value.strip("[]"))]
+            return f"[{','.join(parts)}]"
         case "MODE":
             return max(values, key=values.count)
         case "VAR_POP" | "VAR_SAMP" | "STDDEV_POP" | "STDDEV_SAMP":
@@ -242,6 +247,34 @@ def period_end(period: Period, name: int) -> int:
     return next_after(period, name) if period.edge is PeriodEdge.FLOOR else name
 
 
+def month_edge(number: int) -> int:
+    """Return the first rowtime of a month, counted from January 1970."""
+    return to_rowtime(EPOCH.replace(year=1970 + number // 12, month=1 + number % 12))
+
+
+NEAR_MONTHS = range(-60, 720)
+"""Months from 1965 to 2029, which have all the rowtimes of the cases."""
+
+
+def hop_windows(hop: Hop | HopByMonths, rowtime: int) -> list[tuple[int, int]]:
+    """Return start and end of the windows that contain a rowtime, the earliest first."""
+    if isinstance(hop, HopByMonths):
+        starts = (number for number in NEAR_MONTHS if number % hop.slide == 0)
+        edges = [(month_edge(number), month_edge(number + hop.size)) for number in starts]
+        return [(start, end) for start, end in edges if start <= rowtime < end]
+    near = range(rowtime - hop.size_ms + 1, rowtime + 1)
+    return [(start, start + hop.size_ms) for start in near if (start - hop.offset_ms) % hop.slide_ms == 0]
+
+
+def next_hop_end(hop: Hop | HopByMonths, reached: int) -> int:
+    """Return the earliest end of a window after a rowtime."""
+    if isinstance(hop, HopByMonths):
+        starts = (number for number in NEAR_MONTHS if number % hop.slide == 0)
+        return min(end for number in starts if (end := month_edge(number + hop.size)) > reached)
+    later = range(reached + 1, reached + hop.slide_ms + 1)
+    return min(end for end in later if (end - hop.size_ms - hop.offset_ms) % hop.slide_ms == 0)
+
+
 class Rejected(Exception):
     """An expression has no value for a row."""
 
@@ -304,7 +337,7 @@ def call(function: str, values: Sequence[Any], kind: Type) -> Any:
 def within(value: int, kind: Type) -> int:
     """Return a value that its type holds."""
     low, high = -(2**63), 2**63 - 1
-    if kind.kind is Kind.TIMESTAMP:
+    if kind.is_timestamp:
         low, high = FIRST_TIMESTAMP, LAST_TIMESTAMP
     if not low <= value <= high:
         raise Rejected(Reason.OVERFLOW)

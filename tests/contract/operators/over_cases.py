@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from contract.operators.in_python import IN_PYTHON
 from contract.operators.inputs import (
+    ARRAY,
     INTEGERS,
     KEY_TYPES,
     NARROW,
@@ -34,6 +35,7 @@ from rowtide.rows.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    INSTANT,
     INTERVAL_DAY,
     INTERVAL_MONTH,
     TIMESTAMP,
@@ -47,7 +49,7 @@ from rowtide.sql.group.aggregates import result_type
 
 NUMBERS: tuple[Type, ...] = (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE, WIDEST)
 INTERVALS = (INTERVAL_DAY, INTERVAL_MONTH)
-ANY: tuple[Type, ...] = (*NUMBERS, BOOLEAN, VARCHAR, VARBINARY, DATE, TIMESTAMP)
+ANY: tuple[Type, ...] = (*NUMBERS, BOOLEAN, VARCHAR, VARBINARY, DATE, TIMESTAMP, INSTANT)
 SUMS = ("SUM", "AVG", "VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP")
 SUMMED = dict.fromkeys(SUMS, NUMBERS) | dict.fromkeys(("SUM", "AVG"), (*NUMBERS, *INTERVALS))
 PICKS = ("FIRST_VALUE", "LAST_VALUE", "NTH_VALUE")
@@ -55,8 +57,8 @@ VALUES: dict[str, tuple[Type, ...]] = {
     "MEDIAN": (TINYINT, BIGINT, REAL, DOUBLE, NARROW, *INTERVALS),
     "PERCENTILE_CONT": (TINYINT, BIGINT, REAL, DOUBLE, NARROW, *INTERVALS),
     "PERCENTILE_DISC": ANY,
-    "MODE": ANY,
-    "ANY_VALUE": ANY,
+    "MODE": (*ANY, ARRAY),
+    "ANY_VALUE": (*ANY, ARRAY),
     "EVERY": (BOOLEAN,),
     "BOOL_OR": (BOOLEAN,),
 }
@@ -68,7 +70,7 @@ VALUES |= {
     and name not in ("COUNT", "MIN", "MAX", *SUMS, *VALUES)
 }
 VALUES |= {"TOTAL": (INTEGERS,), "MOVING": (INTEGERS,), "TEXTS": (TEXTS,)}
-WITH_FRACTION = ("MEDIAN", "PERCENTILE_CONT", "PERCENTILE_DISC")
+WITH_FRACTION = ("MEDIAN", "PERCENTILE_CONT", "PERCENTILE_DISC", "APPROX_PERCENTILE")
 FRACTIONS = tuple(map(Fraction, ("0", "1/4", "1/2", "0.9", "1")))
 ORIGINS = (6 << 16, 2 << 16)
 ORDERS = (Period(PeriodEdge.EXACT), Period(PeriodEdge.FLOOR, step_ms=3), Period(PeriodEdge.CEIL, step_ms=4))
@@ -96,7 +98,7 @@ def overs(draw: st.DrawFn) -> Case:
     calls: list[WindowCall] = []
     shift = draw(st.sampled_from((None, None, None, "LAG", "LEAD", "LAG IGNORE NULLS")))
     if shift is not None:
-        kind = draw(st.sampled_from(ANY))
+        kind = draw(st.sampled_from((*ANY, ARRAY)))
         default = FieldRef(len(fields) + 1, kind)
         argument: FieldRef | None = FieldRef(len(fields), kind)
         fields += [kind, kind]
@@ -110,7 +112,8 @@ def overs(draw: st.DrawFn) -> Case:
         calls = [call]
     while not calls or (shift is None and draw(st.booleans())):
         function = draw(st.sampled_from(("COUNT", "MIN", "MAX", *SUMS, *PICKS, *VALUES)))
-        kind = draw(st.sampled_from(SUMMED.get(function) or VALUES.get(function, ANY)))
+        held = (*ANY, ARRAY) if function in PICKS else ANY
+        kind = draw(st.sampled_from(SUMMED.get(function) or VALUES.get(function, held)))
         argument = None if function == "COUNT" and draw(st.booleans()) else FieldRef(len(fields), kind)
         fields.append(kind)
         if function in PICKS:
@@ -131,7 +134,10 @@ def overs(draw: st.DrawFn) -> Case:
         distinct = argument is not None and may_differ and draw(st.booleans())
         of = PACKED if own is not None else result_type(function, kind, SourceSpan(1, 1, 1))
         fraction = draw(st.sampled_from(FRACTIONS)) if function in WITH_FRACTION else None
-        calls.append(WindowCall(function, argument, of, distinct, condition, fraction=fraction, of=own))
+        number = draw(st.integers(1, 3)) if own is None and declared.takes_number else 1
+        calls.append(
+            WindowCall(function, argument, of, distinct, condition, number=number, fraction=fraction, of=own)
+        )
     row_type = row_type_of(fields)
     results = [Field(f"R{at}", call.type) for at, call in enumerate(calls)]
     node = WindowAggregate(

@@ -23,9 +23,10 @@ from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BOOLEAN, RowType
 from rowtide.rowtime.bound import Bound
-from rowtide.runners.spark.blocks import RUN, CellKind, blocks_of
-from rowtide.runners.spark.given import Layout, TaskBlocks
-from rowtide.runners.spark.runs import Numbered, Piece, TaskInputs, numbered
+from rowtide.runners.spark.shuffle.blocks import RUN, CellKind, blocks_of
+from rowtide.runners.spark.shuffle.given import Layout, TaskBlocks
+from rowtide.runners.spark.shuffle.runs import Numbered, Piece, TaskInputs, numbered
+from rowtide.runners.spark.slots import feeders_of
 from rowtide.runners.spark.stage import RunDefinition, SegmentTask, TaskReport, entry_row_types
 
 if TYPE_CHECKING:
@@ -40,16 +41,23 @@ PARTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseDefinition(RunDefinition):
-    """One node over entrances; its step is at ``place`` instead of where the program puts it."""
+    """One node over entrances; its step is at ``place`` instead of where the program puts it.
+
+    The steps that feed it give rows of the origins that its ports have there: the runner asks them whether
+    copies of a row can meet in a merge.
+    """
 
     place: OperatorSite
 
     def program(self) -> Program:
         """Build the program."""
         program = Program(self.outputs, self.partitions)
-        step = program.steps[program.outputs[OUT]]
+        at = program.outputs[OUT]
+        step = program.steps[at]
         step.place = self.place
         step.origins = self.origins()
+        for port, feeder in feeders_of(program, at).items():
+            program.steps[feeder].origins = self.place.port_origins[port]
         return program
 
     def origins(self) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from hypothesis import strategies as st
 
 from contract.operators.changes_cases import changelog_items
-from contract.operators.inputs import KEY_TYPES, Case, ordered_items, row_type_of
+from contract.operators.inputs import KEY_TYPES, Case, in_order, ordered_items, row_type_of
 from contract.operators.model import Model, later
 from rowtide.operators.contract import OperatorSite
 from rowtide.plan.nodes import Node, NumberedChanges, Sort, Source, TopChanges
@@ -96,7 +96,7 @@ def top_changes(draw: st.DrawFn, *, numbered: bool = False) -> Case:
     fields = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(1, 3)))]
     indices = list(draw(st.permutations(range(len(fields)))))
     partition = tuple(indices[: draw(st.integers(0, 1))])
-    keys = tuple((index, draw(st.booleans())) for index in indices[len(partition) :])
+    keys = tuple((index, draw(st.booleans())) for index in in_order(fields, indices[len(partition) :]))
     limit = draw(st.integers(0, 3) if numbered else st.none() | st.integers(0, 3))
     row_type = row_type_of(fields)
     stream = draw(st.booleans())

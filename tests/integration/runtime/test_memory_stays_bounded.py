@@ -14,11 +14,13 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
 
 MIB = 1024 * 1024
 MESSAGE_BYTES = 20_000
-LIMITS = {"buffer": 8 * MIB, "fetch": 4 * MIB, "queue": 8 * MIB, "held": 16 * MIB, "commit": 8 * MIB}
+LIMITS = {"buffer": 4 * MIB, "fetch": 2 * MIB, "queue": 4 * MIB, "held": 8 * MIB, "commit": 4 * MIB}
 IN_MEMORY = 4
 """A value may be there as bytes, as the row made of it, and as copies while one is made of the other."""
-BOUND = IN_MEMORY * sum(LIMITS.values(), start=LIMITS["queue"])
-"""What docs/reference/configuration.md promises for one stream: 208 MiB. Without limits it is 500."""
+KEPT = 64 * MIB
+"""What the allocators of C, Python and Arrow keep of memory that was freed: more on a machine with other work."""
+BOUND = KEPT + IN_MEMORY * sum(LIMITS.values(), start=LIMITS["queue"])
+"""What docs/reference/configuration.md promises for one stream: 168 MiB. Without limits it is above 540."""
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers 'set by the configuration:1');
@@ -88,7 +90,7 @@ def test_a_partition_far_ahead_takes_no_more_memory_than_the_limits_say(
     kafka: Broker, tmp_path: Path
 ) -> None:
     partitions, peaks = 8, {}
-    for name, each in (("little", 100), ("much", 1_700)):
+    for name, each in (("little", 100), ("much", 1_350)):
         topic = kafka.create_topic(partitions)
         # Partition 0 stands still, while the others could be read to their ends.
         fill(kafka, topic, 0, 1)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from real.postgres import PostgresServer
 from rowtide.checkpoint.tables import tables_of
 from rowtide.cli.main import app
-from rowtide_connectors.api import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
+from rowtide_connectors.checkpoint_tables import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
 from rowtide_connectors.memory import memory_broker
 
 pytestmark = pytest.mark.postgres

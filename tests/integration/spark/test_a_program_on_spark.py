@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -164,3 +165,10 @@ def test_spark_up_to_a_cut_and_a_flow_from_there_are_a_flow_all_along(
         assert rows_of(one.outputs[name]) == rows_of(other.outputs[name])
         assert one.outputs[name]
     assert one.faults == other.faults
+
+
+def test_tasks_run_the_python_of_the_session(spark: SparkSession) -> None:
+    """Not ``python3`` of the PATH, which may lack every package."""
+    (found,) = spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).collect()
+    assert spark.sparkContext.pythonExec == sys.executable
+    assert Path(found).samefile(sys.executable)

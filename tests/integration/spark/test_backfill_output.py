@@ -22,6 +22,7 @@ from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runners.spark.kafka import MESSAGE_COLUMNS
 from rowtide.runtime.backfill import backfill_output
 from rowtide.runtime.backfill.backfill import BackfillReport, backfill
+from rowtide.runtime.backfill.begin import BackfillOrder
 from rowtide.runtime.commit.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
 from rowtide.runtime.commit.output import target_table
 from rowtide.runtime.pipeline import open_pipeline
@@ -93,7 +94,7 @@ class World:
                 wait=True,
                 crash_points=crash_points or NoCrash(),
             )
-            return backfill(context, self._spark, self._frames, str(staging), END_MS)
+            return backfill(context, self._spark, self._frames, str(staging), BackfillOrder(END_MS))
 
     def _frames(
         self, _: ForeignStream, _topics: str, begin: Mapping[int, int], end: Mapping[int, int]

@@ -8,6 +8,7 @@ all in both. ``ROWTIDE_TEST_THIRD`` (0, 1 or 2) chooses the third.
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +85,26 @@ def test_a_scenario_comes_to_the_same_on_spark(
     spark: SparkSession, runners: SparkRunners, path: Path, parts: int
 ) -> None:
     with in_parts(spark, parts):
+        outcome = played(runners, path)
+    assert outcome.verdict is Verdict.PASSED, outcome.report()
+
+
+def in_slices() -> list[object]:
+    """Return all scenarios; a few of them are run every time, others each day."""
+    found: list[object] = []
+    for path in find_scenarios([SCENARIOS]):
+        name = path.relative_to(SCENARIOS).as_posix()
+        turn = crc32(name.encode())
+        if name not in IN_ORDER:
+            marks = [] if turn % 3 == THIRD and turn // 3 % 20 == 0 else [pytest.mark.long]
+            found.append(pytest.param(path, turn, id=name, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("path", "seed"), in_slices())
+def test_a_scenario_comes_to_the_same_in_slices_on_spark(spark: SparkSession, path: Path, seed: int) -> None:
+    """As on the stand-in for Spark: ``tests/unit/runners/test_scenarios_in_slices.py``."""
+    with SparkRunners(spark, slices=random.Random(seed)) as runners:
         outcome = played(runners, path)
     assert outcome.verdict is Verdict.PASSED, outcome.report()
 

@@ -14,7 +14,9 @@ from real.kafka import Broker
 from rowtide.app import context_of
 from rowtide.config.reading import load_settings
 from rowtide.runners.spark.kafka import read_range
-from rowtide.runtime.backfill.backfill import backfill, kafka_frames
+from rowtide.runtime.backfill.backfill import backfill
+from rowtide.runtime.backfill.begin import BackfillOrder
+from rowtide.runtime.backfill.messages import kafka_frames
 from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
@@ -71,7 +73,7 @@ def test_rows_are_those_of_a_live_run(kafka: Broker, spark: SparkSession, tmp_pa
                 staging = tmp_path / "staging"
                 staging.mkdir()
                 frames = kafka_frames(plan, lambda *args: read_range(spark, *args))
-                report = backfill(context, spark, frames, str(staging), CUT, in_order=True)
+                report = backfill(context, spark, frames, str(staging), BackfillOrder(CUT, in_order=True))
                 assert report.errors == 3
                 assert 0 < len(contents(file)[0]) < len(contents(files[0])[0])
             Service(context).run(until_end=True)

@@ -13,6 +13,7 @@ from rowtide.rows.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    INSTANT,
     INTEGER,
     JSON,
     TIME,
@@ -23,6 +24,7 @@ from rowtide.rows.types import (
     Kind,
     RowType,
     Type,
+    array_of,
     decimal,
 )
 
@@ -44,6 +46,11 @@ ROW_TYPE = RowType(
         Field("N", Type(Kind.VARBINARY, 4)),
         Field("O", UUID),
         Field("P", JSON),
+        Field("Q", array_of(INTEGER)),
+        Field("R", array_of(decimal(5, 2))),
+        Field("S", array_of(INSTANT)),
+        Field("T", array_of(Type(Kind.VARCHAR, 3))),
+        Field("U", INSTANT),
     )
 )
 DECODER = JsonDecoder("S", ROW_TYPE)
@@ -84,11 +91,18 @@ TEXTS = st.one_of(
     st.times().map(str),
     st.sampled_from(["2024-02-30T00:00:00Z", "0000-01-01T00:00:00Z", "2024-01-01T00:00:60", "20240101T10"]),
 )
-VALUES = st.one_of(
+SCALARS = st.one_of(
     NUMBERS.map(str), TEXTS.map(json.dumps), st.sampled_from(["null", "true", "false", "[]", '{"a":1}'])
 )
+ARRAYS = st.one_of(
+    st.lists(st.integers(-9, 9).map(str) | st.just("null"), max_size=3),
+    st.lists(NUMBERS.map(str), max_size=3),
+    st.lists(TEXTS.map(json.dumps), max_size=2),
+    st.lists(SCALARS, max_size=3),
+).map(lambda elements: f"[{','.join(elements)}]")
+VALUES = SCALARS | ARRAYS
 MESSAGES = st.one_of(
-    st.dictionaries(st.sampled_from([*"abcdefghijklmnz", "A", "B"]), VALUES, max_size=14).map(
+    st.dictionaries(st.sampled_from([*"abcdefghijklmnopqrstz", "A", "B"]), VALUES, max_size=14).map(
         lambda fields: "{" + ",".join(f'"{name}":{value}' for name, value in fields.items()) + "}"
     ),
     # A fitting message, so that the interesting ones have good neighbours.

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rowtide.codec.contract import Decoded, Decoder
 from rowtide.codec.csv import CsvDecoder
 from rowtide.codec.json.decoder import JsonDecoder
+from rowtide.codec.options import Declared
 from rowtide.codec.raw import RawDecoder
 from rowtide.errors import Reason, RejectedRowError, rejection_of
 from rowtide.rows.types import (
@@ -32,7 +33,10 @@ from rowtide.rows.types import (
 
 TYPES = [
     *(Type(kind) for kind in (Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT)),
-    *(Type(kind) for kind in (Kind.REAL, Kind.DOUBLE, Kind.BOOLEAN, Kind.DATE, Kind.TIME, Kind.TIMESTAMP)),
+    *(
+        Type(kind)
+        for kind in (Kind.REAL, Kind.DOUBLE, Kind.BOOLEAN, Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.INSTANT)
+    ),
     *(decimal(*digits) for digits in ((10, 2), (1, 0), (5, 5), (18, 18), (19, 3), (38, 0), (38, 38))),
     *(VARCHAR, Type(Kind.VARCHAR, 3), Type(Kind.CHAR, 2), Type(Kind.VARBINARY, 4), Type(Kind.BINARY, 2)),
     *(UUID, JSON),
@@ -125,13 +129,13 @@ def test_json(kind: Type, messages: list[bytes | None]) -> None:
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @given(messages=st.lists(TEXT_MESSAGES, max_size=6))
 def test_csv(kind: Type, messages: list[bytes | None]) -> None:
-    _check(CsvDecoder(RowType((Field("A", kind),))), messages)
+    _check(CsvDecoder(Declared("S", RowType((Field("A", kind),)))), messages)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TYPES if kind.is_text or kind.is_binary], ids=str)
 @given(messages=st.lists(TEXT_MESSAGES, max_size=6))
 def test_raw(kind: Type, messages: list[bytes | None]) -> None:
-    decoded = _check(RawDecoder("S", RowType((Field("A", kind),))), messages)
+    decoded = _check(RawDecoder(Declared("S", RowType((Field("A", kind),)))), messages)
     if kind.is_text:
         assert not any("\0" in str(text) for text in decoded.columns[0].to_list())
 

@@ -17,7 +17,8 @@ class Untyped:
 
 def last(*args: object) -> object:
     """Return the last argument, and for some arguments raise an exception or return no value of any type."""
-    size = len(repr(args))
+    # Arrow has an array of a row as a list.
+    size = len(repr(tuple(tuple(arg) if isinstance(arg, list) else arg for arg in args)))
     if size % 5 == 0:
         raise ValueError(f"{size} characters")
     if size % 7 == 0:
@@ -31,7 +32,8 @@ def last_of_arrays(*arrays: Any) -> Any:
     if {type(each) for each in found} in ({int}, {float}, {bool}):
         return np.array(found)
     values = np.empty(len(found), dtype=object)
-    values[:] = found
+    for at, each in enumerate(found):
+        values[at] = each
     return np.ma.MaskedArray(values, mask=[each is None for each in found])
 
 

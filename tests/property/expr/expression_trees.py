@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rowtide.expr.functions import FUNCTIONS, TypeMismatch, cast_allowed
 from rowtide.expr.functions.times.times_as_text import FORMATS
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.rows.arrays_as_text import as_element
 from rowtide.rows.column import scaled
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.types import (
@@ -22,6 +23,7 @@ from rowtide.rows.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    INSTANT,
     INTEGER,
     INTERVAL_DAY,
     INTERVAL_MONTH,
@@ -34,6 +36,7 @@ from rowtide.rows.types import (
     Kind,
     RowType,
     Type,
+    array_of,
     decimal,
 )
 
@@ -64,8 +67,12 @@ TYPES = (
     DATE,
     TIME,
     TIMESTAMP,
+    INSTANT,
     INTERVAL_DAY,
     INTERVAL_MONTH,
+    array_of(INTEGER),
+    array_of(DOUBLE),
+    array_of(Type(Kind.VARCHAR, 5)),
 )
 UNITS = (
     *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "ISODOW", "ISOYEAR", "DECADE", "CENTURY"),
@@ -100,6 +107,9 @@ TEXTS = st.one_of(
 
 def values(kind: Type) -> st.SearchStrategy[object]:
     """Return values of a type in row form, the edges often."""
+    if kind.element is not None:
+        elements = st.none() | values(kind.element).map(as_element)
+        return st.lists(elements, max_size=3).map(tuple)
     if kind.is_integer:
         bits = {Kind.TINYINT: 7, Kind.SMALLINT: 15, Kind.INTEGER: 31, Kind.BIGINT: 63}[kind.kind]
         edges = st.sampled_from([0, 1, -1, 2, 7, -(2**bits), 2**bits - 1])
@@ -131,7 +141,7 @@ def values(kind: Type) -> st.SearchStrategy[object]:
             return st.sampled_from([0, -1, 11016, 19782, -719162, 2932896]) | st.integers(-719162, 2932896)
         case Kind.TIME:
             return st.integers(0, 86_399_999)
-        case Kind.TIMESTAMP:
+        case Kind.TIMESTAMP | Kind.INSTANT:
             edges = st.sampled_from([0, -1, 1_709_210_096_789, -62_135_596_800_000, 253_402_300_799_999])
             return edges | st.integers(-62_135_596_800_000, 253_402_300_799_999)
         case Kind.INTERVAL_DAY:
@@ -258,5 +268,7 @@ def bits(value: object) -> object:
             return "nan" if math.isnan(value) else struct.pack("d", value)
         case Decimal():
             return value.as_tuple()
+        case tuple():
+            return tuple, tuple(map(bits, value))
         case _:
             return type(value), value

@@ -62,7 +62,7 @@ def test_a_result_that_no_double_holds_is_null() -> None:
     assert result_of("REGR_SXX", [numbers(0.0, 1e300), numbers(0.0, -1e300)], DOUBLE) is None
 
 
-@pytest.mark.parametrize("kind", TYPES, ids=str)
+@pytest.mark.parametrize("kind", [kind for kind in TYPES if kind.element is None], ids=str)
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_keys_are_ordered_as_their_values(kind: Type, data: st.DataObject) -> None:

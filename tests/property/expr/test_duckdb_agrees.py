@@ -7,7 +7,7 @@ integers, half to even in casts of doubles, NULLs that GREATEST skips.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import duckdb
 import pytest
@@ -24,6 +24,7 @@ from rowtide.rows.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    INSTANT,
     INTEGER,
     INTERVAL_DAY,
     INTERVAL_MONTH,
@@ -78,6 +79,7 @@ T1, T2 = FieldRef(0, VARCHAR), FieldRef(1, VARCHAR)
 P1, M1, D1 = FieldRef(0, PRICE), FieldRef(0, TIMESTAMP), FieldRef(0, DATE)
 
 CASES = (
+    binary("levenshtein($1, $2)", "LEVENSHTEIN", VARCHAR, VARCHAR),
     *(binary(f"$1 {op} $2", op, INTEGER, INTEGER) for op in ("+", "-", "*")),
     *(binary(f"$1 {op} $2", op, BIGINT, BIGINT) for op in ("+", "-", "*")),
     *(binary(f"$1 {op} $2", op, PRICE, RATE) for op in ("+", "-", "*")),
@@ -91,6 +93,10 @@ CASES = (
     *(binary(f"$1 {op} $2", op, INTEGER, BIGINT) for op in ("=", "<", ">=")),
     *(binary(f"$1 {op} $2", op, VARCHAR, VARCHAR) for op in ("=", "<>", "<", ">=")),
     *(binary(f"$1 {op} $2", op, DATE, TIMESTAMP) for op in ("=", "<")),
+    *(
+        binary(f"$1 {op} $2", op, INSTANT, other)
+        for op, other in (("=", INSTANT), ("<", TIMESTAMP), (">=", DATE))
+    ),
     binary("$1 IS DISTINCT FROM $2", "IS DISTINCT FROM", INTEGER, INTEGER),
     binary("$1 IS NOT DISTINCT FROM $2", "IS NOT DISTINCT FROM", VARCHAR, VARCHAR),
     *(binary(f"$1 {op} $2", op, BOOLEAN, BOOLEAN) for op in ("AND", "OR")),
@@ -197,6 +203,16 @@ CASES = (
     Case("CAST($1 AS VARCHAR)", cast(D1, VARCHAR), (DATE,)),
     Case("CAST(CAST($1 AS VARCHAR) AS TIMESTAMP)", cast(cast(M1, VARCHAR), TIMESTAMP), (TIMESTAMP,)),
     Case("CAST($1 AS DATE)", cast(M1, DATE), (TIMESTAMP,)),
+    Case("CAST($1 AS DATE)", cast(FieldRef(0, INSTANT), DATE), (INSTANT,)),
+    Case(
+        "CAST(CAST($1 AS VARCHAR) AS TIMESTAMPTZ)",
+        cast(cast(FieldRef(0, INSTANT), VARCHAR), INSTANT),
+        (INSTANT,),
+    ),
+    *(
+        Case("$1 AT TIME ZONE 'Europe/Berlin'", call(name, FieldRef(0, kind), text("Europe/Berlin")), (kind,))
+        for name, kind in (("FROM_UTC_TIMESTAMP", INSTANT), ("FROM_TZ", TIMESTAMP))
+    ),
     *(
         Case(f"extract({part} FROM $1)", call("EXTRACT", text(unit), M1), (TIMESTAMP,))
         for unit, part in (
@@ -238,7 +254,9 @@ DIFFERENT = {
 
 
 def argument(kind: Type) -> st.SearchStrategy[object]:
-    given = {VARCHAR: ASCII, TIMESTAMP: MOMENTS, DATE: st.integers(-40_000, 90_000)}.get(kind)
+    given = {VARCHAR: ASCII, TIMESTAMP: MOMENTS, INSTANT: MOMENTS, DATE: st.integers(-40_000, 90_000)}.get(
+        kind
+    )
     if kind == DOUBLE:
         given = st.floats(-1e6, 1e6) | st.integers(-100, 100).map(lambda number: number / 2)
     return st.one_of(st.none(), *[values(kind) if given is None else given] * 6)
@@ -251,6 +269,8 @@ def spelled(value: object, kind: Type) -> object:
     match kind.kind:
         case Kind.TIMESTAMP:
             return EPOCH + timedelta(milliseconds=value)  # type: ignore[arg-type]
+        case Kind.INSTANT:
+            return EPOCH.replace(tzinfo=UTC) + timedelta(milliseconds=value)  # type: ignore[arg-type]
         case Kind.DATE:
             return date(1970, 1, 1) + timedelta(days=value)  # type: ignore[arg-type]
         case _:
@@ -259,7 +279,9 @@ def spelled(value: object, kind: Type) -> object:
 
 @pytest.fixture(scope="module")
 def connection() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect()
+    connected = duckdb.connect()
+    connected.execute("SET TimeZone = 'UTC'")
+    return connected
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ NAMES = (
         "PERIOD IMMEDIATELY PRECEDES",
         "FROM_UTC_TIMESTAMP",
         "TO_UTC_TIMESTAMP",
+        "FROM_TZ",
     ),
 )
 

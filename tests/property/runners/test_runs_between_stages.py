@@ -17,11 +17,11 @@ from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BIGINT, DOUBLE, VARCHAR, Field, RowType, decimal
 from rowtide.rowtime.bound import LATEST, Bound
-from rowtide.runners.spark.blocks import RUN, CellKind, blocks_of
-from rowtide.runners.spark.exchange import Exchange
-from rowtide.runners.spark.given import Layout, TaskBlocks
-from rowtide.runners.spark.runs import Causes, MergeLimit, Numbered, Piece, TaskInputs, numbered
 from rowtide.runners.spark.session import BLOCKS_AT_ONCE
+from rowtide.runners.spark.shuffle.blocks import RUN, CellKind, blocks_of
+from rowtide.runners.spark.shuffle.exchange import Exchange
+from rowtide.runners.spark.shuffle.given import Layout, TaskBlocks
+from rowtide.runners.spark.shuffle.runs import Causes, MergeLimit, Numbered, Piece, TaskInputs, numbered
 from rowtide.runners.spark.waiting import RowsAside, WaitingTasks
 from spark_stand_in import StandIn
 

@@ -1,4 +1,4 @@
-"""NaN among doubles: MIN and MAX skip it in every operator, in both forms, and a sort puts it last."""
+"""NaN among doubles: aggregates by order skip it in every operator, in both forms, and a sort puts it last."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from rowtide.sql.pipeline import SqlSession
 
 STREAM = "CREATE STREAM s (k INTEGER, x DOUBLE);"
 TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, k INTEGER, x DOUBLE);"
-BOTH = "MIN(x), MAX(x)"
+MIDDLE = "PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY x)"
+ALL = f"MIN(x) AS a, MAX(x) AS b, {MIDDLE} AS c, TOPK(x, 2) AS d"
 FRAMES = {
     "ROWS 2 PRECEDING": lambda at: range(max(0, at - 2), at + 1),
     "ROWS UNBOUNDED PRECEDING": lambda at: range(at + 1),
@@ -36,17 +37,20 @@ rows = st.lists(st.tuples(st.integers(0, 1), doubles), max_size=12)
 by_row = pytest.mark.parametrize("form", Form)
 
 
-def extremes(values: list[float | None]) -> tuple[object, object]:
-    """Return what MIN and MAX mean."""
+def meant(values: list[float | None]) -> tuple[object, ...]:
+    """Return what the aggregates mean."""
     counted = [value for value in values if value is not None]
-    numbers = [value for value in counted if not math.isnan(value)]
-    return shown(min(numbers, default=counted[0] if counted else None)), shown(
-        max(numbers, default=counted[0] if counted else None)
-    )
+    numbers = sorted(value for value in counted if not math.isnan(value)) or counted
+    if not numbers:
+        return None, None, None, None
+    best = tuple(numbers[:-3:-1])
+    return shown(numbers[0]), shown(numbers[-1]), shown(numbers[(len(numbers) - 1) // 2]), shown(best)
 
 
 def shown(value: object) -> object:
     """Return a value so that NaNs are equal."""
+    if isinstance(value, tuple):
+        return tuple(map(shown, value))
     return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -79,11 +83,12 @@ def run(
 @settings(max_examples=40)
 @given(drawn=rows)
 def test_windows_skip_nan(frame: str, form: Form, drawn: list[tuple[int, float | None]]) -> None:
-    query = f"SELECT STREAM k, MIN(x) OVER w AS a, MAX(x) OVER w AS b FROM s WINDOW w AS ({frame})"
+    over = ALL.replace(" AS ", " OVER w AS ")
+    query = f"SELECT STREAM k, {over} FROM s WINDOW w AS ({frame})"
     found = run(query, "S", [(Opcode.INSERT, row) for row in drawn], form)
     values = [value for _, value in drawn]
     wanted = [
-        (drawn[at][0], *extremes([values[place] for place in FRAMES[frame](at) if place < len(values)]))
+        (drawn[at][0], *meant([values[place] for place in FRAMES[frame](at) if place < len(values)]))
         for at in range(len(drawn))
     ]
     assert [timed.row for timed in found] == wanted
@@ -96,10 +101,11 @@ def test_windows_skip_nan(frame: str, form: Form, drawn: list[tuple[int, float |
 def test_groups_skip_nan(
     window: str, form: Form, drawn: list[tuple[int, float | None]], distinct: str
 ) -> None:
-    query = f"SELECT STREAM k, MIN({distinct}x) AS a, MAX({distinct}x) AS b FROM s GROUP BY {window}, k"
+    selected = ALL.replace("(x)", f"({distinct}x)")
+    query = f"SELECT STREAM k, {selected} FROM s GROUP BY {window}, k"
     found = run(query, "S", [(Opcode.INSERT, row) for row in drawn], form)
     keys = dict.fromkeys(key for key, _ in drawn)
-    wanted = [(key, *extremes([value for other, value in drawn if other == key])) for key in keys]
+    wanted = [(key, *meant([value for other, value in drawn if other == key])) for key in keys]
     assert Counter(timed.row for timed in found) == Counter(wanted)
 
 
@@ -107,12 +113,10 @@ def test_groups_skip_nan(
 @settings(max_examples=60)
 @given(drawn=rows)
 def test_running_changes_skip_nan(form: Form, drawn: list[tuple[int, float | None]]) -> None:
-    query = (
-        "SELECT STREAM k, MIN(x) AS a, MAX(x) AS b FROM s GROUP BY FLOOR(ROWTIME TO MINUTE), k EMIT CHANGES"
-    )
+    query = f"SELECT STREAM k, {ALL} FROM s GROUP BY FLOOR(ROWTIME TO MINUTE), k EMIT CHANGES"
     found = run(query, "S", [(Opcode.INSERT, row) for row in drawn], form)
     keys = dict.fromkeys(key for key, _ in drawn)
-    wanted = Counter((key, *extremes([value for other, value in drawn if other == key])) for key in keys)
+    wanted = Counter((key, *meant([value for other, value in drawn if other == key])) for key in keys)
     assert left_by(found) == wanted
     pairs = [(one, other) for one, other in pairwise(found) if one.rowtime == other.rowtime]
     assert not any(one.row == other.row for one, other in pairs)
@@ -136,9 +140,9 @@ def test_changes_of_a_table_skip_nan(
             held[row[0]] = row
         else:
             held.pop(row[0], None)
-    found = run("SELECT k, MIN(x) AS a, MAX(x) AS b FROM t GROUP BY k", "T", changes, form)
+    found = run(f"SELECT k, {ALL} FROM t GROUP BY k", "T", changes, form)
     keys = {row[1] for row in held.values()}
-    wanted = [(key, *extremes([row[2] for row in held.values() if row[1] == key])) for key in keys]
+    wanted = [(key, *meant([row[2] for row in held.values() if row[1] == key])) for key in keys]
     assert left_by(found) == Counter(wanted)
     first = run(f"SELECT id, x FROM t ORDER BY x{direction}, id LIMIT 2", "T", changes, form)
 

@@ -41,6 +41,20 @@ QUERIES = {
         "SELECT n % 2, SUM(n * 2) + COUNT(*), SUM(p) FILTER (WHERE n > 1), COUNT(DISTINCT k) FROM s"
         f" WHERE n IS NOT NULL GROUP BY n % 2, {TRUNCATED} HAVING MAX(n) > 2",
     ),
+    "approximate aggregates": (
+        f"SELECT STREAM {HOUR} AS h, APPROX_COUNT_DISTINCT(n) AS a, APPROX_COUNT_DISTINCT(k) AS b,"
+        f" APPROX_PERCENTILE(n, 0.25) AS c FROM s GROUP BY {HOUR}",
+        f"SELECT {TRUNCATED}, COUNT(DISTINCT n), COUNT(DISTINCT k), CAST(quantile_disc(n, 0.25) AS DOUBLE)"
+        " FROM s GROUP BY 1",
+    ),
+    "approximate aggregates over windows": (
+        "SELECT STREAM k, APPROX_COUNT_DISTINCT(n) OVER w AS a, APPROX_PERCENTILE(n, 0.5) OVER w AS b"
+        " FROM s WINDOW w AS (PARTITION BY k ROWS 3 PRECEDING)",
+        "SELECT t.k, COUNT(DISTINCT u.n), CAST(quantile_disc(u.n, 0.5) AS DOUBLE) FROM"
+        " (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ord) AS r FROM s) t JOIN"
+        " (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ord) AS r FROM s) u"
+        " ON u.k IS NOT DISTINCT FROM t.k AND u.r BETWEEN t.r - 3 AND t.r GROUP BY t.ord, t.k",
+    ),
     "groups of groups": (
         "SELECT STREAM FLOOR(ROWTIME TO DAY) AS d, MAX(total) AS m, COUNT(*) AS c FROM"
         f" (SELECT STREAM {HOUR} AS ROWTIME, k, SUM(n) AS total FROM s GROUP BY {HOUR}, k) AS q"
@@ -128,6 +142,12 @@ QUERIES = {
         " LAG(n, 2, 0) OVER (PARTITION BY k ORDER BY ord), LEAD(n) OVER (PARTITION BY k ORDER BY ord),"
         " ROW_NUMBER() OVER (PARTITION BY k ORDER BY ord),"
         " MAX(p) OVER (ORDER BY ord ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) FROM s",
+    ),
+    "lists over windows": (
+        "SELECT STREAM k, LISTAGG(k, '-') OVER (ROWS 2 PRECEDING) AS a, LISTAGG(n, ',') FILTER (WHERE p > 0) OVER"
+        " (PARTITION BY k ROWS 3 PRECEDING) AS b FROM s",
+        "SELECT k, STRING_AGG(k, '-') OVER (ORDER BY ord ROWS 2 PRECEDING), STRING_AGG(n::VARCHAR, ',') FILTER"
+        " (WHERE p > 0) OVER (PARTITION BY k ORDER BY ord ROWS 3 PRECEDING) FROM s",
     ),
     "windows over groups": (
         "SELECT STREAM k, SUM(n) AS t, SUM(SUM(n)) OVER (PARTITION BY k RANGE INTERVAL '20' HOUR"

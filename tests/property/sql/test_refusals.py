@@ -13,6 +13,10 @@ from hypothesis import strategies as st
 
 from property.sql.sql_corpus import TOKEN, Seed, bracket_at, grafts, seeds
 from rowtide.errors import SourceSpan, StatementError
+from rowtide.flow.flow import Flow
+from rowtide.plan.explain import explain
+from rowtide.plan.nodes import Node, Source
+from rowtide.plan.nodes.walk import nodes_below
 from rowtide.sql.grammar.dialect import RESERVED
 from rowtide.sql.pipeline import SqlSession
 
@@ -231,8 +235,42 @@ def check_mutations(seed: int) -> None:
             raise
 
 
+ASKED = 2_000
+"""How many queries, statements and relations are tried beyond their plan, in every run."""
+
+
+def check_asked(seed: int, count: int) -> None:
+    """Mutate queries that are asked and statements that are sent; see that what is accepted has operators."""
+    chance = Seeded(seed)
+    known = (*(Seed(PREPARED, tokens) for tokens in TOKENS), *seeds())
+    for number in range(count):
+        one = known[chance.number(len(TOKENS) - 1 if number % 2 else len(known) - 1)]
+        start = one.tokens.index("SELECT") if "SELECT" in one.tokens else 0
+        text = mutation(chance, one.tokens[start:])
+        session = copy(one.session)
+        try:
+            if one.tokens[0] in ("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE"):
+                session.sent(text)
+            else:
+                check_operators(session.query(text))
+        except StatementError as error:
+            error.render()
+        except Exception as error:
+            error.add_note(f"seed {seed}, mutation {number}: {text!r}")
+            raise
+
+
+def check_operators(node: Node) -> None:
+    """See that a query is explained, and that its operators can be made."""
+    assert explain(node).lines()
+    sources = (each for each in nodes_below(node) if isinstance(each, Source))
+    Flow({"Q": node}, {each.relation: (0,) for each in sources})
+
+
 def test_ten_thousand_mutated_statements_are_planned_or_refused_at_a_place() -> None:
     check_mutations(0)
+    # In the same test, because all SQL of the project is planned first.
+    check_asked(0, ASKED)
 
 
 @pytest.mark.long
@@ -240,6 +278,7 @@ def test_ten_thousand_mutated_statements_are_planned_or_refused_at_a_place() -> 
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_a_hundred_thousand_mutated_statements_are_planned_or_refused_at_a_place(seed: int) -> None:
     check_mutations(seed)
+    check_asked(seed, MUTATIONS)
 
 
 @settings(max_examples=100)

@@ -19,13 +19,13 @@ from rowtide.checkpoint.ledger import KeptSnapshot
 from rowtide.checkpoint.migrate import HEAD
 from rowtide.checkpoint.snapshot import (
     Checksum,
-    Chunk,
     DamagedSnapshotError,
     chunks_of,
     manifest_of,
     snapshot_from,
     why_unreadable,
 )
+from rowtide.checkpoint.snapshot_part import Chunk
 from rowtide.runtime.live.pace import Pace
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker

@@ -79,6 +79,10 @@ def test_a_backfill_that_had_the_same_process_number_before_is_none(
         (["--py-files", "none.zip"], 'file "none.zip" of --py-files does not exist'),
         (["--py-files", "/etc/passwd"], "Pack packages as a .zip."),
         (["--parts", "0"], "--parts"),
+        (["--slice", "fortnight"], "Type --slice '1 DAY', for example."),
+        (["--slice", "0 DAY"], "invalid --slice"),
+        (["--slice-messages", "-1"], "--slice-messages"),
+        (["--from", "yesterday"], '"yesterday" is not a time'),
     ],
 )
 def test_what_spark_could_not_work_with_is_refused_before_it_starts(

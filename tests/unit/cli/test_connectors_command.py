@@ -51,7 +51,8 @@ def test_describe_gives_each_option_with_type_default_and_meaning() -> None:
     for own in ("format ", "max_ahead ", "idle_timeout ", "append_time "):
         assert f"  {own}" in text
     assert (
-        "AVRO, CSV, DEBEZIUM_AVRO, DEBEZIUM_JSON, JSON, KEY_VALUE, PROTOBUF, RAW (text, default JSON)" in text
+        "AVRO, BSON, CSV, DEBEZIUM_AVRO, DEBEZIUM_JSON, JSON, KEY_VALUE, PROTOBUF, RAW, XML (text, default JSON)"
+        in text
     )
     assert "options of a column:" in text
     assert "  time_unit " in text

@@ -150,16 +150,17 @@ def test_connectors_check_looks_the_topic_up(files: Files) -> None:
         ("partition 'part'", "partition 'part,kind'", "it names more than one column", None),
         (
             "key 'sensor'",
-            "format 'XML'",
-            'format "XML" of foreign stream "HOT" does not exist',
-            "are AVRO, CSV, JSON, KEY_VALUE, PROTOBUF, RAW",
+            "format 'YAML'",
+            'format "YAML" of foreign stream "HOT" does not exist',
+            "are AVRO, BSON, CSV, DEBEZIUM_AVRO, DEBEZIUM_JSON, JSON, KEY_VALUE, PROTOBUF, RAW, XML",
         ),
         (
             "key 'sensor'",
-            "format 'DEBEZIUM_JSON'",
-            "cannot be written",
-            "are AVRO, CSV, JSON, KEY_VALUE, PROTOBUF, RAW",
+            "key 'sensor', format 'DEBEZIUM_JSON'",
+            "rows without changes cannot be written as DEBEZIUM_JSON",
+            "Add changes 'upsert' and key 'column'",
         ),
+        ("key 'sensor'", "key 'sensor', tombstones 'false'", "format JSON does not take it", None),
         ("key 'sensor'", "format 'RAW'", "has format RAW", "message VARCHAR"),
         ("key 'sensor'", "max_pending '0'", 'option "max_pending"', "at least 1"),
         ("key 'sensor'", "max_pending 'few'", "has the value 'few'", "a whole number"),
@@ -187,7 +188,7 @@ def test_check_refuses_a_connector_that_cannot_write_messages(files: Files) -> N
     result = run("check", files.pipeline)
     assert result.exit_code == 2
     assert 'connector "rdbms" cannot write messages' in result.stderr
-    assert "Connectors that can: http, kafka, memory." in result.stderr
+    assert "Connectors that can: files, http, kafka, memory." in result.stderr
 
 
 def test_a_backfill_of_such_a_pipeline_is_refused(files: Files) -> None:

@@ -59,7 +59,10 @@ def rows(decoder: Any, *messages: str) -> list[tuple[object, ...]]:
 
 
 def test_csv_has_json_as_text() -> None:
-    assert rows(CsvDecoder(ROW_TYPE), f'{ID.upper()},"{{""a"": 1}}"', ",") == [(ID, '{"a": 1}'), (None, None)]
+    assert rows(CsvDecoder(Declared("S", ROW_TYPE)), f'{ID.upper()},"{{""a"": 1}}"', ",") == [
+        (ID, '{"a": 1}'),
+        (None, None),
+    ]
 
 
 @pytest.mark.parametrize("spelled", ["doc", "Doc"])

@@ -194,7 +194,8 @@ def test_a_format_of_another_package_has_options_of_its_own(site: Path, tmp_path
         ),
         (
             SQL.format(name="shoutz"),
-            "The formats are AVRO, CSV, DEBEZIUM_AVRO, DEBEZIUM_JSON, JSON, KEY_VALUE, PROTOBUF, RAW, SHOUTS.",
+            "The formats are AVRO, BSON, CSV, DEBEZIUM_AVRO, DEBEZIUM_JSON, JSON, KEY_VALUE, PROTOBUF, RAW, "
+            "SHOUTS, XML.",
         ),
     ],
 )

@@ -119,5 +119,17 @@ def test_the_code_is_that_which_runs_not_what_was_written_since(tmp_path: Path) 
     assert code_of("shape", place) == before
 
 
+def test_a_loader_that_does_not_give_the_text_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as that of pytest, which rewrites the asserts of plugins."""
+    wanted = code(tmp_path / "a", shape="SIZE = 1\n")
+    place = folder(tmp_path / "b", shape="SIZE = 1\n")
+    spec = module_of("shape", place).__spec__
+    assert spec is not None
+    monkeypatch.setattr(spec, "loader", object())
+    assert code_of("shape", place) == wanted != ""
+
+
 def test_a_module_without_text_has_no_code() -> None:
     assert code_of("itertools", "") == ""

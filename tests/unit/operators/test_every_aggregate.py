@@ -29,21 +29,38 @@ from rowtide.rows.types import (
     BIGINT,
     BOOLEAN,
     DOUBLE,
+    JSON,
     TIMESTAMP,
     VARCHAR,
     Field,
     RowType,
     Type,
+    array_of,
     decimal,
 )
 
-TYPES = (BIGINT, DOUBLE, decimal(8, 2), decimal(38, 2), BOOLEAN, VARCHAR, TIMESTAMP, PAIR, NUMBER_PAIR)
+ARRAY = array_of(BIGINT)
+TYPES = (
+    BIGINT,
+    DOUBLE,
+    decimal(8, 2),
+    decimal(38, 2),
+    BOOLEAN,
+    VARCHAR,
+    TIMESTAMP,
+    PAIR,
+    NUMBER_PAIR,
+    ARRAY,
+    JSON,
+)
 VALUES: dict[Type, st.SearchStrategy[Any]] = {
     BIGINT: st.integers(-3, 3),
     DOUBLE: st.sampled_from((-1.5, 0.0, 0.25, 3.0)),
     decimal(8, 2): st.sampled_from((Decimal("-1.00"), Decimal("0.00"), Decimal("2.25"))),
     BOOLEAN: st.booleans(),
     VARCHAR: st.sampled_from(("", "a", "b")),
+    ARRAY: st.sampled_from(((), (1,), (None,), (2, None, 1))),
+    JSON: st.sampled_from(("[]", "[1]", "[null]", '["a",{}]')),
 }
 NUMBERS = st.sampled_from((-1.5, 0.0, 0.25, 3.0))
 OF_PAIRS = {
@@ -74,7 +91,10 @@ def call_of(
     kind = aggregate.result(of)
     assert kind is not None
     fraction = Fraction("0.9") if aggregate.takes_fraction else aggregate.fraction
-    return AggregateCall(aggregate.name, FieldRef(0, of), kind, distinct, None, ignore_nulls, fraction)
+    number = 2 if aggregate.takes_number else None
+    return AggregateCall(
+        aggregate.name, FieldRef(0, of), kind, distinct, None, ignore_nulls, fraction, number=number
+    )
 
 
 def over(call: AggregateCall) -> WindowCall:
@@ -86,6 +106,7 @@ def over(call: AggregateCall) -> WindowCall:
         call.distinct,
         ignore_nulls=call.ignore_nulls,
         fraction=call.fraction,
+        number=call.number or 1,
     )
 
 

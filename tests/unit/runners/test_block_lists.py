@@ -12,8 +12,8 @@ import pytest
 from rowtide.plan.nodes import Node
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
-from rowtide.runners.spark import given
 from rowtide.runners.spark.frames import SparkRun
+from rowtide.runners.spark.shuffle import given
 from rowtide.runners.spark.stage import RunDefinition
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.on_spark import LoggedIntake
@@ -67,11 +67,13 @@ def test_tasks_load_as_much_for_more_rows_and_get_the_blocks_of_their_part_in_or
     for small, large in zip(few.session.closures, many.session.closures, strict=True):
         # Numbers of rows have more digits.
         assert large <= small * 1.05
-    blocks = [(each.run._rows, sum(map(len, each.session.given))) for each in (few, many)]
+    blocks = [(each.run._rows._rows, sum(map(len, each.session.given))) for each in (few, many)]
     assert sum(blocks[1][0].values()) > 10 * sum(blocks[0][0].values())
     assert blocks[1][1] > 8 * blocks[0][1]
     for looked in (few, many):
-        done = [done for held in looked.run._given.values() for each in held for done in each.done.values()]
+        done = [
+            done for held in looked.run._rows._given.values() for each in held for done in each.done.values()
+        ]
         assert max(len(pickle.dumps(replace(each, report=None))) for each in done) < 500
         assert not list(looked.folder.rglob("*"))
     read = [tasks for tasks in many.session.read if len(tasks) == parts and "part" in tasks[0].column_names]

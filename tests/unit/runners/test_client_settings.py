@@ -153,5 +153,5 @@ def test_a_key_as_openssl_encrypts_it_by_default_is_refused_with_what_to_type(
 
 
 def test_tokens_are_refused() -> None:
-    with pytest.raises(StatementError, match="a backfill does not log in with tokens"):
+    with pytest.raises(StatementError, match="Rowtide on Spark does not log in with tokens"):
         client_settings({"bootstrap_servers": "b:1", "sasl.mechanisms": "OAUTHBEARER"})

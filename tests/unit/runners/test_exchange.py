@@ -14,11 +14,19 @@ from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BIGINT, Field, RowType
 from rowtide.rowtime.bound import Bound
-from rowtide.runners.spark.blocks import BATCH_BYTES, INLINE_BYTES, BlockWriter, CellKind, unpacked
-from rowtide.runners.spark.exchange import Exchange, Spread, StageGiven, hashed_to, murmur3
-from rowtide.runners.spark.given import Layout, TaskBlocks
-from rowtide.runners.spark.runs import Piece, TaskInputs, numbered
 from rowtide.runners.spark.session import BLOCKS_AT_ONCE
+from rowtide.runners.spark.shuffle.blocks import (
+    BATCH_BYTES,
+    COPY_BYTES,
+    INLINE_BYTES,
+    BlockWriter,
+    CellKind,
+    unpacked,
+)
+from rowtide.runners.spark.shuffle.exchange import Exchange, Spread, hashed_to, murmur3
+from rowtide.runners.spark.shuffle.given import Layout, TaskBlocks
+from rowtide.runners.spark.shuffle.held import COPIED_BYTES, StageBlocks, StageGiven, of_tasks
+from rowtide.runners.spark.shuffle.runs import Piece, TaskInputs, numbered
 from rowtide.runners.spark.stage import RunDefinition, SegmentTask, StageTasks
 from rowtide.sql.pipeline import plan_pipeline
 from spark_stand_in import StandIn
@@ -109,7 +117,7 @@ def test_a_task_that_runs_again_gives_the_same_bytes() -> None:
     definition = RunDefinition(outputs, {"S": range(1)})
     session = StandIn(3)
     exchange = Exchange(session.as_session(), 3)
-    blocks = TaskBlocks(Layout(3, {0: [(0, (0,))]}, has_seq=True), {0: ROW_TYPE})
+    blocks = TaskBlocks(Layout(3, {0: [(1, (0,))]}, has_seq=True), {0: ROW_TYPE})
     for start in range(0, 5_000, 100):
         blocks.rows(0, numbered(tray(range(start, start + 100), origin=start % 2), None))
     given = exchange.put(blocks.close(None), 0)
@@ -117,11 +125,44 @@ def test_a_task_that_runs_again_gives_the_same_bytes() -> None:
     at = program.outputs["SUMS"]
     number = next(turn for turn, each in enumerate(segments(program)) if at in each.steps)
     layout = Layout(3, {at: [(0, ())]}, has_seq=True)
-    inputs = TaskInputs({0: [Piece(0)]}, [ROW_TYPE], (0, 1))
+    inputs = TaskInputs({0: [Piece(1)]}, [ROW_TYPE], (0, 1))
     work = StageTasks(SegmentTask(definition, number, {0: Bound(4_000)}, in_parts=True), layout, inputs)
-    read = exchange.read(exchange.blocks([(given, [0])]), Spread.PART)
-    once, again = exchange.run(read, work), exchange.run(read, work)
+    read = StageBlocks([(given, frozenset([1]))])
+    once, again = (exchange.run_stage(read, Spread.PART, work) for _ in range(2))
     assert once.done == again.done
     assert sum(len(table) for table in session.given) > 6
     assert session.given[-1].equals(session.given[-2])
-    assert unpacked(next(iter(once.cells(CellKind.ROWS)))).num_rows
+    assert unpacked(pa.py_buffer(next(iter(once.cells(CellKind.ROWS))))).num_rows
+    # So does the driver.
+    alone = exchange.run_stage(read, Spread.ONE, work)
+    here = exchange.run_here(read, work)
+    assert here is not None and here.copy is not None and alone.copy is not None
+    assert here.done == alone.done
+    assert here.copy.equals(alone.copy)
+
+
+def test_the_driver_has_no_copy_of_many_blocks() -> None:
+    def tasks(count: int, size: int) -> StageGiven:
+        def work(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            writer = BlockWriter()
+            noise = np.random.default_rng(1).integers(1 << 62, size=size // 8)
+            writer.rows(0, 0, pa.RecordBatch.from_pydict({"n": noise}), np.array([1]))
+            yield from writer.close(None)
+
+        session = StandIn(3)
+        frame = session.createDataFrame(pa.table({"n": list(range(count))})).each_alone()
+        return Exchange(session.as_session(), 3).run(frame, work)  # type: ignore[arg-type]
+
+    few = tasks(3, COPY_BYTES // 2)
+    assert few.copy is not None and len(few.copy) == 3
+    assert list(few.batches(0)) == list(StageGiven(few.done, few.frame).batches(0))
+    assert tasks(3, COPY_BYTES + 8).copy is None
+    assert tasks(2 * COPIED_BYTES // COPY_BYTES + 2, COPY_BYTES // 2).copy is None
+
+
+def test_a_frame_without_rows_may_have_no_task() -> None:
+    session = StandIn(3)
+    frame = session.createDataFrame(pa.table({"n": [1]}))
+    given = of_tasks({}, frame)  # type: ignore[arg-type]
+    assert given.copy is not None and given.copy.column_names[0] == "run"
+    assert list(given.cells(CellKind.ROWS)) == []

@@ -8,9 +8,10 @@ import pytest
 
 from rowtide.errors import Reason
 from rowtide.operators.contract import Fault
-from rowtide.runners.spark.exchange import Exchange, StageGiven
 from rowtide.runners.spark.faults import Faults
-from rowtide.runners.spark.given import FAULTS_AT_ONCE, Layout, TaskBlocks
+from rowtide.runners.spark.shuffle.exchange import Exchange
+from rowtide.runners.spark.shuffle.given import FAULTS_AT_ONCE, Layout, TaskBlocks
+from rowtide.runners.spark.shuffle.held import StageGiven
 from spark_stand_in import StandIn
 
 
@@ -24,10 +25,10 @@ class World:
     def __init__(self, parts: int) -> None:
         self.session = StandIn(parts)
         self._exchange = Exchange(self.session.as_session(), parts)
-        self.faults = Faults(self.session.as_session(), self._exchange)
+        self.faults = Faults(self.session.as_session(), self._exchange, {0, 1}, ["table", 1])
 
-    def add(self, faults: list[Fault], segment: int | None = None) -> None:
-        self.faults.add(self._given(faults), segment)
+    def add(self, faults: list[Fault], of: int | str = "table") -> None:
+        self.faults.add(self._given(faults), of)
 
     def _given(self, faults: list[Fault]) -> StageGiven:
         blocks = TaskBlocks(Layout(1, {}, has_seq=False), {})
@@ -55,9 +56,19 @@ def test_many_faults_are_read_block_by_block_and_each_once() -> None:
     faults = [fault(0, each) for each in range(2 * FAULTS_AT_ONCE + 1)]
     world.add(faults)
     world.add([])
-    world.add(faults[:3], segment=1)
+    world.add(faults[:3], of=1)
     assert [row[1] for row in world.faults._reported({}).collect()] == [*range(len(faults)), 0, 1, 2]
     assert world.faults.count() == len(faults) + 3
     assert world.faults.read() == faults
     world.faults.forget(1)
     assert world.faults.count() == len(faults)
+
+
+def test_equal_faults_of_rows_that_tasks_have_numbered_are_of_different_rows() -> None:
+    world = World(2)
+    for _ in range(2):
+        world.add([fault(0, 1), fault(7, 1)], of=1)
+    assert world.faults.read() == [fault(0, 1), fault(7, 1), fault(7, 1)]
+    identities = [bytes(row[3]) for row in world.faults._reported({0: ("TRIPS", 4)}).collect()]
+    assert len(set(identities)) == 3
+    assert world.faults.oldest({0: ("TRIPS", 4)}) == {("TRIPS", 4): 1}

@@ -12,9 +12,9 @@ import pytest
 from rowtide.plan.outputs import table_nodes
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
-from rowtide.runners.spark import given
 from rowtide.runners.spark.folding import FoldNote
 from rowtide.runners.spark.frames import SparkRun
+from rowtide.runners.spark.shuffle import given
 from rowtide.runners.spark.stage import RunDefinition
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.on_spark import LoggedIntake

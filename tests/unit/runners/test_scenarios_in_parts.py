@@ -1,4 +1,7 @@
-"""Scenarios come to the same if their rows are split into parts, as on Spark: here on a stand-in for it."""
+"""Scenarios come to the same if their rows are split into parts, as on Spark: here on a stand-in for it.
+
+Where there is one part, the driver does the work of stages with few rows.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from zlib import crc32
 import pytest
 
 from rowtide.clock import SystemClock
+from rowtide.runners.spark.frames import FEW_ROWS
+from rowtide.runners.spark.shuffle import exchange
 from rowtide.testing.on_spark import SparkRunners
 from rowtide.testing.reading import find_scenarios
 from rowtide.testing.session import ScenarioOutcome, ScenarioRun, Verdict
@@ -35,7 +40,7 @@ def cases() -> list[object]:
 def played(path: Path, parts: int) -> tuple[ScenarioOutcome, StandIn]:
     """Play a scenario."""
     session = StandIn(parts)
-    with SparkRunners(session.as_session()) as runners:
+    with SparkRunners(session.as_session(), few=FEW_ROWS if parts == 1 else 0) as runners:
         (outcome,) = ScenarioRun(runners, SystemClock()).run([path])
     return outcome, session
 
@@ -85,3 +90,15 @@ def test_only_in_parts_rows_of_one_rowtime_come_in_any_order(
         f"  - {{expect: v, rows: {rows}}}\n"
     )
     assert played(path, parts)[0].verdict is verdict
+
+
+def test_few_rows_need_no_task_but_those_of_sources_unless_they_become_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = SCENARIOS / "sql" / "sub-queries-in-on.yaml"
+    outcome, here = played(path, 1)
+    assert outcome.verdict is Verdict.PASSED, outcome.report()
+    monkeypatch.setattr(exchange, "HERE_BYTES", 0)
+    outcome, away = played(path, 1)
+    assert outcome.verdict is Verdict.PASSED, outcome.report()
+    assert len(here.jobs) < len(away.jobs) / 3

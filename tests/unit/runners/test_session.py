@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,6 +35,7 @@ class Opened:
         self.settings: dict[str, str] = {}
         self.later: dict[str, str] = {}
         self.files: list[str] = []
+        self.python = ""
         self.builder = self
         self.conf = SimpleNamespace(set=self.later.__setitem__)
         self.sparkContext = SimpleNamespace(defaultParallelism=5, addPyFile=self.files.append)
@@ -49,6 +52,8 @@ class Opened:
         return self
 
     def getOrCreate(self) -> Opened:
+        # As ``SparkContext`` does.
+        self.python = os.environ.get("PYSPARK_PYTHON", "python3")
         return self
 
 
@@ -110,6 +115,30 @@ def test_a_session_has_no_ui_and_as_many_parts_as_cores_by_default(opened: Opene
     assert opened.settings["spark.ui.enabled"] == "false"
     assert opened.settings["spark.sql.adaptive.enabled"] == "false"
     assert opened.later == {"spark.sql.shuffle.partitions": "5"}
+
+
+@pytest.mark.parametrize(
+    ("conf", "environment", "wanted"),
+    [
+        ({}, None, sys.executable),
+        ({}, "/opt/env/python", "/opt/env/python"),
+        ({"spark.pyspark.python": "/opt/conf/python"}, "/opt/env/python", "/opt/conf/python"),
+    ],
+)
+def test_workers_run_the_python_of_the_command_unless_told_another(
+    opened: Opened,
+    monkeypatch: pytest.MonkeyPatch,
+    conf: dict[str, str],
+    environment: str | None,
+    wanted: str,
+) -> None:
+    """Not ``python3`` of the PATH, which lacks the packages where no environment is activated."""
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if environment is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", environment)
+    open_session("local[2]", conf=conf)
+    assert opened.python == wanted
+    assert os.environ.get("PYSPARK_PYTHON") == environment
 
 
 @pytest.mark.parametrize("absent", all_jars("4.1.1"))

@@ -7,7 +7,7 @@ import pytest
 from rowtide.flow.program import Program
 from rowtide.flow.segments import segments
 from rowtide.plan.nodes import GroupByPeriod
-from rowtide.runners.spark.ties import may_be_split
+from rowtide.runners.spark.spreading import may_be_split
 from rowtide.sql.pipeline import plan_pipeline
 
 GROUPS = """

@@ -9,7 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from rowtide.runners.spark.exchange import OnWorker
+from rowtide.runners.spark.shuffle.exchange import OnWorker
 
 
 def test_a_task_leaves_no_archive_to_be_read_again_and_modules_are_found_in_it(

@@ -22,7 +22,7 @@ from rowtide_connectors.errors import UnavailableError
 from runtime_kit import World, fill, readings_plan
 
 PACES = {
-    "with snapshots": Pace(100, 60, 100, None),
+    "with snapshots": Pace(100, 60, 100, None, snapshot_part_bytes=1),
     "without snapshots": Pace(100, 60, None, None),
 }
 
@@ -104,7 +104,11 @@ def test_dying_while_a_new_pipeline_starts_changes_nothing(point: str) -> None:
 def test_dying_anywhere_at_random_changes_nothing(seed: int) -> None:
     rng = random.Random(seed)
     world = filled_world(seed, cut=seed)
-    pace = replace(PACES["with snapshots"], snapshot_rows=rng.choice((None, 1, 50, 150)))
+    pace = replace(
+        PACES["with snapshots"],
+        snapshot_rows=rng.choice((None, 1, 50, 150)),
+        snapshot_part_bytes=rng.choice((1, 2**20)),
+    )
     died = run_until_done(world, pace, lambda n: DiesAnywhere(rng) if n < 25 else NoCrash())
     assert world.state() == straight(seed)
     assert died

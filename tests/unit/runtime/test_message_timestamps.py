@@ -17,7 +17,7 @@ from rowtide.codec.registry import decoder_for
 from rowtide.operators.contract import Fault
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import MAX_TIMESTAMP_MS
-from rowtide.runtime.backfill.backfill import MessageIntake
+from rowtide.runtime.backfill.messages import MessageIntake
 from rowtide.runtime.ingest.intake import ExplicitBound, deliver
 from rowtide.runtime.live.pace import Pace
 from rowtide.sql.pipeline import plan_pipeline

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowtide.errors import StatementError
-from rowtide.runtime.backfill.backfill import kafka_frames
+from rowtide.runtime.backfill.messages import kafka_frames
 from rowtide.runtime.option_check import check_options
 from rowtide.runtime.recovery.digest import plan_digests
 from rowtide.sql.pipeline import plan_pipeline

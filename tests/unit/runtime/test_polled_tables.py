@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -29,6 +30,7 @@ from rowtide.runtime.service import Service
 from rowtide_connectors.api import PolledTable, TableRead
 from rowtide_connectors.errors import MismatchError, UnavailableError
 
+StoodIn = TypeVar("StoodIn", bound=PolledTable)
 POLL_POINTS = [point for point in POINTS if point.startswith("poll.")]
 
 
@@ -194,6 +196,52 @@ def test_two_rows_with_one_key_are_refused_by_name(tmp_path: Path) -> None:
         world.run()
 
 
+def test_two_rows_with_one_key_in_a_later_poll_are_waited_for(tmp_path: Path) -> None:
+    """One row of a dimension stops no pipeline."""
+    world = PolledWorld(tmp_path, random.Random(9))
+    world.at_source("create table pairs (id integer, name varchar(9), credit decimal(9, 2))")
+    world.at_source("insert into pairs (id, name) values (1, 'ann'), (7, 'bob')")
+    world.options = "table_name 'pairs'"
+    world.sql = world.sql.replace("table_name 'people', ", "")
+    world.run()
+    world.at_source("insert into pairs (id, name) values (7, 'eve')")
+    world.clock.sleep(INTERVAL_MS / 1000)
+    table = run_with(world, lambda real: MendedAt(real, 3, world))
+    assert table.reads >= 3
+    assert world.sink("select id, name from users_now order by id") == [(1, "ann"), (7, "eve")]
+
+
+def run_with(world: PolledWorld, table_of: Callable[[PolledTable], StoodIn]) -> StoodIn:
+    """Run to the ends with a table that stands in for that of users; return it."""
+    with open_pipeline(world.plan, "p") as pipeline:
+        (stream,) = (each for each in world.plan.foreign_streams if each.name == "USERS")
+        table = table_of(open_polled(world.plan, stream))
+        log = PolledLog(pipeline.database, "p", "USERS")
+        sources = {**pipeline.sources, "USERS": PolledTopic(shape_of(stream), table, log, poll_times(stream))}
+        Service(world.context(pipeline, NoCrash(), sources=sources)).run(until_end=True)
+    return table
+
+
+class MendedAt:
+    """A table with two rows of one key, until somebody deletes one before a read."""
+
+    def __init__(self, table: PolledTable, read: int, world: PolledWorld) -> None:
+        self._table = table
+        self._mended_at = read
+        self._world = world
+        self.reads = 0
+        self.name = table.name
+        self.check, self.close = table.check, table.close
+
+    @contextlib.contextmanager
+    def read(self, since: str | None) -> Iterator[TableRead]:
+        self.reads += 1
+        if self.reads == self._mended_at:
+            self._world.at_source("delete from pairs where name = 'bob'")
+        with self._table.read(since) as read:
+            yield read
+
+
 def test_a_table_that_does_not_fit_refuses_the_start(tmp_path: Path) -> None:
     world = PolledWorld(tmp_path, random.Random(7))
     world.at_source("alter table people rename column name to full_name")
@@ -212,14 +260,7 @@ def test_a_database_that_is_down_is_waited_for_and_loses_nothing(tmp_path: Path)
         for _ in range(5):
             world.change()
         world.clock.sleep(INTERVAL_MS / 1000)
-        with open_pipeline(world.plan, "p") as pipeline:
-            (stream,) = (each for each in world.plan.foreign_streams if each.name == "USERS")
-            down = DownAtFirst(open_polled(world.plan, stream), 4)
-            log = PolledLog(pipeline.database, "p", "USERS")
-            topic = PolledTopic(shape_of(stream), down, log, poll_times(stream))
-            sources = {**pipeline.sources, "USERS": topic}
-            Service(world.context(pipeline, NoCrash(), sources=sources)).run(until_end=True)
-            failures += down.failed
+        failures += run_with(world, lambda real: DownAtFirst(real, 4)).failed
         world.look_at_log()
     finish(world, NoCrash())
     assert failures == 12

@@ -131,7 +131,7 @@ def test_a_topic_is_declared_from_its_messages() -> None:
         "  user_id BIGINT OPTIONS (path '$.user.id'),",
         "  paid BOOLEAN,",
         "  day DATE,",
-        "  tags VARCHAR,  -- arrays, as JSON text",
+        "  tags BIGINT ARRAY,",
         '  "odd name" VARCHAR(10)',
         "  -- mixed: values of several types, such as text and numbers",
         ") SERVER k OPTIONS (topic 'shop.orders', format 'JSON');",
@@ -285,7 +285,7 @@ def test_a_topic_is_declared_from_its_schema() -> None:
         "  placed TIMESTAMP NOT NULL,",
         "  color VARCHAR(5) NOT NULL,",
         "  user_name VARCHAR OPTIONS (path '$.user.name'),",
-        "  tags VARCHAR NOT NULL,  -- array, as JSON text",
+        "  tags VARCHAR ARRAY NOT NULL,",
         "  second VARCHAR(5) NOT NULL",
         "  -- either: a union of several types",
         ") SERVER k OPTIONS (topic 'shop.orders', registry_url 'http://r', format 'AVRO');",
@@ -295,3 +295,26 @@ def test_a_topic_is_declared_from_its_schema() -> None:
         "  SELECT STREAM placed AS ROWTIME, * FROM orders;",
     ]
     plan_pipeline(SERVER + text)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "declared"),
+    [
+        (["[1, 2]", "[null]", "[]", "null"], "a BIGINT ARRAY"),
+        (["[1, 2.5]"], "a DOUBLE ARRAY"),
+        (['["abc", null]', '["defgh"]'], "a VARCHAR(10) ARRAY"),
+        (['["2026-01-31"]'], "a DATE ARRAY"),
+        (["[true]"], "a BOOLEAN ARRAY"),
+        (["[1700000000123]"], "a TIMESTAMP ARRAY"),
+        (["[1700000000123456]"], "a BIGINT ARRAY"),
+        (["[1]", '["x"]'], "a VARCHAR"),
+        (["[[1]]"], "a VARCHAR"),
+        (['[{"b": 1}]'], "a VARCHAR"),
+        (["[]", "[null]"], "a VARCHAR"),
+    ],
+)
+def test_arrays_of_one_scalar_type_are_declared_as_arrays(arrays: list[str], declared: str) -> None:
+    values = [f'{{"id": 1, "a": {array}}}'.encode() for array in arrays]
+    text = proposal(Sample("t", {0: values}), "k", {"topic": "t"})
+    line = next(line for line in text.splitlines() if line.strip().startswith("a "))
+    assert line.split("--")[0].replace(" NOT NULL", "").strip().rstrip(",") == declared

@@ -286,7 +286,7 @@ def test_a_commit_whose_reply_was_lost_to_another_process_is_not_repeated() -> N
             down(1, "committed")("committed")
 
     world.database.before = lose_reply
-    with pytest.raises(SupersededError, match="another process took the pipeline"):
+    with pytest.raises(SupersededError, match="was taken by"):
         run(world, pace=Pace(100, 20, None, None))
     straight = world_with(60)
     run(straight)
@@ -493,6 +493,22 @@ def test_another_plan_that_is_applied_before_the_epoch_is_taken_refuses_the_star
         run(world, crash_points=Meanwhile("start.before_epoch", apply))
     assert world.checkpoint.record is not None
     assert (world.checkpoint.record.epoch, world.checkpoint.record.digest) == (2, applied)
+
+
+def test_what_another_process_reads_before_the_epoch_is_taken_is_no_other_topic() -> None:
+    """Messages come, and are committed, after the start has asked the broker for the ends of the topic."""
+    world, alone = world_with(), world_with()
+    for each in (world, alone):
+        run(each)
+
+    def more() -> None:
+        fill(world.topic, random.Random(2), 40)
+        run(world)
+
+    run(world, crash_points=Meanwhile("start.before_epoch", more))
+    fill(alone.topic, random.Random(2), 40)
+    run(alone)
+    assert world.state() == alone.state()
 
 
 def test_a_start_reads_the_newest_snapshot_once() -> None:

@@ -6,187 +6,24 @@ On a stand-in for Spark, with the broker in memory and SQLite. What follows foll
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
-from pipeline_kit import PipelineFiles
+from history_kit import CUT_MS, ERRORS, LATER_S, STAMPED, TOPICS, Files
 from rowtide.cli.backfill import _as_json, _shown
 from rowtide.plan.outputs import table_nodes
-from rowtide.plan.plan import ForeignStream
 from rowtide.runners.spark import frames
 from rowtide.runners.spark.frames import SparkRun
 from rowtide.runners.spark.stage import RunDefinition
-from rowtide.runtime.backfill.backfill import BackfillReport, MessageIntake, backfill
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.pace import Pace
-from rowtide.runtime.pipeline import Pipeline, open_pipeline
-from rowtide.runtime.service import Service
+from rowtide.runtime.backfill.begin import BackfillOrder
+from rowtide.runtime.backfill.messages import MessageIntake
+from rowtide.runtime.backfill.slices import SliceLimits
 from rowtide.sql.pipeline import plan_pipeline
-from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory.source import MemorySource
 from spark_stand_in import StandIn
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-SQL = """
-CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{{file}}');
-CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{{file}}');
-CREATE FOREIGN STREAM changes (at TIMESTAMP, id INTEGER NOT NULL, name VARCHAR(20))
-  SERVER k OPTIONS (topic 'users', format 'JSON'{idle});
-CREATE VIEW changes_timed AS SELECT STREAM at AS ROWTIME, id, name FROM changes;
-CREATE TABLE users (id INTEGER NOT NULL PRIMARY KEY, name VARCHAR(20));
-CREATE PUMP fill STARTED AS INSERT INTO users (ROWTIME, id, name)
-  SELECT STREAM ROWTIME, id, name FROM changes_timed;
-CREATE FOREIGN STREAM clicks (at TIMESTAMP, id INTEGER, n INTEGER)
-  SERVER k OPTIONS (topic 'clicks', format 'JSON'{idle});
-CREATE VIEW clicks_timed AS SELECT STREAM at AS ROWTIME, id, n FROM clicks
-  ORDER BY at WITHIN INTERVAL '2' SECOND;
-CREATE FOREIGN STREAM alarms (at TIMESTAMP, id INTEGER)
-  SERVER k OPTIONS (topic 'alarms', format 'JSON'{idle});
-CREATE VIEW alarms_timed AS SELECT STREAM at AS ROWTIME, id FROM alarms;
-CREATE FOREIGN TABLE named (at TIMESTAMP, n INTEGER, name VARCHAR(20)) SERVER d;
-CREATE FOREIGN TABLE everything (at TIMESTAMP, id INTEGER, n INTEGER) SERVER d;
-CREATE FOREIGN TABLE seconds (at TIMESTAMP, id INTEGER, n BIGINT, PRIMARY KEY (at, id)) SERVER d;
-CREATE PUMP p STARTED AS INSERT INTO named (at, n, name)
-  SELECT STREAM c.ROWTIME, c.n, u.name FROM clicks_timed c LEFT JOIN users u ON c.id = u.id;
-CREATE PUMP q STARTED AS INSERT INTO everything (at, id, n)
-  SELECT STREAM ROWTIME, id, n FROM clicks_timed UNION ALL SELECT STREAM ROWTIME, id, -1 FROM alarms_timed;
-CREATE PUMP r STARTED AS INSERT INTO seconds (at, id, n)
-  SELECT STREAM FLOOR(c.ROWTIME TO SECOND) AS at, id, COUNT(*) AS n FROM clicks_timed AS c
-  GROUP BY FLOOR(c.ROWTIME TO SECOND), id;
-"""
-CUT_MS = 2_000_000_000_000
-LATER_S = 1_000_000.0
-ERRORS = "(select kind, relation, reason, topic, partition, message_offset, rowtime, bound, raw from rowtide_errors)"
-TABLES = ("named", "everything", "seconds", ERRORS)
-TOPICS = {"CHANGES": ("users", 2), "CLICKS": ("clicks", 3), "ALARMS": ("alarms", 1)}
-IDLE = ", idle_timeout '4 SECOND'"
-
-
-class Files(PipelineFiles):
-    """Clicks of three partitions, of which the last is silent; users that seldom change; no alarms."""
-
-    def __init__(self, folder: Path, idle: str = IDLE) -> None:
-        folder.mkdir()
-        super().__init__(folder, SQL.format(idle=idle), '[service]\nlisten = "127.0.0.1:0"\n', name="idle")
-        self.clock = VirtualClock()
-        self.clicks = 0
-        self._folder = folder
-        for topic, partitions in TOPICS.values():
-            self.broker.ensure_topic(topic, partitions)
-
-    def produce(self, topic: str, behind_ms: int, text: str, partition: int = 0) -> None:
-        now = self.clock.now_ms()
-        value = f'{{"at":{now - behind_ms},{text}}}'
-        self.broker.produce(topic, [value.encode()], partition=partition, timestamps=[now])
-
-    def click(self, rng: random.Random) -> None:
-        for partition in (0, 1):
-            self.clicks += 1
-            text = f'"id":{rng.randrange(4)},"n":{self.clicks}'
-            self.produce("clicks", rng.choice((0, 500, 1_900, 9_000)), text, partition)
-
-    def click_on(self, rng: random.Random, seconds: int) -> None:
-        """Let clicks come for a while, although no one reads them."""
-        self.produce("users", 60_000, '"id":1,"name":"ann"')
-        for _ in range(seconds):
-            self.clock.sleep(1)
-            self.click(rng)
-
-    def copy(self, other: Files) -> None:
-        """Take over the topics of another one, and the time."""
-        for topic, partitions in TOPICS.values():
-            for partition in range(partitions):
-                mine, log = (each.broker.topic(topic)[partition] for each in (self, other))
-                for at in range(mine.end, log.end):
-                    self.broker.produce(
-                        topic, [log.values[at]], partition=partition, timestamps=[log.timestamps[at]]
-                    )
-        self.clock.seconds = other.clock.seconds
-
-    def live(self, seconds: float, happens: Callable[[], None] = lambda: None) -> None:
-        """Run for a while of virtual time; something happens each second until the last two."""
-        ends, due = self.clock.seconds + seconds, self.clock.seconds
-
-        def stopping() -> bool:
-            nonlocal due
-            if due <= self.clock.seconds < ends - 2:
-                happens()
-                due = self.clock.seconds + 1
-            return self.clock.seconds >= ends
-
-        with open_pipeline(plan_pipeline(self.text, file=str(self.sql)), "idle") as pipeline:
-            Service(self._context(pipeline, stopping)).run()
-
-    def _context(self, pipeline: Pipeline, stopping: Callable[[], bool]) -> PipelineContext:
-        return PipelineContext(
-            name=pipeline.name,
-            plan=pipeline.plan,
-            sources=pipeline.sources,
-            database=pipeline.database,
-            ledger=pipeline.ledger,
-            clock=self.clock,
-            pace=Pace(100, 1000, None, None),
-            stopping=stopping,
-            rng=random.Random(1),
-            threads=False,
-        )
-
-    def frame(
-        self, session: StandIn, topic: str, begin: Mapping[int, int], end: Mapping[int, int]
-    ) -> DataFrame:
-        rows = [
-            {
-                "topic": topic,
-                "partition": partition,
-                "offset": offset,
-                "timestamp": timestamp,
-                "key": None,
-                "value": value,
-                "headers": None,
-            }
-            for partition, log in self.broker.topic(topic).items()
-            for offset, timestamp, value in zip(log.offsets, log.timestamps, log.values, strict=True)
-            if begin[partition] <= offset < end[partition]
-        ]
-        kinds = {
-            "topic": pa.string(),
-            "partition": pa.int32(),
-            "offset": pa.int64(),
-            "timestamp": pa.int64(),
-            "key": pa.binary(),
-            "value": pa.binary(),
-            "headers": pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})),
-        }
-        return cast("DataFrame", session.createDataFrame(pa.Table.from_pylist(rows, pa.schema(kinds))))
-
-    def backfill(self, parts: int, until_ms: int = CUT_MS) -> BackfillReport:
-        """Fill the tables on a stand-in for Spark."""
-        session = StandIn(parts)
-        plan = plan_pipeline(self.text, file=str(self.sql))
-
-        def read(
-            _: ForeignStream, topics: str, begin: Mapping[int, int], end: Mapping[int, int]
-        ) -> DataFrame:
-            return self.frame(session, topics, begin, end)
-
-        with open_pipeline(plan, "idle") as pipeline:
-            context = self._context(pipeline, lambda: False)
-            return backfill(context, session.as_session(), read, str(self._folder), until_ms)
-
-    def contents(self) -> dict[str, list[str]]:
-        return {name: sorted(map(repr, self.rows(name))) for name in TABLES}
-
-    def positions(self) -> list[tuple[object, ...]]:
-        """Return relation, partition, next offset and bound."""
-        columns = "relation, partition, next_offset, bound"
-        return sorted(self.rows(f"(select {columns} from rowtide_positions)"))
 
 
 @pytest.fixture(autouse=True)
@@ -194,14 +31,20 @@ def _rows_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "FEW_ROWS", 0)
 
 
-@pytest.mark.parametrize("parts", [3, 7])
-def test_what_follows_in_a_backfill_follows_as_in_a_live_service(tmp_path: Path, parts: int) -> None:
+@pytest.mark.parametrize(
+    ("parts", "slices"),
+    [(3, None), (7, None), (3, SliceLimits(interval_ms=9_000)), (7, SliceLimits(messages=23))],
+)
+def test_what_follows_in_a_backfill_follows_as_in_a_live_service(
+    tmp_path: Path, parts: int, slices: SliceLimits | None
+) -> None:
     live, filled = Files(tmp_path / "live"), Files(tmp_path / "filled")
     rng = random.Random(parts)
     live.produce("users", 60_000, '"id":1,"name":"ann"')
     live.live(60, lambda: live.click(rng))
     filled.copy(live)
-    report = filled.backfill(parts)
+    report = filled.backfill(parts, BackfillOrder(CUT_MS, slices=slices or SliceLimits()))
+    assert (report.slices > 4) == (slices is not None)
     assert len(live.rows("named")) > 40
     assert len(live.rows("everything")) > 40
     assert filled.contents() == live.contents()
@@ -283,7 +126,7 @@ def test_a_partition_with_messages_after_the_cut_is_not_silent(tmp_path: Path) -
     files.clock.seconds += 60
     files.produce("clicks", 0, '"id":1,"n":-1', 2)
     files.clock.seconds += LATER_S
-    report = files.backfill(3, until)
+    report = files.backfill(3, BackfillOrder(until))
     (clicks,) = [each for each in report.held_back if each.relation == "CLICKS"]
     assert clicks.partition == 2
     assert "It has messages after the cut: `rowtide run` continues with them." in clicks.shown()
@@ -331,22 +174,12 @@ def test_rows_that_wait_lie_in_files(tmp_path: Path, parts: int) -> None:
             assert table.equals(state[key][name].combine_chunks()), (key, name)
 
 
-STAMPED = """
-CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{{file}}');
-CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{{file}}');
-CREATE FOREIGN STREAM clicks (at TIMESTAMP, id INTEGER, n INTEGER)
-  SERVER k OPTIONS (topic 'clicks', format 'JSON'{idle});
-CREATE FOREIGN TABLE everything (at TIMESTAMP, id INTEGER, n INTEGER) SERVER d;
-CREATE PUMP q STARTED AS INSERT INTO everything (at, id, n) SELECT STREAM ROWTIME, id, n FROM clicks;
-"""
-
-
 @pytest.mark.parametrize(("option", "comes"), [("", True), (", append_time 'OFF'", False)])
 def test_where_the_broker_stamps_a_silent_partition_follows_its_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, comes: bool
 ) -> None:
     monkeypatch.setattr(MemorySource, "has_append_times", lambda _self: True)
-    monkeypatch.setattr(f"{__name__}.SQL", STAMPED)
+    monkeypatch.setattr("history_kit.SQL", STAMPED)
     live, filled = Files(tmp_path / "live", option), Files(tmp_path / "filled", option)
     live.click_on(random.Random(1), 60)
     # The latest message is no row, but shows the time.
@@ -360,7 +193,9 @@ def test_where_the_broker_stamps_a_silent_partition_follows_its_clock(
     for query in ("everything", ERRORS):
         assert sorted(map(repr, filled.rows(query))) == sorted(map(repr, live.rows(query)))
     assert filled.positions() == live.positions()
-    decided = "(select distinct kind, partition, next_offset, bound from rowtide_decisions)"
+    decided = (
+        "(select distinct kind, partition, next_offset, bound from rowtide_decisions where kind <> 'CUT')"
+    )
     assert set(filled.rows(decided)) <= set(live.rows(decided))
     assert bool(filled.rows(decided)) is comes
     assert bool(report.held_back) is not comes

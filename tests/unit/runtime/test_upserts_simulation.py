@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from outbox_kit import fails_sometimes, latest_plan, sent, sink_of
+from rowtide.codec.encode.message import MessageEncoder
 from rowtide.codec.registry import decoder_for
 from rowtide.errors import Reason
 from rowtide.plan.plan import ForeignStream, Plan
@@ -174,3 +175,101 @@ def test_a_table_that_the_topic_fills_reads_keys_of_every_format(key_format: str
     assert decoded.faults == ()
     assert decoded.columns[0].to_list() == ["a b", "a b"]
     assert decoded.opcodes.tolist() == [PUT, GONE]
+
+
+KEYED = RowType((Field("WHO", VARCHAR, nullable=False), Field("X", DOUBLE)))
+
+
+def envelopes(**options: str) -> StreamOutput:
+    given = {"topic": "t", "key": "who", "changes": "upsert", "format": "DEBEZIUM_JSON"} | options
+    return StreamOutput(ForeignStream("S", KEYED, "K", tuple(given.items())))
+
+
+def images(messages: list[tuple[bytes | None, bytes | None]]) -> list[tuple[object, ...]]:
+    """Return key, operation, x before and x after of each message; of one without a value only the key."""
+    found: list[tuple[object, ...]] = []
+    for key, value in messages:
+        assert key is not None
+        if value is None:
+            found.append((json.loads(key),))
+            continue
+        envelope = json.loads(value)
+        sides = (envelope[side] and envelope[side]["x"] for side in ("before", "after"))
+        found.append((json.loads(key), envelope["op"], *sides))
+    return found
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("tombstones", ["true", "false"])
+def test_an_envelope_has_what_a_row_changed_from_and_to(at_once: bool, tombstones: str) -> None:
+    given = rowops(
+        (1, PUT, "a", 1.0),
+        (2, GONE, "a", 1.0),
+        (2, PUT, "a", 2.0),
+        (3, GONE, "a", 2.0),
+        (3, PUT, "b", 2.0),
+        (4, GONE, "b", 2.0),
+        (4, PUT, "b", 3.0),
+        (4, GONE, "b", 3.0),
+        (4, PUT, "b", 4.0),
+        (5, PUT, "c", 1.0),
+        (5, GONE, "c", 1.0),
+    )
+    messages, faults = written(envelopes(tombstones=tombstones), given, at_once)
+    assert faults == []
+    wanted: list[tuple[object, ...]] = [
+        ("a", "c", None, 1.0),
+        ("a", "u", 1.0, 2.0),
+        ("a", "d", 2.0, None),
+        ("a",),
+        ("b", "c", None, 2.0),
+        ("b", "u", 2.0, 4.0),
+        ("c", "d", 1.0, None),
+        ("c",),
+    ]
+    assert images(messages) == [each for each in wanted if len(each) > 1 or tombstones == "true"]
+
+
+def test_an_envelope_is_written_with_its_place_and_rowtime() -> None:
+    messages, _ = written(envelopes(), rowops((7, PUT, "a", 1.0)), True)
+    assert messages == [
+        (
+            b'"a"',
+            b'{"before":null,"after":{"who":"a","x":1.0},"source":{"connector":"rowtide","name":"rowtide","ts_ms":7,'
+            b'"snapshot":"false","db":"","table":"s"},"op":"c","ts_ms":7}',
+        )
+    ]
+
+
+def test_a_row_that_no_envelope_can_carry_is_an_error_row_once() -> None:
+    given = rowops(
+        (1, PUT, "a", 1.0),
+        (2, GONE, "a", 1.0),
+        (2, PUT, "a", float("nan")),
+        (3, GONE, "a", float("nan")),
+        (3, PUT, "a", 3.0),
+        (4, PUT, "b", float("nan")),
+        (5, GONE, "b", float("nan")),
+        (6, PUT, None, 1.0),
+    )
+    messages, faults = written(envelopes(tombstones="false"), given, True)
+    assert images(messages) == [("a", "c", None, 1.0), ("a", "d", 1.0, None), ("a", "c", None, 3.0)]
+    assert faults == [
+        'CONSTRAINT: column "X" is nan, which JSON cannot carry',
+        'CONSTRAINT: column "X" is nan, which JSON cannot carry',
+        'NULL_KEY: column "WHO" is of the key and NULL',
+    ]
+
+
+@pytest.mark.parametrize("name", ["XML", "BSON", "JSON", "PROTOBUF", "DEBEZIUM_JSON"])
+def test_a_table_of_the_same_format_reads_the_default_keys(name: str) -> None:
+    more = {"registry_url": "http://localhost:1"} if name == "PROTOBUF" else {}
+    given = {"topic": "t", "key": "who", "changes": "upsert", "format": name} | more
+    encoder = MessageEncoder(ForeignStream("S", KEYED, "K", tuple(given.items())))
+    if encoder.writes_changes:
+        message = encoder.encode_change(("7", 1.0), None, 1)[-1]
+    else:
+        message = encoder.encode(("7", 1.0), deletes=True)
+    decoder = decoder_for(name, "T", KEYED, options=more, key=(0,), patched=name == "DEBEZIUM_JSON")
+    decoded = decoder.decode_changes([message.value], [message.key])  # type: ignore[attr-defined]
+    assert (decoded.faults, decoded.columns[0].to_list(), decoded.opcodes.tolist()) == ((), ["7"], [GONE])

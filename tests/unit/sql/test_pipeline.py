@@ -427,3 +427,16 @@ def test_the_key_of_a_table_is_never_null_whatever_a_pump_may_bring() -> None:
     )
     table = dict(plan.relations)["T"].row_type
     assert [field.nullable for field in table] == [False, True]
+
+
+def test_no_row_waits_for_a_table_that_nothing_fills() -> None:
+    session = SqlSession()
+    session.feed(
+        "CREATE STREAM s (k INTEGER); CREATE TABLE t (k INTEGER PRIMARY KEY, name VARCHAR(4)); "
+        "CREATE VIEW v AS SELECT STREAM s.k, t.name FROM s LEFT JOIN t ON s.k = t.k;"
+    )
+    (table,) = [
+        each for each in nodes_below(dict(session.plan.relations)["V"]) if isinstance(each, TableSource)
+    ]
+    assert (table.rows, table.loaded_once) == ((), True)
+    assert [each.message for each in session.plan.notices if "empty until" in each.message]

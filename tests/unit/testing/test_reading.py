@@ -21,6 +21,7 @@ from rowtide.testing.scenario import (
     RestartKind,
     RunSql,
     Scenario,
+    SendStatements,
     SetBound,
     SqlText,
 )
@@ -87,6 +88,7 @@ def test_every_kind_of_step_is_read(read: Any) -> None:
   - {expect: s, order: any, tolerance: 1e-9, rows: []}
   - {expect_table: s, rows: []}
   - {sql: DROP VIEW v}
+  - {send: DELETE FROM t}
   - {advance_wallclock: 1m 5s}
   - {restart: clean}
   - {restart: crash}
@@ -100,10 +102,11 @@ def test_every_kind_of_step_is_read(read: Any) -> None:
     assert isinstance(table, ExpectTable)
     assert rest == [
         RunSql("DROP VIEW v", 6),
-        AdvanceWallclock(65_000, 7),
-        Restart(RestartKind.CLEAN, 8),
-        Restart(RestartKind.CRASH, 9),
-        Commit(10),
+        SendStatements("DELETE FROM t", 7),
+        AdvanceWallclock(65_000, 8),
+        Restart(RestartKind.CLEAN, 9),
+        Restart(RestartKind.CRASH, 10),
+        Commit(11),
     ]
 
 

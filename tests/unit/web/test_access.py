@@ -32,6 +32,7 @@ ROLES = {
     "/why": Role.READ,
     "/why-not": Role.READ,
     "/snapshot": Role.OPERATE,
+    "/execute": Role.OPERATE,
 }
 
 

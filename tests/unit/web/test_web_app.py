@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from rowtide.metrics import Metrics
-from rowtide.runtime.inspect.status import Phase
+from rowtide.runtime.inspect.status import Phase, ReplicaStatus
 from rowtide.web import Handlers, build_app, build_monitoring_app
 from web_kit import Pipeline, StoppedClock
 
@@ -55,6 +55,26 @@ def test_a_pipeline_is_ready_only_while_it_runs(served: Served, phase: Phase) ->
     assert answer.json() == {"status": phase, "reason": f"the pipeline is {phase}", "since_ms": 5_000}
 
 
+def test_a_follower_is_ready_while_it_keeps_up(served: Served) -> None:
+    behind = ReplicaStatus("follower", takeovers=2, lag_commits=7, lag_s=9.5, keeps_up=False)
+    served.pipeline.now = replace(served.pipeline.now, phase="following", replica=behind)
+    answer = served.get("/readyz")
+    assert (answer.status_code, answer.json()["reason"]) == (
+        503,
+        "the follower is 7 commits and 9.5 s behind the leader",
+    )
+    served.pipeline.now = replace(served.pipeline.now, replica=replace(behind, keeps_up=True))
+    answer = served.get("/readyz")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ready", "role": "follower"})
+    assert served.get("/").json()["replica"] == {
+        "role": "follower",
+        "takeovers": 2,
+        "lag_commits": 7,
+        "lag_s": 9.5,
+        "keeps_up": True,
+    }
+
+
 def test_a_pipeline_whose_broker_is_down_is_alive_and_not_ready_and_names_it(served: Served) -> None:
     served.pipeline.now = replace(served.pipeline.now, phase="waiting", waits_for="broker kafka:9092")
     assert served.get("/healthz").status_code == 200
@@ -71,6 +91,7 @@ def test_the_root_says_what_runs_here_and_where_it_stands(served: Served) -> Non
         "since_ms": 5_000,
         "waits_for": None,
         "epoch": 3,
+        "replica": None,
         "last_commit_ms": 9_000,
         "positions": [
             {

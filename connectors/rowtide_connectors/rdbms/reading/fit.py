@@ -11,28 +11,29 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rowtide_connectors.rdbms.sql_type import SqlType
+from rowtide_connectors.rdbms.sql_type import TIMESTAMPS, SqlType
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 _NUMBERS = (*_INTEGERS, "DECIMAL", "DOUBLE", "REAL")
-_TIMES = ("DATE", "TIME", "TIMESTAMP")
+_TIMES = ("DATE", "TIME", *TIMESTAMPS)
 _TEXTS = ("CHAR", "VARCHAR", "UUID", "JSON")
+_DOCUMENTS = (*_TEXTS, "ARRAY")
 _BYTES = ("BINARY", "VARBINARY")
 
 _FAMILIES: Sequence[tuple[type[sa.types.TypeEngine[Any]], tuple[str, ...], str]] = (
     (sa.Boolean, ("BOOLEAN",), "BOOLEAN"),
-    (sa.BigInteger, (*_NUMBERS, "BOOLEAN", "TIMESTAMP", "DATE"), "BIGINT"),
-    (sa.SmallInteger, (*_NUMBERS, "BOOLEAN", "TIMESTAMP", "DATE"), "SMALLINT"),
-    (sa.Integer, (*_NUMBERS, "BOOLEAN", "TIMESTAMP", "DATE"), "INTEGER"),
+    (sa.BigInteger, (*_NUMBERS, "BOOLEAN", *TIMESTAMPS, "DATE"), "BIGINT"),
+    (sa.SmallInteger, (*_NUMBERS, "BOOLEAN", *TIMESTAMPS, "DATE"), "SMALLINT"),
+    (sa.Integer, (*_NUMBERS, "BOOLEAN", *TIMESTAMPS, "DATE"), "INTEGER"),
     (sa.Float, ("DOUBLE", "REAL", "DECIMAL"), "DOUBLE"),
     (sa.Numeric, _NUMBERS, "DECIMAL"),
-    (sa.DateTime, ("TIMESTAMP", *_TEXTS), "TIMESTAMP"),
-    (sa.Date, ("DATE", "TIMESTAMP", *_TEXTS), "DATE"),
+    (sa.DateTime, (*TIMESTAMPS, *_TEXTS), "TIMESTAMP"),
+    (sa.Date, ("DATE", *TIMESTAMPS, *_TEXTS), "DATE"),
     (sa.Time, ("TIME", *_TEXTS), "TIME"),
     (sa.Uuid, _TEXTS, "UUID"),
-    (sa.JSON, _TEXTS, "JSON"),
+    (sa.JSON, _DOCUMENTS, "JSON"),
     (sa.LargeBinary, _BYTES, "VARBINARY(1000)"),
-    (sa.String, (*_TEXTS, "DECIMAL", *_TIMES), "VARCHAR(100)"),
+    (sa.String, (*_DOCUMENTS, "DECIMAL", *_TIMES), "VARCHAR(100)"),
 )
 """Types of databases, the declared types that their values may fit, and the one to propose. The first
 that matches counts. Any other type is read as text."""
@@ -40,16 +41,21 @@ that matches counts. Any other type is read as text."""
 
 def declared_for(existing: sa.types.TypeEngine[Any]) -> tuple[tuple[str, ...], str]:
     """Return the names of the types that a column of type ``existing`` can fill, and the type to propose."""
+    if isinstance(existing, sa.ARRAY):
+        _, proposed = declared_for(existing.item_type)
+        return _DOCUMENTS, f"{proposed} ARRAY"
     for kind, declared, proposed in _FAMILIES:
         if isinstance(existing, kind):
             if isinstance(existing, sa.Numeric) and not isinstance(existing, sa.Float):
                 return declared, _decimal(existing)
             if isinstance(existing, sa.String) and existing.length is not None:
                 return declared, f"VARCHAR({existing.length})"
+            if isinstance(existing, sa.DateTime) and existing.timezone:
+                return declared, "TIMESTAMP WITH TIME ZONE"
             return declared, proposed
     if isinstance(existing, sa.types.NullType):
         # SQLite has columns without a type, and types that SQLAlchemy does not know.
-        return (*_NUMBERS, *_TIMES, *_TEXTS, *_BYTES, "BOOLEAN"), "VARCHAR(100)"
+        return (*_NUMBERS, *_TIMES, *_DOCUMENTS, *_BYTES, "BOOLEAN"), "VARCHAR(100)"
     return _TEXTS, "VARCHAR(1000)"
 
 
@@ -59,10 +65,12 @@ def misfit(name: str, existing: sa.types.TypeEngine[Any], shown: str, declared: 
     ``shown`` is the type as the database spells it.
     """
     allowed, proposed = declared_for(existing)
-    if declared.name in allowed:
+    fits = declared.name in allowed
+    if isinstance(existing, sa.ARRAY) and declared.element is not None:
+        fits = declared.element.name in declared_for(existing.item_type)[0]
+    if fits:
         return None
-    wanted = f"{declared.name}{declared.arguments}"
-    return f'column "{name}" is {shown}, declared is {wanted}: declare {name.upper()} {proposed}'
+    return f'column "{name}" is {shown}, declared is {declared.spelled}: declare {name.upper()} {proposed}'
 
 
 def _decimal(existing: sa.Numeric[Any]) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 
-from rowtide.codec.avro import AvroRecords, RecordRows
+from rowtide.codec.avro import AvroRecords
 from rowtide.codec.changes.debezium_json import check_table, not_applied
 from rowtide.codec.changes.rows import Gathered, KeyReader, key_type
 from rowtide.codec.contract import Decoded
 from rowtide.codec.format_options import UNAVAILABLE, UNAVAILABLE_VALUE
 from rowtide.codec.json.readings import value_at
 from rowtide.codec.options import Declared
+from rowtide.codec.records import RecordRows
 from rowtide.codec.rowwise import decode_each
 from rowtide.errors import Reason, RejectedRowError
 

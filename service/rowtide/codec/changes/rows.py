@@ -16,6 +16,7 @@ from rowtide.codec.csv import converter as text_converter
 from rowtide.codec.format_options import KEY_FORMAT, PATH
 from rowtide.codec.json.decoder import JsonDecoder
 from rowtide.codec.options import Declared, Options
+from rowtide.codec.records import RecordRows
 from rowtide.codec.rowwise import decode_each, text_of
 from rowtide.errors import Reason
 from rowtide.plan.plan import KEPT
@@ -163,7 +164,7 @@ def _of_keys(declared: Declared) -> Mapping[str, Options]:
 
 def _avro_keys(declared: Declared, row_type: RowType) -> Callable[[Sequence[bytes]], Decoded]:
     """Return the decoder of keys in Avro: records with the columns of the key, or the value of the only one."""
-    from rowtide.codec.avro import AvroRecords, RecordRows
+    from rowtide.codec.avro import AvroRecords
 
     records = AvroRecords(declared, of_keys=True)
     rows = RecordRows(replace(declared, columns=_of_keys(declared)), row_type)

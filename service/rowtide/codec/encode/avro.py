@@ -15,7 +15,7 @@ from rowtide.codec.encode.avro_record import Compiler, Part, record_of
 from rowtide.codec.encode.avro_values import ToBytes, type_of, value_writer
 from rowtide.codec.encode.json import main_spelling
 from rowtide.codec.encode.record import Place, places_of
-from rowtide.codec.encode.registered import Registered, is_on, refuse_without_registry, registered
+from rowtide.codec.encode.registered import Registered, refuse_without_registry, registered
 from rowtide.codec.format_options import (
     AUTO_REGISTER,
     KEY_FORMAT,
@@ -117,7 +117,7 @@ class AvroKey:
             )
         subject = declared.options.get(KEY_SUBJECT, f"{declared.options.get('topic', declared.relation)}-key")
         self._declared = declared
-        self._registered = Registered(registry, subject, None, adds=is_on(declared, AUTO_REGISTER))
+        self._registered = Registered(registry, subject, None, adds=declared.is_on(AUTO_REGISTER))
         # Names of columns, not their paths in the value.
         plain = Declared(declared.relation, declared.row_type, declared.options, {})
         self._header: bytes | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -22,6 +23,7 @@ from rowtide.rows.types import INTEGER_BYTES, Field, Kind, Type
 ToBytes = Callable[[Any], bytes]
 """Takes a value in row form, not NULL."""
 
+_MOMENTS = (Kind.TIMESTAMP, Kind.INSTANT)
 _INT_BITS = 32
 _BITS = {"int": _INT_BITS, "long": 64}
 _FACTORS = {"millis": 1, "micros": 1_000, "nanos": 1_000_000}
@@ -68,6 +70,8 @@ def value_writer(declared: Declared, field: Field, schema: Any) -> ToBytes:
             return _floating(field.name, "<f")
         case "double" if kind.is_float or INTEGER_BYTES.get(kind.kind, 8) < 8:
             return _floating(field.name, "<d")
+        case "array" if kind.element is not None:
+            return _array(declared, replace(field, type=kind.element), attributes["items"])
         case "bytes" | "fixed":
             return _bytes(field, attributes, attributes["size"] if form == "fixed" else None)
         case _:
@@ -92,6 +96,34 @@ def sized(content: bytes) -> bytes:
     return long_bytes(len(content)) + content
 
 
+def _array(declared: Declared, element: Field, items: Any) -> ToBytes:
+    """Return the writer of an array in one block."""
+    branches = items if isinstance(items, list) else [items]
+    index = [long_bytes(at) if isinstance(items, list) else b"" for at in range(len(branches))]
+    null = index[branches.index("null")] if "null" in branches else None
+    why = UnfitError()
+    for prefix, branch in zip(index, branches, strict=True):
+        try:
+            write = value_writer(declared, element, branch)
+        except UnfitError as error:
+            why = error if error.args else why
+        else:
+            return lambda array: _block(array, write, prefix, null, element.name)
+    raise why
+
+
+def _block(array: Any, write: ToBytes, prefix: bytes, null: bytes | None, name: str) -> bytes:
+    """Return the number of the elements, the elements, and the end of the array."""
+    if not array:
+        return b"\0"
+    if null is None:
+        if None in array:
+            refuse(f'column "{name}" has a NULL element, and the items of the schema do not take null')
+        null = b""
+    content = [null if each is None else prefix + write(each) for each in array]
+    return b"".join((long_bytes(len(array)), *content, b"\0"))
+
+
 def _string(declared: Declared, field: Field, logical: object) -> ToBytes:
     kind, options = field.type, declared.of(field.name)
     if kind.is_text:
@@ -105,7 +137,7 @@ def _string(declared: Declared, field: Field, logical: object) -> ToBytes:
         return lambda value: sized(value.encode())
     if kind.kind is Kind.DECIMAL:
         return lambda value: sized(format(value, "f").encode())
-    if kind.kind in (Kind.DATE, Kind.TIME, Kind.TIMESTAMP) and TIME_UNIT not in options:
+    if kind.kind in (Kind.DATE, Kind.TIME, *_MOMENTS) and TIME_UNIT not in options:
         write: Any = json_writer(declared, field)
         return lambda value: sized(write(value).encode())
     raise UnfitError
@@ -140,11 +172,11 @@ def _whole(declared: Declared, field: Field, form: str, logical: object) -> ToBy
     """Return the writer of an int or a long, by its logical type or by the column's unit of time."""
     kind, name = field.type, field.name
     if logical == "date":
-        return _counted(field, form, 1, Kind.DATE)
+        return _counted(field, form, 1, (Kind.DATE,))
     if logical in _TIMES:
-        return _counted(field, form, _TIMES[str(logical)], Kind.TIME)
+        return _counted(field, form, _TIMES[str(logical)], (Kind.TIME,))
     if logical in _TIMESTAMPS:
-        return _counted(field, form, _TIMESTAMPS[str(logical)], Kind.TIMESTAMP)
+        return _counted(field, form, _TIMESTAMPS[str(logical)], _MOMENTS)
     if kind.is_integer:
         return _ranged(name, form)
     if kind.kind is Kind.DECIMAL and kind.scale == 0:
@@ -154,16 +186,16 @@ def _whole(declared: Declared, field: Field, form: str, logical: object) -> ToBy
         count: Any = json_writer(declared, field)
         ranged = _ranged(name, form)
         return lambda value: ranged(count(value))
-    if kind.kind is Kind.TIMESTAMP:
-        return _counted(field, form, 1, Kind.TIMESTAMP)
+    if kind.is_timestamp:
+        return _counted(field, form, 1, _MOMENTS)
     if kind.kind in (Kind.DATE, Kind.TIME):
         raise UnfitError("declare the time_unit of the column")
     raise UnfitError
 
 
-def _counted(field: Field, form: str, factor: int, wanted: Kind) -> ToBytes:
+def _counted(field: Field, form: str, factor: int, wanted: tuple[Kind, ...]) -> ToBytes:
     """Return the writer of days or milliseconds, times ``factor``."""
-    if field.type.kind is not wanted:
+    if field.type.kind not in wanted:
         raise UnfitError
     write, kind, name = _ranged(field.name, form), field.type, field.name
 
@@ -249,6 +281,8 @@ def _unscaled(value: Decimal | int, scale: int) -> int:
 def type_of(declared: Declared, field: Field) -> Any:
     """Return the type of a column's values in the schema that is made of the columns."""
     kind, options = field.type, declared.of(field.name)
+    if kind.element is not None:
+        return {"type": "array", "items": ["null", type_of(declared, replace(field, type=kind.element))]}
     if PATTERN in options or kind.is_text:
         return "string"
     if kind.is_binary:
@@ -268,7 +302,7 @@ def type_of(declared: Declared, field: Field) -> Any:
             return "double"
         case Kind.DECIMAL:
             return _logical("bytes", "decimal", precision=kind.precision or 38, scale=kind.scale)
-        case Kind.DATE | Kind.TIME | Kind.TIMESTAMP:
+        case Kind.DATE | Kind.TIME | Kind.TIMESTAMP | Kind.INSTANT:
             return _time_type(kind, options.get(TIME_UNIT))
         case Kind.TINYINT | Kind.SMALLINT | Kind.INTEGER:
             return "int"
@@ -284,9 +318,9 @@ def _time_type(kind: Type, unit: str | None) -> Any:
             return _logical("int", "time-millis")
         case Kind.TIME, "us":
             return _logical("long", "time-micros")
-        case Kind.TIMESTAMP, None | "ms":
+        case ((Kind.TIMESTAMP | Kind.INSTANT), None | "ms"):
             return _logical("long", "timestamp-millis")
-        case Kind.TIMESTAMP, "us":
+        case ((Kind.TIMESTAMP | Kind.INSTANT), "us"):
             return _logical("long", "timestamp-micros")
         case _:
             return "long"

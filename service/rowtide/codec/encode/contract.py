@@ -26,6 +26,20 @@ class Encoder(Protocol):
 
 
 @runtime_checkable
+class ChangeEncoder(Protocol):
+    """Encodes the changes of a table: messages have the row before and the row after."""
+
+    def encode_change(
+        self, before: Sequence[object] | None, after: Sequence[object] | None, rowtime: int
+    ) -> bytes:
+        """Return the value of a change's message; one of the rows is not None.
+
+        Raises:
+          RejectedRowError: CONSTRAINT, the format cannot carry one of the rows.
+        """
+
+
+@runtime_checkable
 class RegisteredEncoder(Protocol):
     """Encodes with a schema of a registry, which it asks before the first row."""
 

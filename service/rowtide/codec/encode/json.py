@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Sequence
-from datetime import date
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -22,10 +22,8 @@ from rowtide.codec.json.readings import reading_of
 from rowtide.codec.json.times import DAY_MS, NANOSECONDS
 from rowtide.codec.options import Declared
 from rowtide.expr.functions.times.time_formats import DayTime, java_pattern, written
-from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Field, Kind, RowType, Type
-
-_EPOCH_DAY = date(1970, 1, 1).toordinal()
-_MIN_DAY, _MAX_DAY = MIN_TIMESTAMP_MS // DAY_MS, MAX_TIMESTAMP_MS // DAY_MS
+from rowtide.rows.arrays_as_text import MAX_DAY, MIN_DAY, date_text, time_text, timestamp_text
+from rowtide.rows.types import Field, Kind, RowType, Type
 
 encode_json = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -77,6 +75,8 @@ def json_writer(declared: Declared, field: Field) -> ToMessage | None:
     reading_of(declared, field)
     options = declared.of(field.name)
     kind = field.type
+    if kind.element is not None:
+        return each_element(json_writer(declared, replace(field, type=kind.element)))
     if PATTERN in options:
         parts = java_pattern(options[PATTERN])
         return lambda value: written(parts, moment(kind, value, field.name))
@@ -91,10 +91,17 @@ def json_writer(declared: Declared, field: Field) -> ToMessage | None:
             return _base64
         case Kind.JSON:
             return lambda value: msgspec.Raw(str(value).encode())
-        case Kind.DATE | Kind.TIME | Kind.TIMESTAMP:
+        case Kind.DATE | Kind.TIME | Kind.TIMESTAMP | Kind.INSTANT:
             return lambda value: _iso(kind, value, field.name)
         case _:
             return None
+
+
+def each_element(write: ToMessage | None) -> ToMessage:
+    """Return the function that makes a list of an array; ``write`` makes a value of an element (None: as it is)."""
+    if write is None:
+        return list  # type: ignore[return-value]
+    return lambda array: [None if each is None else write(each) for each in array]  # type: ignore[attr-defined]
 
 
 def place_of(declared: Declared, field: Field) -> tuple[str, ...]:
@@ -154,20 +161,20 @@ def moment(kind: Type, value: Any, name: str) -> DayTime:
             day, ms = 0, value
         case _:
             day, ms = divmod(value, DAY_MS)
-    if not _MIN_DAY <= day <= _MAX_DAY:
+    if not MIN_DAY <= day <= MAX_DAY:
         refuse(f'column "{name}" is not within the years 1 to 9999')
     return DayTime(day, ms)
 
 
 def _iso(kind: Type, value: Any, name: str) -> str:
-    at = moment(kind, value, name)
-    seconds, ms = divmod(at.ms, 1000)
-    minutes, second = divmod(seconds, 60)
-    time = f"{minutes // 60:02}:{minutes % 60:02}:{second:02}.{ms:03}"
-    if kind.kind is Kind.TIME:
-        return time
-    day = date.fromordinal(_EPOCH_DAY + at.day).isoformat()
-    return day if kind.kind is Kind.DATE else f"{day}T{time}Z"
+    moment(kind, value, name)
+    match kind.kind:
+        case Kind.DATE:
+            return date_text(value)
+        case Kind.TIME:
+            return time_text(value)
+        case _:
+            return timestamp_text(value)
 
 
 def _counted(kind: Type, unit: str, name: str) -> ToMessage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rowtide.codec.encode.json import main_spelling
-from rowtide.codec.encode.text import text_writer
+from rowtide.codec.encode.text import encoded, text_writer
 from rowtide.codec.key_value import BLANKS, notation_of
 from rowtide.codec.options import Declared
 from rowtide.rows.types import RowType
@@ -22,6 +22,7 @@ class KeyValueEncoder:
         notation = notation_of(declared)
         self._separator = notation.pairs
         self._quote = notation.quote
+        self._encoding = notation.encoding
         self._prefixes = [
             self._shown(main_spelling(field.name), notation.pairs, notation.keys) + notation.keys
             for field in row_type
@@ -30,11 +31,12 @@ class KeyValueEncoder:
 
     def encode(self, row: Sequence[object]) -> bytes:
         """Return the value of a row's message; see ``codec.encode.contract.Encoder``."""
-        return self._separator.join(
+        text = self._separator.join(
             prefix + self._shown(write(value), self._separator)
             for prefix, write, value in zip(self._prefixes, self._writers, row, strict=True)
             if value is not None
-        ).encode()
+        )
+        return encoded(text, self._encoding)
 
     def _shown(self, text: str, *separators: str) -> str:
         """Return text as it is, or in quotes if it would be read as something else."""

@@ -6,19 +6,22 @@ See docs/sql/streams.md#written-messages.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rowtide.codec.api import Format
-from rowtide.codec.encode.contract import RegisteredEncoder, refuse
+from rowtide.codec.encode.contract import ChangeEncoder, RegisteredEncoder, refuse
 from rowtide.codec.encode.json import encode_json, json_writer, main_spelling
+from rowtide.codec.encode.rows import RECORDS
 from rowtide.codec.encode.text import text_writer
 from rowtide.codec.format_options import (
     AUTO_REGISTER,
     AVRO_WRITE_OPTIONS,
+    DEBEZIUM_WRITE_OPTIONS,
     KEY_FORMAT,
     KEY_SUBJECT,
     REGISTRY_URL,
     REGISTRY_WRITE_OPTIONS,
+    TOMBSTONES,
 )
 from rowtide.codec.options import Declared, FormatOption, FormatOptionError, check_options_taken
 from rowtide.codec.registry import DEFAULT_FORMAT, FORMATS, every_option, find_format, format_names
@@ -50,6 +53,7 @@ WRITE_OPTIONS = (
         "NULL and no option: by the key",
     ),
     *AVRO_WRITE_OPTIONS,
+    *DEBEZIUM_WRITE_OPTIONS,
 )
 """The options of a written stream that make the parts of a message."""
 KEY_FORMATS = ("AVRO", "JSON", "TEXT")
@@ -71,7 +75,12 @@ class Encoded:
         return len(self.value or b"") + len(self.key or b"") + headers
 
 
-_FURTHER_OPTIONS = {"AVRO": AVRO_WRITE_OPTIONS, "PROTOBUF": REGISTRY_WRITE_OPTIONS}
+_FURTHER_OPTIONS = {
+    "AVRO": AVRO_WRITE_OPTIONS,
+    "PROTOBUF": REGISTRY_WRITE_OPTIONS,
+    "DEBEZIUM_JSON": DEBEZIUM_WRITE_OPTIONS,
+    "DEBEZIUM_AVRO": (*AVRO_WRITE_OPTIONS, *DEBEZIUM_WRITE_OPTIONS),
+}
 """The options of a written stream in a format, besides those of a stream that is read."""
 
 
@@ -87,6 +96,8 @@ class MessageEncoder:
         columns = {name: dict(given) for name, given in stream.column_options}
         declared = Declared(stream.name, stream.row_type, options, columns)
         name = options.get("format", DEFAULT_FORMAT).upper()
+        if name == RECORDS:
+            _check_columns_only(declared)
         found = find_format(name)
         if found is None or found.encoder is None:
             what = "does not exist" if found is None else "cannot be written"
@@ -105,6 +116,13 @@ class MessageEncoder:
         apart = {*self._headers, self._partition, *(self._key if name == "RAW" else ())}
         self._value = [at for at in range(len(stream.row_type)) if at not in apart]
         self._encoder = found.encoder(declared, _picked(stream.row_type, self._value))
+        self._tombstones = declared.is_on(TOMBSTONES)
+        if self.writes_changes and not takes_changes(options.items()):
+            raise declared.error(
+                "format",
+                f"rows without changes cannot be written as {name}",
+                hint=f"Add {CHANGES} '{UPSERT}' and key 'column'.",
+            )
         self._key_writer, registered = _key_writer(declared, [stream.row_type[at] for at in self._key])
         self._registered: list[RegisteredEncoder] = [] if registered is None else [registered]
         if isinstance(self._encoder, RegisteredEncoder):
@@ -124,12 +142,41 @@ class MessageEncoder:
         for each in self._registered:
             each.prepare()
 
+    @property
+    def writes_changes(self) -> bool:
+        """Whether messages have the row before and the row after a change: ``encode_change`` makes them."""
+        return isinstance(self._encoder, ChangeEncoder)
+
     def encode(self, row: Sequence[object], *, deletes: bool = False) -> Encoded:
         """Return the message of a row. One that ``deletes`` the row of its key has no value.
 
         Raises:
           RejectedRowError: CONSTRAINT, the row cannot be written.
         """
+        assert not isinstance(self._encoder, ChangeEncoder)
+        return self._encoded(row, None if deletes else self._encoder.encode(self._value_of(row)))
+
+    def encode_change(
+        self, before: Sequence[object] | None, after: Sequence[object] | None, rowtime: int
+    ) -> list[Encoded]:
+        """Return the messages of a change of one key; that of a delete may be followed by one without a value.
+
+        Raises:
+          RejectedRowError: CONSTRAINT, a row cannot be written.
+        """
+        assert isinstance(self._encoder, ChangeEncoder)
+        old, new = (None if row is None else self._value_of(row) for row in (before, after))
+        row = before if after is None else after
+        assert row is not None
+        found = [self._encoded(row, self._encoder.encode_change(old, new, rowtime))]
+        if after is None and self._tombstones:
+            found.append(replace(found[0], value=None))
+        return found
+
+    def _value_of(self, row: Sequence[object]) -> list[object]:
+        return [row[at] for at in self._value]
+
+    def _encoded(self, row: Sequence[object], value: bytes | None) -> Encoded:
         partition = None
         if self._partition is not None and row[self._partition] is not None:
             partition = int(str(row[self._partition]))
@@ -140,12 +187,19 @@ class MessageEncoder:
             for at, (name, write) in zip(self._headers, self._header_writers, strict=True)
             if row[at] is not None
         ]
-        return Encoded(
-            None if deletes else self._encoder.encode([row[at] for at in self._value]),
-            None if self._key_writer is None else self._key_writer([row[at] for at in self._key]),
-            tuple(headers),
-            partition,
-        )
+        key = None if self._key_writer is None else self._key_writer([row[at] for at in self._key])
+        return Encoded(value, key, tuple(headers), partition)
+
+
+def _check_columns_only(declared: Declared) -> None:
+    """Refuse the parts of messages that records do not have."""
+    for option in (KEY, KEY_FORMAT, CHANGES, HEADERS, PARTITION):
+        if option in declared.options:
+            raise declared.error(
+                option,
+                f"format {RECORDS} does not take it",
+                hint="A record has columns only: remove the option.",
+            )
 
 
 def _check_taken(name: str, found: Format, declared: Declared) -> None:
@@ -158,7 +212,7 @@ def _check_taken(name: str, found: Format, declared: Declared) -> None:
         of_key = [option for option in AVRO_WRITE_OPTIONS if option.name in (KEY_SUBJECT, AUTO_REGISTER)]
         taken = (*taken, *of_key)
     taken = (*taken, *_FURTHER_OPTIONS.get(name, ()))
-    check_options_taken(name, declared, taken, (*every, *AVRO_WRITE_OPTIONS))
+    check_options_taken(name, declared, taken, (*every, *AVRO_WRITE_OPTIONS, *DEBEZIUM_WRITE_OPTIONS))
 
 
 def _picked(row_type: RowType, places: Sequence[int]) -> RowType:
@@ -244,9 +298,10 @@ def _key_writer(
 
 def _default_key_format(declared: Declared, columns: int) -> str:
     form = declared.options.get("format", DEFAULT_FORMAT).upper()
-    if takes_changes(declared.options.items()) and form in ("AVRO", "JSON", "PROTOBUF"):
+    found = find_format(form)
+    if takes_changes(declared.options.items()) and found is not None and found.fills_tables:
         # What a table that the topic fills reads by default.
-        return "AVRO" if form == "AVRO" and REGISTRY_URL in declared.options else "JSON"
+        return "AVRO" if form.endswith("AVRO") and REGISTRY_URL in declared.options else "JSON"
     return "TEXT" if columns == 1 else "JSON"
 
 

@@ -25,7 +25,7 @@ _TYPES = {
     Kind.VARBINARY: FieldDescriptorProto.TYPE_BYTES,
 }
 """The types of fields; those of other columns are strings, except times."""
-_TIMES = (Kind.TIMESTAMP, Kind.DATE, Kind.TIME)
+_TIMES = (Kind.TIMESTAMP, Kind.INSTANT, Kind.DATE, Kind.TIME)
 
 
 def file_of(declared: Declared, places: Sequence[Place]) -> Any:
@@ -68,20 +68,25 @@ def file_of(declared: Declared, places: Sequence[Place]) -> Any:
 
 
 def _add(holder: DescriptorProto, name: str, declared: Declared, field: Field) -> None:
-    options, kind = declared.of(field.name), field.type.kind
-    if kind is Kind.TIMESTAMP and TIME_UNIT not in options and PATTERN not in options:
-        _field(holder, name, type=FieldDescriptorProto.TYPE_MESSAGE, type_name=f".{TIMESTAMP}")
+    options, kind = declared.of(field.name), (field.type.element or field.type).kind
+    label = (
+        FieldDescriptorProto.LABEL_OPTIONAL
+        if field.type.element is None
+        else FieldDescriptorProto.LABEL_REPEATED
+    )
+    if kind in (Kind.TIMESTAMP, Kind.INSTANT) and TIME_UNIT not in options and PATTERN not in options:
+        _field(holder, name, type=FieldDescriptorProto.TYPE_MESSAGE, label=label, type_name=f".{TIMESTAMP}")
         return
     own = _TYPES.get(kind, FieldDescriptorProto.TYPE_STRING)
     if kind in _TIMES and TIME_UNIT in options and PATTERN not in options:
         own = FieldDescriptorProto.TYPE_INT64
-    _field(holder, name, type=own, proto3_optional=field.nullable or None)
+    is_optional = field.nullable and field.type.element is None
+    _field(holder, name, type=own, label=label, proto3_optional=is_optional or None)
 
 
 def _field(holder: DescriptorProto, name: str, **more: Any) -> None:
-    holder.field.add(
-        name=name, number=len(holder.field) + 1, label=FieldDescriptorProto.LABEL_OPTIONAL, **more
-    )
+    more.setdefault("label", FieldDescriptorProto.LABEL_OPTIONAL)
+    holder.field.add(name=name, number=len(holder.field) + 1, **more)
 
 
 def _declare_optional(message: DescriptorProto) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -15,14 +16,15 @@ from rowtide.codec.encode.record import UnfitError
 from rowtide.codec.format_options import PATTERN, TIME_UNIT
 from rowtide.codec.json.times import DAY_MS
 from rowtide.codec.options import Declared
-from rowtide.codec.protobuf.values import DURATION, RANGES, TIMESTAMP, FieldType, wrapped
+from rowtide.codec.protobuf.values import DURATION, RANGES, TIMESTAMP, FieldType, is_map, wrapped
 from rowtide.rows.types import INTEGER_BYTES, Field, Kind
 
 Setter = Callable[[Any, Any], None]
 """Sets a field of a message to a value in row form, not NULL."""
 ToScalar = Callable[[Any], Any]
 
-_TIMES = (Kind.DATE, Kind.TIME, Kind.TIMESTAMP)
+_MOMENTS = (Kind.TIMESTAMP, Kind.INSTANT, Kind.DATE)
+_TIMES = (*_MOMENTS, Kind.TIME)
 _MOST_SECONDS = 315_576_000_000
 """The longest Duration, by its definition."""
 
@@ -35,6 +37,8 @@ def setter_of(declared: Declared, field: Field, target: FieldType) -> Setter:
       StatementError: an option of the column is wrong.
     """
     inner, name = wrapped(target), target.name
+    if field.type.element is not None:
+        return _repeated(declared, replace(field, type=field.type.element), target)
     if target.is_repeated or (target.message_type is not None and inner is None):
         return _structured(declared, field, target)
     if inner is not None:
@@ -51,26 +55,46 @@ def setter_of(declared: Declared, field: Field, target: FieldType) -> Setter:
     return lambda message, value: setattr(message, name, to_scalar(value))
 
 
+def _repeated(declared: Declared, element: Field, target: FieldType) -> Setter:
+    """Return the setter of a repeated field, which has neither NULL elements nor a NULL: that is an empty one."""
+    name, column = target.name, element.name
+    if not target.is_repeated or is_map(target):
+        raise UnfitError
+    is_moment = target.message_type is not None and target.message_type.full_name == TIMESTAMP
+    if is_moment and element.type.kind not in _MOMENTS:
+        raise UnfitError
+    if target.message_type is not None and not is_moment:
+        raise UnfitError
+    to_scalar = None if is_moment else _scalar(declared, element, target)
+
+    def extend(message: Any, array: Any) -> None:
+        held = getattr(message, name)
+        for each in array:
+            if each is None:
+                refuse(f'column "{column}" has a NULL element, which a repeated field cannot hold')
+            if to_scalar is None:
+                _set_moment(held.add(), element, each)
+            else:
+                held.append(to_scalar(each))
+
+    return extend
+
+
+def _set_moment(holder: Any, field: Field, value: Any) -> None:
+    at = moment(field.type, value, field.name)
+    seconds, milliseconds = divmod(at.day * DAY_MS + at.ms, 1000)
+    holder.SetInParent()
+    holder.seconds, holder.nanos = seconds, milliseconds * 1_000_000
+
+
 def _structured(declared: Declared, field: Field, target: FieldType) -> Setter:
     """Return the setter of a message, a repeated field or a map: JSON fills any, times and lapses their own."""
     kind, name = field.type, target.name
     if kind.kind is Kind.JSON:
         return _from_json(field, target)
     own = "" if target.is_repeated else target.message_type.full_name
-    if (
-        own == TIMESTAMP
-        and kind.kind in (Kind.TIMESTAMP, Kind.DATE)
-        and PATTERN not in declared.of(field.name)
-    ):
-
-        def set_moment(message: Any, value: Any) -> None:
-            at = moment(kind, value, field.name)
-            seconds, milliseconds = divmod(at.day * DAY_MS + at.ms, 1000)
-            holder = getattr(message, name)
-            holder.SetInParent()
-            holder.seconds, holder.nanos = seconds, milliseconds * 1_000_000
-
-        return set_moment
+    if own == TIMESTAMP and kind.kind in _MOMENTS and PATTERN not in declared.of(field.name):
+        return lambda message, value: _set_moment(getattr(message, name), field, value)
     if own == DURATION and kind.is_exact:
 
         def set_lapse(message: Any, value: Any) -> None:
@@ -174,7 +198,7 @@ def _whole(declared: Declared, field: Field, target: FieldType) -> ToScalar:
     if TIME_UNIT in declared.of(name):
         count: Any = json_writer(declared, field)
         return lambda value: ranged(count(value))
-    if kind.kind is Kind.TIMESTAMP:
+    if kind.is_timestamp:
         return ranged
     if kind.kind in _TIMES:
         raise UnfitError("declare the time_unit of the column")

@@ -103,7 +103,7 @@ def registered(declared: Declared, registry: SchemaRegistry, kind: str = "AVRO")
         registry,
         declared.options.get(SUBJECT, f"{topic}-value"),
         wanted,
-        adds=is_on(declared, AUTO_REGISTER),
+        adds=declared.is_on(AUTO_REGISTER),
         kind=kind,
     )
 
@@ -119,15 +119,3 @@ def refuse_without_registry(declared: Declared) -> None:
             raise declared.error(
                 name, "the stream has no registry_url", hint="Write registry_url 'http://host:8081'."
             )
-
-
-def is_on(declared: Declared, option: str) -> bool:
-    """Return the value of a boolean option, which is on by default.
-
-    Raises:
-      FormatOptionError: it is neither true nor false.
-    """
-    given = declared.options.get(option, "true").lower()
-    if given not in ("true", "false"):
-        raise declared.error(option, f'"{given}" is neither true nor false')
-    return given == "true"

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowtide.codec.json.values import MAX_FLOAT32, FromJson
+from rowtide.codec.json.values import MAX_FLOAT32, FromJson, converter
 from rowtide.errors import RejectedRowError
 from rowtide.rows.arrays import Mask
 from rowtide.rows.column import Column
@@ -37,6 +37,8 @@ def wire_type(kind: Type) -> Any:
     if kind.is_integer:
         bits = 8 * INTEGER_BYTES[kind.kind] - 1
         return Annotated[int, msgspec.Meta(ge=-(1 << bits), le=(1 << bits) - 1)]
+    if kind.element is not None:
+        return list[wire_type(kind.element) | None]  # type: ignore[misc]
     match kind.kind:
         case Kind.JSON:
             return msgspec.Raw
@@ -46,7 +48,7 @@ def wire_type(kind: Type) -> Any:
             return float
         case Kind.DECIMAL:
             return float | str
-        case Kind.TIMESTAMP | Kind.DATE | Kind.TIME:
+        case Kind.TIMESTAMP | Kind.INSTANT | Kind.DATE | Kind.TIME:
             return int | str
         case _:
             return str
@@ -57,18 +59,22 @@ def builder(kind: Type, convert: FromJson, *, plain: bool = True) -> Builder:
 
     If not ``plain``, the column declares a unit or a pattern, which only ``convert`` applies.
     """
+    if kind.element is not None:
+        of_element = converter(kind.element)
+        assert of_element is not None
+        return _arrays(kind, builder(kind.element, of_element))
     if kind.is_text or kind.kind is Kind.JSON:
         return _text(kind)
     match kind.kind:
         case Kind.DECIMAL if kind.dtype != np.dtype(object):
             return _decimal(kind)
-        case Kind.TIMESTAMP if plain:
+        case Kind.TIMESTAMP | Kind.INSTANT if plain:
             return _timestamp(kind)
         case Kind.REAL:
             return _real(kind)
         case Kind.DECIMAL:
             return _one_by_one(kind)
-        case Kind.TIMESTAMP | Kind.DATE | Kind.TIME | Kind.BINARY | Kind.VARBINARY | Kind.UUID:
+        case Kind.TIMESTAMP | Kind.INSTANT | Kind.DATE | Kind.TIME | Kind.BINARY | Kind.VARBINARY | Kind.UUID:
             return _by_value(kind, convert)
         case _:
             return _numbers(kind)
@@ -199,6 +205,35 @@ def _by_value(kind: Type, convert: FromJson) -> Builder:
             return column, None
         unsure = np.zeros(len(values), np.bool_)
         unsure[doubtful] = True
+        return column, unsure
+
+    return build
+
+
+def _arrays(kind: Type, build_elements: Builder) -> Builder:
+    """Convert the elements of all arrays as one column, and cut it into arrays."""
+
+    def build(values: list[Any], valid: Mask | None) -> tuple[Column, Mask | None]:
+        del valid
+        lengths = [0 if value is None else len(value) for value in values]
+        elements = [each for value in values if value is not None for each in value]
+        known = None
+        if None in elements:
+            known = np.fromiter((each is not None for each in elements), np.bool_, len(elements))
+        column, doubtful = build_elements(elements, known)
+        ends = np.cumsum(lengths)
+        converted = column.to_list()
+        column = Column.from_values(
+            kind,
+            [
+                None if value is None else converted[end - length : end]
+                for value, length, end in zip(values, lengths, ends.tolist(), strict=True)
+            ],
+        )
+        if doubtful is None:
+            return column, None
+        unsure = np.zeros(len(values), np.bool_)
+        unsure[np.repeat(np.arange(len(values)), lengths)[doubtful]] = True
         return column, unsure
 
     return build

@@ -29,8 +29,10 @@ from rowtide.codec.contract import Decoded, DecodeFault
 from rowtide.codec.json.columns import Builder, builder, wire_type
 from rowtide.codec.json.readings import folded, reading_of, text_at, text_of_raw, value_at
 from rowtide.codec.json.shape import Shape, struct_decoder
+from rowtide.codec.json.values import ElementError
 from rowtide.codec.options import Declared, Options
 from rowtide.errors import Reason, RejectedRowError, rejection_of
+from rowtide.expr.json_path import show_path
 from rowtide.rows.arrays import Mask
 from rowtide.rows.column import Column, Indices
 from rowtide.rows.rowop import Row
@@ -301,6 +303,9 @@ class JsonDecoder:
             if isinstance(given, dict | list) and field.type.is_text:
                 given = text_at(value, path)
             return self._converters[index](given)
+        except ElementError as error:
+            place = show_path((*path, error.at))
+            raise RejectedRowError(error.reason, f'field "{field.name}" ({place}): {error.why}') from error
         except RejectedRowError as error:
             colon = "" if error.reason is Reason.MISSING_FIELD else ":"
             raise RejectedRowError(error.reason, f"{reading.shown}{colon} {error.message}") from error

@@ -21,7 +21,7 @@ def units_of(kind: Type) -> tuple[str, ...]:
     match kind.kind:
         case Kind.DATE:
             return ("d", "s", "ms", "us", "ns")
-        case Kind.TIMESTAMP | Kind.TIME:
+        case Kind.TIMESTAMP | Kind.INSTANT | Kind.TIME:
             return ("s", "ms", "us", "ns")
         case _:
             return ()

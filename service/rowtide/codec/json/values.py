@@ -18,6 +18,7 @@ sure of the result, and leaves the rest to these functions.
   declare other units and patterns (``json.times``).
 * BINARY is text in base64.
 * UUID is text, in one of the spellings that PostgreSQL reads.
+* ARRAY is an array, whose elements follow these rules; null in it is NULL.
 * JSON is any value but null, as the message has it. Where a source has JSON as text (``texts_are_json`` of the
   decoder), it is that text.
 """
@@ -30,6 +31,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Any
 
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.rows.strings import FORMS
@@ -43,6 +45,8 @@ from rowtide.rows.types import (
 )
 
 MAX_FLOAT32 = float.fromhex("0x1.fffffep+127")
+_INFINITE_FLOAT32 = float.fromhex("0x1.ffffffp+127")
+"""The least number that is infinity as a REAL. Texts of the greatest one, such as 3.4028235E+38, may lie between."""
 
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -58,11 +62,23 @@ class NotOfTypeError(Exception):
     """The value is not of the column's type; the argument says why, if the type alone does not."""
 
 
+class ElementError(RejectedRowError):
+    """An element of an array is not of its type; ``at`` is its index, from 0, and ``why`` the message about it."""
+
+    def __init__(self, at: int, error: RejectedRowError) -> None:
+        super().__init__(error.reason, f"element [{at}]: {error.message}")
+        self.at = at
+        self.why = error.message
+
+
 def converter(kind: Type) -> FromJson | None:
     """Return the function that converts JSON values to ``kind``; None if JSON cannot carry it.
 
     The function raises RejectedRowError (TYPE). It is not called for null.
     """
+    if kind.element is not None:
+        of_element = converter(kind.element)
+        return None if of_element is None else checked(kind, array_of_values(of_element))
     convert = _converter(kind)
     return None if convert is None else checked(kind, convert)
 
@@ -95,14 +111,14 @@ def _converter(kind: Type) -> FromJson | None:
         case Kind.DOUBLE:
             return _floating(None)
         case Kind.REAL:
-            return _floating(MAX_FLOAT32)
+            return _floating(_INFINITE_FLOAT32)
         case Kind.DECIMAL:
             return _decimal(kind.precision or MAX_DECIMAL_PRECISION, kind.scale)
         case Kind.DATE:
             return _date
         case Kind.TIME:
             return _time
-        case Kind.TIMESTAMP:
+        case Kind.TIMESTAMP | Kind.INSTANT:
             return _timestamp
         case _:
             return None
@@ -122,6 +138,29 @@ def shown(value: object) -> str:
             return "an array"
         case _:
             return "an object"
+
+
+def array_of_values(of_element: FromJson, listed: Callable[[Any], list[Any]] | None = None) -> FromJson:
+    """Return the function that converts a list by the converter of its elements; null is NULL.
+
+    ``listed`` makes a list of values that are sequences of another kind. The function raises NotOfTypeError, and
+    ElementError where an element is not of its type.
+    """
+
+    def convert(value: object) -> object:
+        if listed is not None:
+            value = listed(value)
+        if not isinstance(value, list):
+            raise NotOfTypeError
+        found = []
+        for at, each in enumerate(value):
+            try:
+                found.append(None if each is None else of_element(each))
+            except RejectedRowError as error:
+                raise ElementError(at, error) from error
+        return tuple(found)
+
+    return convert
 
 
 def _boolean(value: object) -> object:
@@ -154,7 +193,7 @@ def _floating(limit: float | None) -> FromJson:
         except OverflowError:
             raise NotOfTypeError("it is out of range") from None
         # Decimals out of range come as infinity, integers as OverflowError.
-        if number - number != 0.0 or (limit is not None and abs(number) > limit):
+        if number - number != 0.0 or (limit is not None and abs(number) >= limit):
             raise NotOfTypeError("it is out of range")
         return number
 

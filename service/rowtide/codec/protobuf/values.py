@@ -10,9 +10,9 @@ from decimal import Decimal
 from typing import Any
 
 from rowtide.codec.json.readings import Reading
-from rowtide.codec.json.values import FromJson, NotOfTypeError, checked
+from rowtide.codec.json.values import FromJson, NotOfTypeError, array_of_values, checked
 from rowtide.codec.protobuf.built_in import DATE, DECIMAL, TIME_OF_DAY
-from rowtide.codec.typed_values import from_typed
+from rowtide.codec.typed_values import element_reading, from_typed
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Kind, Type
 
@@ -58,6 +58,9 @@ def wrapped(field: FieldType) -> FieldType | None:
 
 def from_field(field: FieldType, kind: Type, reading: Reading, *, single: bool) -> FromJson:
     """Return the converter of a field's values; ``single``: of one element if the field is repeated."""
+    if field.is_repeated and not single and kind.element is not None and not is_map(field):
+        of_element = from_field(field, kind.element, element_reading(kind, reading), single=True)
+        return checked(kind, array_of_values(of_element, list))
     if field.is_repeated and not single:
         return _from_json(kind, reading, lambda value: _many(field, value))
     inner = wrapped(field)
@@ -93,7 +96,7 @@ def _from_scalar(field: FieldType, kind: Type, reading: Reading) -> FromJson:
 
 def from_message(name: str, kind: Type, reading: Reading) -> FromJson:
     """Return the converter of messages of a type."""
-    if name == TIMESTAMP and kind.kind in (Kind.TIMESTAMP, Kind.DATE):
+    if name == TIMESTAMP and (kind.is_timestamp or kind.kind is Kind.DATE):
         return checked(kind, _whole_days if kind.kind is Kind.DATE else _milliseconds)
     if name == DATE and kind.kind is Kind.DATE:
         return checked(kind, _date)

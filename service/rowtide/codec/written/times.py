@@ -11,7 +11,7 @@ DAY_MS = 86_400_000
 
 _TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d{1,3}))?")
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
-_TIMESTAMP = re.compile(r"(\d{4}-\d{2}-\d{2})[ T](\S+?)Z?")
+_TIMESTAMP = re.compile(r"(\d{4}-\d{2}-\d{2})[ T](\S+?)(?:Z|([+-])([01]\d|2[0-3]):([0-5]\d))?")
 _MILLIS = re.compile(r"[+-]?\d+")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)")
 _UNIT_MS = {"ms": 1, "s": 1000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": DAY_MS}
@@ -94,6 +94,8 @@ class ScenarioDay:
     def parse(self, text: str) -> int:
         """Return the milliseconds since the epoch of a time of day, a date with time, or a whole number.
 
+        A date with time is in UTC, unless it ends with an offset such as +02:00.
+
         Raises:
           ValueError: the text is none of these.
         """
@@ -102,7 +104,9 @@ class ScenarioDay:
             return int(stripped)
         match = _TIMESTAMP.fullmatch(stripped)
         if match is not None:
-            return parse_date(match.group(1)) * DAY_MS + parse_time_of_day(match.group(2))
+            day, time, sign, hours, minutes = match.groups()
+            offset = (int(hours) * 60 + int(minutes)) * 60_000 if sign else 0
+            return parse_date(day) * DAY_MS + parse_time_of_day(time) + (offset if sign == "-" else -offset)
         if _DATE.fullmatch(stripped):
             return parse_date(stripped) * DAY_MS
         if _TIME.fullmatch(stripped):

@@ -22,7 +22,9 @@ from rowtide.codec.written.times import (
     parse_date,
     parse_time_of_day,
 )
+from rowtide.errors import RejectedRowError
 from rowtide.expr.constant import fold
+from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import Call, Literal
 from rowtide.rows.column import EXACT
 from rowtide.rows.strings import FORMS
@@ -33,6 +35,7 @@ _Sized = TypeVar("_Sized", str, bytes)
 _HEX = re.compile(r"[xX]'((?:[0-9a-fA-F]{2})*)'")
 _UNIT_MS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": DAY_MS}
 _UNIT_MONTHS = {"MONTH": 1, "YEAR": 12}
+_UNITS = {Kind.INTERVAL_DAY: _UNIT_MS, Kind.INTERVAL_MONTH: _UNIT_MONTHS}
 _INTERVAL = re.compile(r"(?:INTERVAL\s+)?'?([+-]?\d+(?:\.\d+)?)'?\s*([A-Z]+?)S?", re.IGNORECASE)
 
 
@@ -55,18 +58,26 @@ def value_of(text: str, kind: Type, day: ScenarioDay) -> object:
             return _fitting(text, text, kind)
         case Kind.UUID | Kind.JSON:
             return FORMS[kind.kind](text)
+        case Kind.ARRAY:
+            return _array(text, kind)
         case Kind.BINARY | Kind.VARBINARY:
             return _fitting(_binary(text), text, kind)
         case Kind.DATE:
             return parse_date(text)
         case Kind.TIME:
             return parse_time_of_day(text)
-        case Kind.TIMESTAMP:
+        case Kind.TIMESTAMP | Kind.INSTANT:
             return day.parse(text)
-        case Kind.INTERVAL_DAY:
-            return _interval(text, kind, _UNIT_MS)
-        case Kind.INTERVAL_MONTH:
-            return _interval(text, kind, _UNIT_MONTHS)
+        case Kind.INTERVAL_DAY | Kind.INTERVAL_MONTH:
+            return _interval(text, kind, _UNITS[kind.kind])
+
+
+def _array(text: str, kind: Type) -> object:
+    """Return an array that is written as a JSON array, as CAST reads it."""
+    try:
+        return compile_row(Call("CAST", (Literal(text, VARCHAR),), kind))((), 0)
+    except RejectedRowError as error:
+        raise ValueError(error.message) from error
 
 
 def _boolean(text: str) -> bool:
@@ -152,6 +163,9 @@ def text_of(value: object, kind: Type, day: ScenarioDay) -> str:
     """Return the text that ``value_of`` reads as ``value``; the word null for NULL."""
     if value is None:
         return "null"
+    if kind.element is not None and isinstance(value, tuple):
+        element = kind.element
+        return f"[{', '.join(cell_text(each, element, day) for each in value)}]"
     match kind.kind, value:
         case Kind.BOOLEAN, bool():
             return "true" if value else "false"
@@ -165,7 +179,7 @@ def text_of(value: object, kind: Type, day: ScenarioDay) -> str:
             return _date_text(value)
         case Kind.TIME, int():
             return format_time_of_day(value)
-        case Kind.TIMESTAMP, int():
+        case ((Kind.TIMESTAMP | Kind.INSTANT), int()):
             return day.format(value)
         case _:
             return str(value)
@@ -194,6 +208,6 @@ def _date_text(days: int) -> str:
 def cell_text(value: object, kind: Type, day: ScenarioDay) -> str:
     """Return a value as a cell of a scenario file: text and times in quotes, numbers and null plain."""
     text = text_of(value, kind, day)
-    if value is None or kind.is_numeric or kind.kind is Kind.BOOLEAN:
+    if value is None or kind.is_numeric or kind.kind in (Kind.BOOLEAN, Kind.ARRAY):
         return text
     return json.dumps(text, ensure_ascii=False)

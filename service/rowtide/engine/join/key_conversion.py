@@ -20,7 +20,7 @@ from rowtide.rows.types import Kind, Type
 Convert = Callable[[Value], Value]
 """Returns the counterpart of a value that is not NULL, or None if it has none."""
 
-_COUNTED = (Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.INTERVAL_DAY, Kind.INTERVAL_MONTH)
+_COUNTED = (Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.INSTANT, Kind.INTERVAL_DAY, Kind.INTERVAL_MONTH)
 """Numbers with a unit: they are comparable with plain numbers, but not with those of another unit."""
 
 

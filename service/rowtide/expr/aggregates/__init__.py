@@ -5,7 +5,15 @@ The planner finds what SQL names in ``SPELLED``; plans and operators ask ``aggre
 
 from __future__ import annotations
 
-from rowtide.expr.aggregates.aggregate import Aggregate, Calling, CallingOver, Family, FrameShape
+from rowtide.expr.aggregates.aggregate import (
+    Aggregate,
+    Calling,
+    CallingOver,
+    Family,
+    FrameShape,
+    MakeSketch,
+    Sketch,
+)
 from rowtide.expr.aggregates.registry import AGGREGATES, OF_GROUPS, ONLY_OVER, SPELLED, aggregate_of, spelled
 
 __all__ = [
@@ -18,6 +26,8 @@ __all__ = [
     "CallingOver",
     "Family",
     "FrameShape",
+    "MakeSketch",
+    "Sketch",
     "aggregate_of",
     "spelled",
 ]

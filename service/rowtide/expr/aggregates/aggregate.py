@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rowtide.expr.ascending import counted
 from rowtide.expr.tree import Expr, PythonAggregate
 from rowtide.rows.types import Type
 
@@ -50,13 +51,17 @@ class Calling(Protocol):
     def of(self) -> PythonAggregate | None:
         """The aggregate in Python; None: a built-in one."""
 
+    @property
+    def number(self) -> int | None:
+        """The number that it is written with: of the greatest values that TOPK returns."""
+
 
 class CallingOver(Calling, Protocol):
     """A call over a window."""
 
     @property
     def number(self) -> int:
-        """The n of NTH_VALUE, and of LAG that leaves out NULLs."""
+        """The n of NTH_VALUE, and of LAG that leaves out NULLs, or the k of TOPK; else 1."""
 
 
 class Family(Enum):
@@ -86,6 +91,12 @@ def never(call: Calling) -> bool:
     return False
 
 
+def always(call: Calling) -> bool:
+    """Return True: every call has this compiled form."""
+    del call
+    return True
+
+
 def never_over(call: CallingOver, frame: FrameShape) -> bool:
     """Return False: no call over a window has a compiled form."""
     del call, frame
@@ -112,6 +123,29 @@ OfValues = Callable[[Calling, Sequence[Any]], object]
 """Returns the result over values in their order, of which there is at least one."""
 
 
+class Sketch(Protocol):
+    """Values that came and went, in little space. None of them is NULL."""
+
+    def add(self, value: Any) -> None:
+        """Add a value."""
+
+    def remove(self, value: Any) -> None:
+        """Take back a value that was added."""
+
+    def result(self) -> object:
+        """Return the result; None over no values, unless the aggregate is never NULL."""
+
+    def save(self) -> list[Any]:
+        """Return the state, equal for equal states, as values of JSON."""
+
+    def load(self, saved: list[Any]) -> None:
+        """Restore the result of ``save``."""
+
+
+MakeSketch = Callable[[Calling, bool], Sketch]
+"""Makes the sketch of a call; True: values only come, and only the last one can be taken back."""
+
+
 @dataclass(frozen=True, slots=True)
 class Aggregate:
     """An aggregate or window function.
@@ -119,12 +153,15 @@ class Aggregate:
     * ``summary`` and ``written`` are for the documentation.
     * ``spellings``: the names that SQL has for it; None: its own.
     * ``fraction``: that of the percentile that it always is. ``takes_fraction``: it is written with one.
+    * ``takes_number``: it is written with a number up to this one, and that many of the greatest values
+      decide its result.
     * ``few_of_rows``: it keeps a few values of rows that only come; ``few_of_changes``: also of rows that go.
     * ``can_fail``: its type may not hold a result; but it does if it holds all values, as the result is
       ``between`` them. ``undoes``: its functions take back a change exactly. ``finite``: it takes neither NaN
       nor infinity.
-    * ``of_values`` gets the values in ascending order if it is ``ascending``. Where it ``folds``, the
-      result over some values can replace them.
+    * ``of_values`` gets the values in ascending order if it is ``ascending``, without NaN if there are others.
+      Where it ``folds``, the result over some values can replace them.
+    * ``sketch``: makes its state, if it keeps less than the values.
     * ``pair_of``: the function that makes one value of its two arguments (``functions.pairs``).
     """
 
@@ -138,6 +175,7 @@ class Aggregate:
     over_windows: bool = True
     fraction: Fraction | None = None
     takes_fraction: bool = False
+    takes_number: int | None = None
     distinct_matters: bool = True
     order_matters: bool = False
     never_null: bool = False
@@ -152,6 +190,7 @@ class Aggregate:
     ascending: bool = False
     folds: bool = False
     pair_of: str | None = None
+    sketch: MakeSketch | None = None
 
     def __post_init__(self) -> None:
         if self.ascending and self.order_matters:
@@ -170,14 +209,16 @@ class Aggregate:
         return self.family is Family.PLACE and not call.ignore_nulls
 
     def value_of(self, call: Calling, values: Sequence[Any]) -> object:
-        """Return the result over values, in ascending order if ``ascending``; None over no values.
+        """Return the result over values, in ascending order if ``ascending``; over none None, if it may be NULL.
 
         Raises:
           TypeError: it does not declare its meaning by values.
         """
         if self.of_values is None:
             raise TypeError(f"{self.name} has no form by values")
-        return self.of_values(call, values) if values else None
+        if not values and not self.never_null:
+            return None
+        return self.of_values(call, counted(values) if self.ascending else values)
 
 
 # ------------------------------------------------------------ types and forms that several declare
@@ -200,6 +241,12 @@ def is_plain_over(call: CallingOver, frame: FrameShape) -> bool:
     """Return the same of a call over any frame."""
     del frame
     return is_plain(call)
+
+
+def is_plain_or_text(call: Calling) -> bool:
+    """Return whether there is an argument that is plain, or of text, binary values or UUIDs, which columns can sort."""
+    kind = None if call.argument is None else call.argument.type
+    return is_plain(call) or (kind is not None and (kind.is_string or kind.is_binary))
 
 
 def is_fixed(call: Calling) -> bool:

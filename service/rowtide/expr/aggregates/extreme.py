@@ -1,8 +1,10 @@
-"""MIN and MAX, and the value beside them: MAX_BY and MIN_BY."""
+"""MIN and MAX, the value beside them (MAX_BY and MIN_BY), and the greatest values (TOPK)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from rowtide.expr.aggregates.aggregate import (
@@ -14,8 +16,9 @@ from rowtide.expr.aggregates.aggregate import (
     is_plain_over,
     of_argument,
 )
+from rowtide.expr.ascending import is_nan
 from rowtide.expr.functions.pairs import key_of
-from rowtide.rows.types import Type
+from rowtide.rows.types import Type, array_of
 
 
 def _pair(argument: Type | None) -> Type | None:
@@ -31,6 +34,25 @@ def _least(call: Calling, values: Sequence[Any]) -> object:
     """Return the first pair with the least key; NaN only if there is nothing else."""
     del call
     return min(values, key=lambda pair: (not key_of(pair), key_of(pair)))
+
+
+MOST_VALUES = 1_000
+"""The most values that TOPK returns. Each row out has an array of them, and an open group keeps as many."""
+
+
+def _array(argument: Type | None) -> Type | None:
+    return array_of(argument) if argument is not None and argument.can_be_element else None
+
+
+def _top(call: Calling, values: Sequence[Any]) -> object:
+    """Return the greatest values, the greatest first.
+
+    A zero has no sign, so the order of rows changes no bit. All NaN are one object, so arrays of them are equal.
+    """
+    found = islice(reversed(values), call.number)
+    if isinstance(values[0], float):
+        return tuple(math.nan if is_nan(value) else value + 0.0 for value in found)
+    return tuple(found)
 
 
 EXTREMES = (
@@ -60,5 +82,15 @@ EXTREMES = (
             pair_of="$BY",
         )
         for name, spelling, of_values in (("MAX_BY", "ARG_MAX", _greatest), ("MIN_BY", "ARG_MIN", _least))
+    ),
+    Aggregate(
+        "TOPK",
+        "ARRAY: the `k` greatest values, the greatest first; equal ones are one value of TOPK_DISTINCT",
+        _array,
+        written=("TOPK(x, k)", "TOPK_DISTINCT(x, k)"),
+        few_of_rows=True,
+        takes_number=MOST_VALUES,
+        of_values=_top,
+        ascending=True,
     ),
 )

@@ -15,6 +15,7 @@ from rowtide.expr.aggregates.aggregate import (
     Compiled,
     FrameShape,
     is_plain,
+    is_plain_or_text,
     of_argument,
 )
 from rowtide.expr.aggregates.sum import mean_type
@@ -24,7 +25,9 @@ from rowtide.rows.types import MAX_DECIMAL_PRECISION, Type
 
 HALF = Fraction(1, 2)
 MOST_PARTS = 1 << 20
-"""Percentiles of fractions that have a greater denominator go row by row."""
+"""Percentiles over windows of fractions that have a greater denominator go row by row."""
+MOST_PARTS_OF_GROUPS = 1 << 62
+"""Percentiles of groups of fractions whose denominator is not below this go row by row."""
 
 
 def between(ordered: Sequence[Any], fraction: Fraction, kind: Type) -> object:
@@ -72,6 +75,19 @@ def _deviation(call: Calling, values: Sequence[Any]) -> object:
     return float(exactly_between(sorted(abs(Fraction(value) - middle) for value in values), HALF))
 
 
+def _is_exact(call: Calling) -> bool:
+    """Return whether columns have room for the parts of the fraction."""
+    return call.fraction is not None and call.fraction.denominator < MOST_PARTS_OF_GROUPS
+
+
+def _between_in_groups(call: Calling) -> bool:
+    return is_plain(call) and _is_exact(call)
+
+
+def _one_in_groups(call: Calling) -> bool:
+    return is_plain_or_text(call) and _is_exact(call)
+
+
 def _over(call: CallingOver, frame: FrameShape) -> bool:
     """DISTINCT keeps the first of two zeros with different signs."""
     del frame
@@ -89,7 +105,7 @@ PERCENTILES = (
         can_fail=True,
         between=True,
         finite=True,
-        compiled=Compiled(window=_over),
+        compiled=Compiled(group=_between_in_groups, window=_over),
         of_values=_continuous,
         ascending=True,
     ),
@@ -102,7 +118,7 @@ PERCENTILES = (
         can_fail=True,
         between=True,
         finite=True,
-        compiled=Compiled(window=_over),
+        compiled=Compiled(group=_between_in_groups, window=_over),
         of_values=_continuous,
         ascending=True,
     ),
@@ -112,7 +128,7 @@ PERCENTILES = (
         of_argument,
         written=("PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY x)",),
         takes_fraction=True,
-        compiled=Compiled(window=_over),
+        compiled=Compiled(group=_one_in_groups, window=_over),
         of_values=_discrete,
         ascending=True,
     ),

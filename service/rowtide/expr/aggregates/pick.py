@@ -13,6 +13,7 @@ from rowtide.expr.aggregates.aggregate import (
     Compiled,
     Family,
     FrameShape,
+    always,
     of_argument,
 )
 
@@ -42,11 +43,11 @@ _FIRST = Aggregate(
     distinct_matters=False,
     order_matters=True,
     few_of_rows=True,
-    compiled=Compiled(window=_over),
+    compiled=Compiled(group=always, window=_over),
     of_values=_first,
     folds=True,
 )
-_SHIFTED = replace(_FIRST, in_groups=False, of_values=None, folds=False)
+_SHIFTED = replace(_FIRST, in_groups=False, of_values=None, folds=False, compiled=Compiled(window=_over))
 
 PICKS = (
     _FIRST,

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rowtide.expr.aggregates.aggregate import Aggregate, Calling, Family
-from rowtide.expr.aggregates.bits import BITS
 from rowtide.expr.aggregates.count import COUNTS
 from rowtide.expr.aggregates.extreme import EXTREMES
+from rowtide.expr.aggregates.logic import BITS, TRUTHS
 from rowtide.expr.aggregates.mode import MODES
 from rowtide.expr.aggregates.percentile import PERCENTILES
 from rowtide.expr.aggregates.pick import PICKS
 from rowtide.expr.aggregates.python import in_python
 from rowtide.expr.aggregates.rank import RANKS
 from rowtide.expr.aggregates.regression import REGRESSIONS
+from rowtide.expr.aggregates.sketch import SKETCHES
 from rowtide.expr.aggregates.sum import SUMS
-from rowtide.expr.aggregates.text import LISTS
-from rowtide.expr.aggregates.truth import TRUTHS
+from rowtide.expr.aggregates.text import COLLECTIONS, LISTS
 from rowtide.expr.aggregates.variance import VARIANCES
 
 AGGREGATES: Mapping[str, Aggregate] = {
@@ -29,10 +29,12 @@ AGGREGATES: Mapping[str, Aggregate] = {
         *PICKS,
         *MODES,
         *PERCENTILES,
+        *SKETCHES,
         *TRUTHS,
         *BITS,
         *REGRESSIONS,
         *LISTS,
+        *COLLECTIONS,
         *RANKS,
     )
 }

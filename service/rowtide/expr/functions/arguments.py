@@ -26,6 +26,7 @@ from rowtide.expr.evaluation import (
 )
 from rowtide.expr.functions.function import CallSignature, ScalarFunction, as_given
 from rowtide.rows.arrays import Mask
+from rowtide.rows.arrays_as_text import array_text
 from rowtide.rows.column import Column, arrow_type, scaled, unscaled
 from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
@@ -34,7 +35,7 @@ from rowtide.rows.types import Kind, Type
 PACKED = Type(Kind.VARBINARY)
 """The type of the one value."""
 _encode = msgspec.msgpack.Encoder().encode
-_CLASSES = {Kind.BOOLEAN: bool, Kind.DECIMAL: str}
+_CLASSES = {Kind.BOOLEAN: bool, Kind.DECIMAL: str, Kind.ARRAY: str}
 
 
 def packed(kinds: Sequence[Type], values: Sequence[Any]) -> bytes:
@@ -49,6 +50,8 @@ def _plain(kind: Type, value: Any) -> object:
         case Decimal():
             # MessagePack has no integer of 38 digits.
             return str(unscaled(value, kind.scale))
+        case tuple():
+            return array_text(kind).text(value)
         case _:
             return value
 
@@ -56,17 +59,24 @@ def _plain(kind: Type, value: Any) -> object:
 def unpacking(kinds: Sequence[Type]) -> Callable[[bytes], Sequence[Any]]:
     """Return the function that returns the arguments of these types, in row form."""
     decode = msgspec.msgpack.Decoder(tuple[tuple(_class_of(kind) | None for kind in kinds)]).decode  # type: ignore[misc]
-    scales = [kind.scale if kind.kind is Kind.DECIMAL else None for kind in kinds]
-    if not any(scale is not None for scale in scales):
+    readers = [_reader_of(kind) for kind in kinds]
+    if not any(readers):
         return decode
 
     def unpacked(value: bytes) -> Sequence[Any]:
         return [
-            part if scale is None or part is None else scaled(int(part), scale)
-            for part, scale in zip(decode(value), scales, strict=True)
+            part if read is None or part is None else read(part)
+            for part, read in zip(decode(value), readers, strict=True)
         ]
 
     return unpacked
+
+
+def _reader_of(kind: Type) -> Callable[[str], object] | None:
+    """Return the function that returns a value, in row form, of the text that stands for it; None: it is the value."""
+    if kind.kind is Kind.DECIMAL:
+        return lambda units: scaled(int(units), kind.scale)
+    return array_text(kind).values if kind.kind is Kind.ARRAY else None
 
 
 def _class_of(kind: Type) -> Any:

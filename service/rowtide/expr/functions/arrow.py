@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from rowtide.expr.functions.function import CallSignature
 from rowtide.rows.arrays import Mask
-from rowtide.rows.column import arrow_type
+from rowtide.rows.column import arrow_values
 
 
 def flags(array: Any) -> Mask:
@@ -77,7 +77,7 @@ def is_ascii(array: Any) -> bool:
 def scalar(signature: CallSignature, index: int) -> Any:
     """Return the Arrow scalar of an argument that is constant, None if it is not."""
     value = signature.constants[index]
-    return None if value is None else pa.scalar(value, type=arrow_type(signature.args[index]))
+    return None if value is None else arrow_values(signature.args[index], [value])[0]
 
 
 def operand(signature: CallSignature, index: int, values: Any) -> Any:

@@ -45,7 +45,7 @@ from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BOOLEAN, UUID, Kind, Type
 
-_ROW: dict[str, Callable[[Any, Any], bool]] = {
+ROW_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
     "<>": operator.ne,
     "<": operator.lt,
@@ -53,6 +53,7 @@ _ROW: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+"""The comparisons, by their names, of two values in row form."""
 _NUMPY: dict[str, Any] = {
     "=": np.equal,
     "<>": np.not_equal,
@@ -76,6 +77,10 @@ NO_ORDER_OF_JSON = (
 )
 
 
+NO_ORDER_OF_ARRAYS = "Arrays have no order, but = and <>. a[1] is an element, CARDINALITY(a) counts them."
+_OF_ORDER = ("<", "<=", ">", ">=")
+
+
 def _comparable(name: str) -> Callable[[Sequence[Type]], Type]:
     """Resolve two arguments that have a common type."""
 
@@ -84,6 +89,8 @@ def _comparable(name: str) -> Callable[[Sequence[Type]], Type]:
             raise mismatch(name, args)
         if any(arg.kind is Kind.JSON for arg in args):
             raise mismatch(name, args, hint=NO_ORDER_OF_JSON)
+        if any(arg.kind is Kind.ARRAY for arg in args) and name in _OF_ORDER:
+            raise mismatch(name, args, hint=NO_ORDER_OF_ARRAYS)
         try:
             return common_type(args)
         except TypeMismatch as error:
@@ -107,6 +114,8 @@ def compared_as(args: Sequence[Type], result: Type) -> Sequence[Type]:
     del result
     if any(arg.kind is Kind.UUID for arg in args):
         return [UUID] * len(args)
+    if any(arg.kind is Kind.ARRAY for arg in args):
+        return [common_type(args)] * len(args)
     if all(arg.is_exact for arg in args) or any(arg.is_variable_width for arg in args):
         return args
     return [common_type(args)] * len(args)
@@ -141,7 +150,7 @@ def _booleans(values: Any) -> Any:
 def _comparison(name: str) -> ScalarFunction:
     def row(signature: CallSignature) -> RowKernel:
         del signature
-        return _ROW[name]
+        return ROW_COMPARISONS[name]
 
     return strict(name, _truth(name), row, lambda signature: comparing(name, signature), operands=compared_as)
 
@@ -233,6 +242,8 @@ def _extreme(name: str, sign: str) -> ScalarFunction:
             raise mismatch(name, args)
         if any(arg.kind is Kind.JSON for arg in args):
             raise mismatch(name, args, hint=NO_ORDER_OF_JSON)
+        if any(arg.kind is Kind.ARRAY for arg in args):
+            raise mismatch(name, args, hint=NO_ORDER_OF_ARRAYS)
         try:
             return common_type(args)
         except TypeMismatch as error:
@@ -240,7 +251,7 @@ def _extreme(name: str, sign: str) -> ScalarFunction:
 
     def row(signature: CallSignature) -> RowKernel:
         del signature
-        better = _ROW[sign]
+        better = ROW_COMPARISONS[sign]
 
         def extreme(*args: Any) -> object:
             best = args[0]
@@ -268,7 +279,7 @@ def _extreme(name: str, sign: str) -> ScalarFunction:
 
 
 COMPARISONS: Sequence[ScalarFunction] = (
-    *(_comparison(name) for name in _ROW),
+    *(_comparison(name) for name in ROW_COMPARISONS),
     _distinct("IS DISTINCT FROM", negated=False),
     _distinct("IS NOT DISTINCT FROM", negated=True),
     _nullif(),

@@ -102,7 +102,7 @@ def mismatch(name: str, args: Sequence[Type], *, hint: str | None = None) -> Typ
     sort = "function" if shown.isidentifier() and shown not in _WORDED_OPERATORS else "operator"
     given = ", ".join(str(arg) for arg in args)
     if hint is None and shown in "+-*/%" and any(arg.is_text for arg in args):
-        has_time = any(arg.kind in (Kind.DATE, Kind.TIME, Kind.TIMESTAMP) for arg in args)
+        has_time = any(arg.kind in (Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.INSTANT) for arg in args)
         hint = "INTERVAL '1 day' is a length of time." if has_time else "CAST(x AS INTEGER) converts text."
         if shown == "+" and all(arg.is_text for arg in args):
             hint = "x || y joins texts."

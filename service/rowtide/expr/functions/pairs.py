@@ -26,6 +26,7 @@ from rowtide.expr.functions.function import CallSignature, ScalarFunction, as_gi
 from rowtide.expr.functions.rejections import undefined
 from rowtide.expr.functions.shapes import no_columns
 from rowtide.rows.arrays import Mask
+from rowtide.rows.arrays_as_text import array_text
 from rowtide.rows.column import Column, arrow_type, unscaled
 from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
@@ -87,6 +88,8 @@ def by(kind: Type, value: object, by_kind: Type, by_value: object) -> bytes:
             held = value
         case float():
             held = struct.pack(">d", value)
+        case tuple():
+            held = array_text(kind).text(value).encode()
         case _:
             held = ("1" if value is True else str(value)).encode()
     return _LENGTH.pack(len(key)) + key + b"\1" + held
@@ -111,6 +114,8 @@ def _value_of(kind: Type, pair: bytes) -> object:
     text = held.decode()
     if kind.is_string:
         return text
+    if kind.kind is Kind.ARRAY:
+        return array_text(kind).values(text)
     if kind.kind is Kind.DECIMAL:
         return Decimal(text)
     return text == "1" if kind.kind is Kind.BOOLEAN else int(text)

@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from rowtide.errors import StatementError
 from rowtide.expr.functions.arguments import ARGUMENTS
+from rowtide.expr.functions.arrays.changes import ARRAY_CHANGES
+from rowtide.expr.functions.arrays.elements import ELEMENTS, quantified_name
+from rowtide.expr.functions.arrays.parts import ARRAY_PARTS
 from rowtide.expr.functions.casts.cast import CASTS
-from rowtide.expr.functions.comparison import COMPARISONS
+from rowtide.expr.functions.comparison import COMPARISONS, ROW_COMPARISONS
 from rowtide.expr.functions.conditional import CONDITIONALS
 from rowtide.expr.functions.function import ScalarFunction
 from rowtide.expr.functions.logic import LOGIC
@@ -20,6 +23,8 @@ from rowtide.expr.functions.numbers.rounding import ROUNDING
 from rowtide.expr.functions.pairs import PAIRS
 from rowtide.expr.functions.text.characters import CHARACTERS
 from rowtide.expr.functions.text.codes import CODES
+from rowtide.expr.functions.text.compared import COMPARED
+from rowtide.expr.functions.text.json_making import JSON_MAKING
 from rowtide.expr.functions.text.json_text import JSON_TEXT
 from rowtide.expr.functions.text.patterns import PATTERNS
 from rowtide.expr.functions.text.quoted import QUOTED
@@ -47,8 +52,10 @@ _DECLARED = {
         *PATTERNS,
         *SEPARATED,
         *CODES,
+        *COMPARED,
         *QUOTED,
         *JSON_TEXT,
+        *JSON_MAKING,
         *TIMES,
         *TIMES_AS_TEXT,
         *PERIODS,
@@ -60,6 +67,9 @@ _DECLARED = {
         *ARGUMENTS,
         *DIVISORS,
         *MADE,
+        *ELEMENTS,
+        *ARRAY_CHANGES,
+        *ARRAY_PARTS,
     )
 }
 _OTHER_NAMES = {
@@ -76,6 +86,8 @@ _OTHER_NAMES = {
     "BTRIM": "TRIM",
     "TRIM_LEADING": "LTRIM",
     "TRIM_TRAILING": "RTRIM",
+    "ARRAY_CAT": "ARRAY_CONCAT",
+    "TO_JSONB": "TO_JSON",
 }
 
 FUNCTIONS: Mapping[str, ScalarFunction] = _DECLARED | {
@@ -86,8 +98,22 @@ FUNCTIONS: Mapping[str, ScalarFunction] = _DECLARED | {
 
 MAY_BE_NULL = frozenset(
     {
-        *("NULLIF", "TRY_CAST", "REGEXP_SUBSTR", "REGEXP_EXTRACT", "SUBSTRING SIMILAR", "$VALUE"),
+        *(
+            "NULLIF",
+            "TRY_CAST",
+            "REGEXP_SUBSTR",
+            "REGEXP_EXTRACT",
+            "SUBSTRING SIMILAR",
+            "$VALUE",
+            "SPLIT_INDEX",
+        ),
         *("JSON_VALUE", "JSON_QUERY", "->", "->>"),
+        *("[]", "ARRAY_POSITION", "ARRAY_MIN", "ARRAY_MAX", "$ELEMENT"),
+        *(
+            quantified_name(comparison, every=every)
+            for comparison in ROW_COMPARISONS
+            for every in (False, True)
+        ),
     }
 )
 """Functions that may be NULL where no argument is."""
@@ -140,7 +166,7 @@ def callable_names() -> list[str]:
 
 def suggestion(name: str) -> str | None:
     """Return the function name nearest to ``name``, if one is near."""
-    near = difflib.get_close_matches(name.upper(), callable_names(), n=1)
+    near = difflib.get_close_matches(name.upper(), callable_names(), n=1, cutoff=0.7)
     return near[0] if near else None
 
 

@@ -8,6 +8,8 @@ from decimal import Decimal
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.rows.types import Type
 
+SHOWN_ELEMENTS = 5
+"""Longer arrays are cut, likewise."""
 SHOWN_CHARACTERS = 40
 """Longer text is cut in messages, so that an error row does not repeat the row."""
 
@@ -25,6 +27,9 @@ def shown(value: object) -> str:
             return "TRUE" if value else "FALSE"
         case Decimal():
             return f"{value:f}"
+        case tuple():
+            parts = ["NULL" if each is None else shown(each) for each in value[:SHOWN_ELEMENTS]]
+            return f"[{', '.join(parts)}{', ...' if len(value) > SHOWN_ELEMENTS else ''}]"
         case _:
             return repr(value)
 

@@ -25,11 +25,13 @@ from collections.abc import Sequence
 from rowtide.expr.functions.function import TypeMismatch, mismatch
 from rowtide.rows.types import (
     DOUBLE,
+    INSTANT,
     INTEGER_BYTES,
     MAX_DECIMAL_PRECISION,
     TIMESTAMP,
     Kind,
     Type,
+    array_of,
     decimal,
 )
 
@@ -57,7 +59,7 @@ def common_type(types: Sequence[Type]) -> Type:
     for kind in types[1:]:
         joined = _common(result, kind)
         if joined is None:
-            times = {result.kind, kind.kind} & {Kind.DATE, Kind.TIME, Kind.TIMESTAMP}
+            times = {result.kind, kind.kind} & {Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.INSTANT}
             hint = "CAST one to the type of the other."
             if times and (result.is_text or kind.is_text):
                 hint = f"CAST the text AS {times.pop().value}, or write TIMESTAMP '2024-02-29 10:00:00'."
@@ -75,11 +77,15 @@ def _common(first: Type, second: Type) -> Type | None:
         if getattr(first, is_family) and getattr(second, is_family):
             known = first.precision is not None and second.precision is not None
             return Type(varying, max(first.precision or 0, second.precision or 0) if known else None)
+    if first.element is not None and second.element is not None:
+        element = _common(first.element, second.element)
+        return None if element is None else array_of(element)
     for form, other in ((first, second), (second, first)):
         if form.kind in (Kind.UUID, Kind.JSON) and other.is_text:
             return form
-    if {first.kind, second.kind} == {Kind.DATE, Kind.TIMESTAMP}:
-        return TIMESTAMP
+    days = {first.kind, second.kind}
+    if days <= {Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT}:
+        return INSTANT if Kind.INSTANT in days else TIMESTAMP
     return None
 
 

@@ -19,7 +19,7 @@ from rowtide.expr.python.arguments import evaluated
 from rowtide.expr.python.results import ResultMisfit, fit_of
 from rowtide.expr.tree import PythonFunction
 from rowtide.rows.arrays import Mask
-from rowtide.rows.column import Column, Indices, arrow_type
+from rowtide.rows.column import Column, Indices, arrow_lists, arrow_type
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import INTEGER_BYTES, Kind, Type
 
@@ -48,7 +48,7 @@ class BatchForm(Protocol):
 
 
 class _NumpyForm:
-    """NumPy arrays; masked ones if the function is called with NULL. Texts and decimals are objects."""
+    """NumPy arrays; masked ones if the function is called with NULL. Texts, decimals and arrays are objects."""
 
     def __init__(self, of: PythonFunction) -> None:
         self._takes_null = of.takes_null
@@ -58,7 +58,8 @@ class _NumpyForm:
     def array(self, column: Column) -> Any:
         if column.type.is_variable_width or column.type.kind is Kind.DECIMAL:
             array = np.empty(len(column), dtype=object)
-            array[:] = column.to_list()
+            for at, value in enumerate(column.to_list()):
+                array[at] = value
         else:
             array = column.values.copy()
         if not self._takes_null:
@@ -92,13 +93,16 @@ class _NumpyForm:
 
 
 class _ArrowForm:
-    """Arrow arrays, with NULLs only if the function is called with NULL."""
+    """Arrow arrays, with NULLs only if the function is called with NULL. Arrays are lists."""
 
     def __init__(self, of: PythonFunction) -> None:
         self._returns = of.returns
         self._fit = fit_of(of.returns)
 
     def array(self, column: Column) -> Any:
+        if column.type.kind is Kind.ARRAY:
+            lists: list[Any] = column.to_list()
+            return arrow_lists(column.type.of_elements, lists)
         return column.to_arrow()
 
     def column(self, found: Any, count: int) -> Column:

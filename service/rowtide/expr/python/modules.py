@@ -15,8 +15,9 @@ import sys
 import tokenize
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.machinery import FileFinder, PathFinder
+from importlib.machinery import FileFinder, PathFinder, SourceFileLoader
 from types import ModuleType
+from typing import Any
 
 _OURS = __name__.partition(".")[0]
 _folders: list[str] = []
@@ -101,12 +102,7 @@ def _collect(
     name = module.__name__
     if name in texts:
         return
-    loader = getattr(module.__spec__, "loader", None)
-    text: str | None = None
-    try:
-        text = None if loader is None else loader.get_source(name)
-    except (ImportError, OSError, AttributeError):
-        text = None
+    text = _text_of(module)
     texts[name] = "" if text is None else _without_comments(text)
     if text is None:
         return
@@ -114,6 +110,22 @@ def _collect(
         other = modules.get(imported)
         if other is not None and _is_own(other, module, folder):
             _collect(other, folder, modules, texts)
+
+
+def _text_of(module: ModuleType) -> str | None:
+    """Return the source text of a module; None: it has none."""
+    loader: Any = getattr(module.__spec__, "loader", None)
+    origin = _origin(module)
+    if not hasattr(loader, "get_source"):
+        # Loaders of others, such as pytest's, load a file and do not give its text.
+        if origin is None or not origin.endswith(".py"):
+            return None
+        loader = SourceFileLoader(module.__name__, origin)
+    try:
+        text: str | None = loader.get_source(module.__name__)
+    except (ImportError, OSError):
+        return None
+    return text
 
 
 def _imports(text: str, module: ModuleType) -> Iterator[str]:

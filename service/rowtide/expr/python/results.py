@@ -10,6 +10,7 @@
 | BINARY, VARBINARY              | bytes, bytearray; only zero bytes are cut off                       |
 | DATE                           | int, days since 1970-01-01                                          |
 | TIME, TIMESTAMP, INTERVAL      | int: ms of the day, ms since 1970-01-01 (UTC), ms or months         |
+| ARRAY                          | list, tuple or NumPy array of values of its elements                |
 
 A scalar of NumPy counts as the Python value of its kind. None is NULL in every type.
 """
@@ -42,6 +43,7 @@ _DAY_MS = 86_400_000
 _RANGES = {
     Kind.DATE: (MIN_TIMESTAMP_MS // _DAY_MS, MAX_TIMESTAMP_MS // _DAY_MS),
     Kind.TIME: (0, _DAY_MS - 1),
+    Kind.INSTANT: (MIN_TIMESTAMP_MS, MAX_TIMESTAMP_MS),
     Kind.TIMESTAMP: (MIN_TIMESTAMP_MS, MAX_TIMESTAMP_MS),
     Kind.INTERVAL_DAY: (-(2**63), 2**63 - 1),
     Kind.INTERVAL_MONTH: (-(2**63), 2**63 - 1),
@@ -50,6 +52,7 @@ _WANTED = {
     Kind.BOOLEAN: "a bool",
     Kind.DATE: "an int, the days since 1970-01-01",
     Kind.TIME: "an int, the milliseconds of the day",
+    Kind.INSTANT: "an int, the milliseconds since 1970-01-01 UTC",
     Kind.TIMESTAMP: "an int, the milliseconds since 1970-01-01 UTC",
     Kind.INTERVAL_DAY: "an int of milliseconds",
     Kind.INTERVAL_MONTH: "an int of months",
@@ -84,7 +87,26 @@ def _fit_of(kind: Type) -> Fit:
         return _decimal(kind)
     if kind.kind is Kind.BOOLEAN:
         return _boolean
+    if kind.element is not None:
+        return _array(fit_of(kind.element))
     return _string(kind)
+
+
+def _array(element: Fit) -> Fit:
+    def fit(value: Any) -> object:
+        if isinstance(value, np.ndarray):
+            value = value.tolist()
+        if not isinstance(value, list | tuple):
+            raise ResultMisfit("which is not a list")
+        found = []
+        for at, each in enumerate(value, start=1):
+            try:
+                found.append(None if each is None else element(each))
+            except ResultMisfit as misfit:
+                raise ResultMisfit(f"whose element {at} is a value {misfit}") from None
+        return tuple(found)
+
+    return fit
 
 
 def _boolean(value: Any) -> object:

@@ -68,6 +68,7 @@ def make(call: AggregateCall, row_type: RowType, *, of_changes: bool) -> WindowF
             ignore_nulls=call.ignore_nulls,
             fraction=call.fraction,
             of=call.of,
+            number=1 if call.number is None else call.number,
         )
         found = make_window_function(over, endless=not of_changes)
     each_once = call.distinct and aggregate.distinct_matters and call.of is None

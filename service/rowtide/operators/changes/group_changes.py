@@ -44,7 +44,7 @@ from rowtide.rows.column import Column
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
-from rowtide.rowtime.period import Hop, Period, PeriodEdge, Session, period_end, period_value
+from rowtide.rowtime.period import Hop, HopByMonths, Period, PeriodEdge, Session, period_end, period_value
 from rowtide.rowtime.reach import least_reaching
 
 START, END, ROWS, PENDING, LAST, SHOWN = "$start", "$end", "$rows", "$pending", "$last", "$shown"
@@ -150,9 +150,9 @@ class GroupChangesOperator:
                 starts = period_value(period, tray.rowtime)
                 ends = period_end(period, starts).tolist()
                 return ([each] for each in zip(starts.tolist(), ends, strict=True))
-            case Hop() as hop:
+            case Hop() | HopByMonths() as hop:
                 times = tray.rowtime.tolist()
-                return ([(start, start + hop.size_ms) for start in hop.starts(each)] for each in times)
+                return ([(start, hop.end(start)) for start in hop.starts(each)] for each in times)
             case Session(gap_ms=gap):
                 return ([(each, each + gap)] for each in tray.rowtime.tolist())
             case None:
@@ -425,7 +425,7 @@ class GroupChangesOperator:
                 end = int(period_end(period, at)[0])
                 if end >= reached:
                     next_one = min(next_one, end)
-            case Hop() as hop:
+            case Hop() | HopByMonths() as hop:
                 next_one = min(next_one, hop.next_end(reached))
             case Session(gap_ms=gap):
                 end_of_one = self._next_end()

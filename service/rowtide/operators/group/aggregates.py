@@ -25,14 +25,16 @@ from rowtide.errors import RejectedRowError
 from rowtide.expr.aggregates import aggregate_of
 from rowtide.expr.tree import AggregateCall
 from rowtide.operators.group.distinct import DistinctAccumulator
-from rowtide.operators.group.group_functions import Spreads, ValueLists
+from rowtide.operators.group.gathered_values import RESULTS, GatheredValues, PickedValues
+from rowtide.operators.group.group_functions import Sketches, Spreads, ValueLists
 from rowtide.operators.group.group_spreads import SpreadsInKernels
 from rowtide.operators.group.rounding import round_half_away
 from rowtide.operators.over.by_row.functions import overflow
 from rowtide.operators.python.group_states import GroupStates
 from rowtide.operators.storage.growing import grown
+from rowtide.plan.calls import has_accumulator
 from rowtide.rows.arrays import Mask
-from rowtide.rows.column import Column
+from rowtide.rows.column import Column, arrow_type
 from rowtide.rows.types import FAST_DECIMAL_PRECISION, MAX_DECIMAL_PRECISION, Kind, Type
 
 Groups = NDArray[np.int64]
@@ -78,7 +80,10 @@ def make_accumulator(call: AggregateCall) -> Accumulator:
     if call.of is not None:
         accumulator = GroupStates(call.of, call.type)
     else:
-        accumulator = MAKERS.get(call.function, ValueLists)(call, of)
+        sketch = aggregate_of(call).sketch
+        accumulator = (
+            MAKERS.get(call.function, ValueLists)(call, of) if sketch is None else Sketches(call, sketch)
+        )
     if call.distinct and call.argument is not None and aggregate_of(call).distinct_matters:
         return DistinctAccumulator(accumulator, call.argument.type)
     return accumulator
@@ -370,7 +375,7 @@ class Objects:
                 for total, number in zip(held, self._counts, strict=False)
             ]
         if self._type.is_variable_width:
-            return Column.from_values(self._type, held)
+            return Column.from_arrow(self._type, pa.array(held, type=arrow_type(self._type)))
         seen = np.array([value is not None for value in held], dtype=np.bool_)
         found = np.zeros(count, dtype=object)
         for group, value in enumerate(held):
@@ -388,7 +393,7 @@ class Objects:
             held = [None if value is None else str(value) for value in held]
             kind = pa.string()
         else:
-            kind = pa.string() if self._type.is_string else pa.binary()
+            kind = arrow_type(self._type)
         return pa.table(
             {"held": pa.array(held, type=kind), "count": pa.array(self._counts[:count], type=pa.int64())}
         )
@@ -435,10 +440,20 @@ def _spread(call: AggregateCall, of: Type) -> Accumulator:
     return Spreads(call, of) if of.dtype == object else SpreadsInKernels(call, of)
 
 
+def _gathered(call: AggregateCall, of: Type) -> Accumulator:
+    return GatheredValues(call, of) if has_accumulator(call) else ValueLists(call, of)
+
+
+def _picked(call: AggregateCall, of: Type) -> Accumulator:
+    return PickedValues(call, of)
+
+
 MAKERS: Mapping[str, Callable[[AggregateCall, Type], Accumulator]] = {
     "COUNT": _count,
     **dict.fromkeys(("SUM", "AVG"), _sum),
     **dict.fromkeys(("MIN", "MAX"), _extreme),
     **dict.fromkeys(("VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"), _spread),
+    **dict.fromkeys(("FIRST_VALUE", "LAST_VALUE", "ANY_VALUE"), _picked),
+    **dict.fromkeys(RESULTS, _gathered),
 }
-"""Makers of the accumulators that continue from a result. The others keep the values (``ValueLists``)."""
+"""Makers of the accumulators in columns, or that continue from a result. The others are ``ValueLists``."""

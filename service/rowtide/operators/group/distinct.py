@@ -69,7 +69,7 @@ class DistinctAccumulator:
         held: list[list[object]] = [[] for _ in range(count)]
         (values,) = self._values.columns()
         groups = self._values.windows() - self._dropped
-        for group, value in zip(groups.tolist(), values.to_list(), strict=True):
+        for group, value in zip(groups.tolist(), values.to_arrow().to_pylist(), strict=True):
             if 0 <= group < count:
                 held[group].append(value)
         for each in held:

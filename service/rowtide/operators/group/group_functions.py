@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from bisect import insort_right
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,11 +11,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.errors import RejectedRowError
-from rowtide.expr.aggregates import aggregate_of
+from rowtide.expr.aggregates import MakeSketch, Sketch, aggregate_of
+from rowtide.expr.ascending import put, put_greatest
 from rowtide.expr.tree import AggregateCall
 from rowtide.operators.over.by_row.functions import VarianceFunction
 from rowtide.rows.arrays import Mask
-from rowtide.rows.column import Column, arrow_type
+from rowtide.rows.column import Column, arrow_lists, row_lists
 from rowtide.rows.types import MAX_DECIMAL_PRECISION, Kind, Type
 
 Groups = NDArray[np.int64]
@@ -91,6 +91,48 @@ class Spreads:
         return self._safe and not (values > SAFE_DOUBLE).any()
 
 
+class Sketches:
+    """Aggregates that keep a sketch of the values of each group."""
+
+    def __init__(self, call: AggregateCall, make: MakeSketch) -> None:
+        self._call = call
+        self._make = make
+        self._held: list[Sketch] = []
+
+    def reserve(self, groups: int) -> None:
+        self._held.extend(self._fresh() for _ in range(groups - len(self._held)))
+
+    def refused(self, column: Column | None, use: Mask) -> Mask | None:
+        return refused(self._call, column, use)
+
+    def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
+        return True
+
+    def add(self, groups: Groups, column: Column | None, use: Mask) -> None:
+        for group, value in rows_of(groups, column, use):
+            self._held[group].add(value)
+
+    def results(self, count: int) -> Column:
+        return Column.from_values(self._call.type, [held.result() for held in self._held[:count]])
+
+    def drop(self, count: int, rest: int) -> None:
+        del self._held[:count]
+
+    def state(self, count: int) -> pa.Table:
+        return pa.table(
+            {"held": pa.array([json.dumps(each.save()) for each in self._held[:count]], pa.string())}
+        )
+
+    def load(self, table: pa.Table) -> None:
+        self._held = []
+        for text in table.column("held").to_pylist():
+            self._held.append(self._fresh())
+            self._held[-1].load(json.loads(text))
+
+    def _fresh(self) -> Sketch:
+        return self._make(self._call, True)
+
+
 class ValueLists:
     """Any aggregate that declares its result over values: keeps a list of values for each group."""
 
@@ -124,8 +166,10 @@ class ValueLists:
             self._put(self._held[group], value)
 
     def _put(self, held: list[Any], value: Any) -> None:
-        if self._aggregate.ascending:
-            insort_right(held, value)
+        if self._call.number is not None:
+            put_greatest(held, value, self._call.number)
+        elif self._aggregate.ascending:
+            put(held, value)
         elif self._aggregate.folds and held:
             held[0] = self._aggregate.value_of(self._call, (held[0], value))
         else:
@@ -139,11 +183,10 @@ class ValueLists:
         del self._held[:count]
 
     def state(self, count: int) -> pa.Table:
-        kind = pa.list_(arrow_type(self._argument))
-        return pa.table({"held": pa.array(self._held[:count], kind)})
+        return pa.table({"held": arrow_lists(self._argument, self._held[:count])})
 
     def load(self, table: pa.Table) -> None:
-        self._held = table.column("held").to_pylist()
+        self._held = row_lists(self._argument, table.column("held"))
 
 
 def refused(call: AggregateCall, column: Column | None, use: Mask) -> Mask | None:

@@ -188,6 +188,15 @@ class OpenGroupsOperator:
         """Return the least bound at which a group with this end closes."""
         return end
 
+    def _reached(self) -> int:
+        """Return the greatest end of a group that the bound has closed."""
+        # The bound at which a group closes is this much after its end.
+        return self._bound - self._closed_by(0)
+
+    def _times(self, edges: Int64s) -> Int64s:
+        """Return the edges of windows as rowtimes; groups keep them in the unit of their windows."""
+        return edges.copy()
+
     def _places(self, groups: Int64s) -> tuple[Int64s, ...]:
         """Return the indexes of groups in ``_latest``."""
         return (groups[:, AT_KEY],)
@@ -306,9 +315,7 @@ class OpenGroupsOperator:
         if not self._count or self._closed_by(self._least_end) > self._bound:
             return None
         ends = self._ends()
-        # The bound at which a group closes is this much after its end.
-        behind = self._closed_by(0)
-        closing = np.flatnonzero(ends <= self._bound - behind)
+        closing = np.flatnonzero(ends <= self._reached())
         count = len(closing)
         if count:
             closing = closing[np.argsort(ends[closing], kind="stable")]
@@ -324,14 +331,14 @@ class OpenGroupsOperator:
         """Return the rows of the first groups, and drop them."""
         closed = self._groups[:count]
         columns = [
-            Column(TIMESTAMP, closed[:, AT_START].copy()),
+            Column(TIMESTAMP, self._times(closed[:, AT_START])),
             *self._keys.columns(closed[:, AT_KEY]),
             *(accumulator.results(count) for accumulator in self._accumulators),
         ]
         out = Tray.from_columns(
             self._node.row_type,
             columns,
-            closed[:, AT_END].copy(),
+            self._times(closed[:, AT_END]),
             self._origin,
             np.arange(self._given, self._given + count, dtype=np.int64),
         )

@@ -6,15 +6,15 @@ values, as declared: ``ByValues`` and ``SortedValues``.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort_right
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import astuple
 from fractions import Fraction
 from typing import Any
 
-from rowtide.expr.aggregates import Calling, Family, aggregate_of
+from rowtide.expr.aggregates import Calling, Family, Sketch, aggregate_of
 from rowtide.expr.aggregates.regression import REGRESSIONS, PairSums, regression
+from rowtide.expr.ascending import put, put_greatest, take_out
 from rowtide.operators.over.by_row.functions import (
     NOTHING,
     CountFunction,
@@ -45,6 +45,10 @@ def make_window_function(call: WindowCall, *, endless: bool) -> WindowFunction:
     differs = call.distinct and aggregate.distinct_matters and aggregate.family is Family.VALUES
     if maker is not None:
         found = maker(call, of, endless)
+    elif aggregate.sketch is not None:
+        found = Sketched(aggregate.sketch(call, endless))
+    elif endless and aggregate.takes_number is not None:
+        found = GreatestValues(call, of)
     elif endless and aggregate.folds and aggregate.family is Family.VALUES and not differs:
         found = FoldedValues(call, of)
     else:
@@ -141,6 +145,30 @@ class Regression:
         self._sums = PairSums(int(count), *map(Fraction, parts))
 
 
+class Sketched:
+    """An aggregate that keeps a sketch of its values."""
+
+    def __init__(self, sketch: Sketch) -> None:
+        self._sketch = sketch
+
+    def add(self, value: Any) -> None:
+        if value is not None:
+            self._sketch.add(value)
+
+    def drop(self, value: Any) -> None:
+        if value is not None:
+            self._sketch.remove(value)
+
+    def result(self) -> object:
+        return self._sketch.result()
+
+    def save(self) -> list[Any]:
+        return self._sketch.save()
+
+    def load(self, saved: list[Any]) -> None:
+        self._sketch.load(saved)
+
+
 class SortedValues:
     """An aggregate of values in ascending order: all values, sorted."""
 
@@ -152,11 +180,11 @@ class SortedValues:
 
     def add(self, value: Any) -> None:
         if value is not None:
-            insort_right(self._held, value)
+            put(self._held, value)
 
     def drop(self, value: Any) -> None:
         if value is not None:
-            del self._held[bisect_left(self._held, value)]
+            take_out(self._held, value)
 
     def result(self) -> object:
         return self._aggregate.value_of(self._call, self._held)
@@ -166,6 +194,25 @@ class SortedValues:
 
     def load(self, saved: list[Any]) -> None:
         self._held = [from_json(self._of, value) for value in saved]
+
+
+class GreatestValues(SortedValues):
+    """An aggregate of the greatest values, of values that are only added: no others are kept."""
+
+    def __init__(self, call: WindowCall, of: Type) -> None:
+        super().__init__(call, of)
+        self._most = call.number
+        self._before: list[Any] = []
+
+    def add(self, value: Any) -> None:
+        if value is not None:
+            self._before = self._held.copy()
+            put_greatest(self._held, value, self._most)
+
+    def drop(self, value: Any) -> None:
+        """Take back the value that came last."""
+        if value is not None:
+            self._held = self._before
 
 
 class ByValues:

@@ -35,7 +35,7 @@ from rowtide.rows.deferred import deferred_take
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import COUNTER, ROWTIME, Tray
 from rowtide.rows.types import RowType
-from rowtide.rowtime.bound import NO_BOUND, Bound
+from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
 
 TABLE, STREAM = 0, 1
 """The ports."""
@@ -94,6 +94,9 @@ class AsOfJoinOperator:
 
     def ahead(self) -> int:
         return self.held()
+
+    def reached(self) -> int:
+        return self._bounds[STREAM].rowtime if self._bounds[STREAM].rowtime < LATEST else EARLIEST
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
         """Stream rows wait for the table to pass them, changes for the stream."""

@@ -6,7 +6,8 @@ row. A row leaves when its place is before the thresholds of all other ports.
 So the output and its order depend only on rows and bounds.
 
 The merge's bound stays valid when an input joins later: its rows below it are
-late (docs/sql/semantics.md#new-partitions).
+late (docs/sql/semantics.md#new-partitions). A merge that has promised no more rows
+reads only tables of statements, and a later statement may change them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from rowtide.operators.splitting import Whole
 from rowtide.operators.storage.waiting import TrayQueue
 from rowtide.plan.nodes import Merge
 from rowtide.rows.tray import Tray
-from rowtide.rowtime.bound import LATEST, NO_BOUND, UNMARKED, Bound
+from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, UNMARKED, Bound
 
 Threshold = tuple[int, int, int, int]
 BEFORE_ALL = -1
@@ -87,7 +88,7 @@ class MergeOperator(Whole):
         """Take rows and a bound without releasing rows yet."""
         if tray is not None and len(tray):
             self.account.rows_in += len(tray)
-            if int(tray.rowtime[0]) < self._promised.rowtime:
+            if int(tray.rowtime[0]) < self._promised.rowtime < LATEST:
                 tray = self._judged(tray)
         if tray is not None and len(tray):
             self._held += len(tray)
@@ -134,6 +135,10 @@ class MergeOperator(Whole):
 
     def ahead(self) -> int:
         return self._held
+
+    def reached(self) -> int:
+        bounds = (self._promised, *self._bounds)
+        return max((each.rowtime for each in bounds if each.rowtime < LATEST), default=EARLIEST)
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
         """In whole milliseconds, although a row of a port promises more than its rowtime."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rowtide.operators.storage.keys import KeyCoder
 from rowtide.rows.arrays import Mask
 from rowtide.rows.column import Column
-from rowtide.rows.types import Type
+from rowtide.rows.types import Kind, Type
 
 Values = NDArray[Any]
 
@@ -42,7 +42,7 @@ def values_of(column: Column) -> tuple[Values, Mask]:
 def column_of(of: Type, values: Values, known: Mask | None) -> Column:
     """Return the column of kernels' values."""
     if of.is_variable_width:
-        empty = "" if of.is_string else b""
+        empty = () if of.kind is Kind.ARRAY else "" if of.is_string else b""
         mask = np.ones(len(values), dtype=np.bool_) if known is None else known
         return Column.from_values(of, [empty if each else None for each in mask.tolist()])
     if known is not None and known.all():

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rowtide.operators.group.rounding import round_half_away
+from rowtide.operators.group.rounding import Interpolation
 from rowtide.operators.over.by_row.functions import from_json, to_json
 from rowtide.operators.over.codes import column_of, values_of
 from rowtide.operators.over.held import Held, Moved, Values
@@ -17,9 +17,6 @@ from rowtide.plan.frames import WindowCall
 from rowtide.rows.arrays import Int64s, Mask
 from rowtide.rows.column import Column
 from rowtide.rows.types import Type
-
-SAFE = 1 << 61
-"""Products below this are rounded in int64."""
 
 
 class Percentile(Held):
@@ -30,10 +27,11 @@ class Percentile(Held):
     def __init__(self, call: WindowCall, of: Type) -> None:
         self._dtype = np.float64 if of.is_float else np.int64
         super().__init__(self._dtype, roots=(np.int64, 0))
-        self._of, self._type = of, call.type
+        self._of = of
         self._between = call.function != "PERCENTILE_DISC"
-        self._fraction = call.fraction or Fraction(0)
-        numbers = [self._between, self._fraction.numerator, self._fraction.denominator]
+        fraction = call.fraction or Fraction(0)
+        self._on_the_way = Interpolation(of, call.type, fraction.denominator)
+        numbers = [self._between, fraction.numerator, fraction.denominator]
         self._numbers = np.array(numbers, dtype=np.int64)
         self._kept: Values = np.zeros(1, dtype=self._dtype)
         self._kids = np.zeros((1, 2), dtype=np.int32)
@@ -89,48 +87,7 @@ class Percentile(Held):
     def result(self) -> tuple[Values, Mask | None]:
         if not self._between:
             return self._low, self._known
-        high = np.where(self._part > 0, self._high, self._low)
-        if self._of.is_float:
-            return self._doubles(high), self._known
-        return self._units(high), self._known
-
-    def _doubles(self, high: Values) -> Values:
-        """Return the doubles nearest to what is between."""
-        # Zero has no sign where it is computed.
-        low = self._low + 0.0
-        differ = (self._part > 0) & (low != high)
-        if self._fraction.denominator == 2:
-            with np.errstate(over="ignore"):
-                sums = low + high
-            # The half of a rounded sum is rounded only once: if the sum is inexact, halving it is exact.
-            means = np.where(np.isfinite(sums), sums * 0.5, low * 0.5 + high * 0.5)
-            return np.where(differ, means + 0.0, low)
-        rows = np.flatnonzero(differ)
-        parts = zip(low[rows].tolist(), high[rows].tolist(), self._part[rows].tolist(), strict=True)
-        for row, (first, last, part) in zip(rows.tolist(), parts, strict=True):
-            low[row] = float(self._exact(first, last, part))
-        return low
-
-    def _units(self, high: Values) -> Values:
-        """Return what is between in units of the result, rounded half away from zero."""
-        of_all, factor = self._fraction.denominator, 10 ** (self._type.scale - self._of.scale)
-        ends = [
-            bound for each in (self._low, high) if len(each) for bound in (-int(each.min()), int(each.max()))
-        ]
-        if max(ends, default=0) < SAFE // (2 * of_all * factor):
-            exact = (self._low * (of_all - self._part) + high * self._part) * factor
-            units = (2 * np.abs(exact) + of_all) // (2 * of_all)
-            found: Values = (np.sign(exact) * units).astype(self._type.dtype)
-            return found
-        found = np.zeros(len(high), dtype=self._type.dtype)
-        parts = zip(self._low.tolist(), high.tolist(), self._part.tolist(), strict=True)
-        for row, (first, last, part) in enumerate(parts):
-            found[row] = round_half_away((first * (of_all - part) + last * part) * factor, of_all)
-        return found
-
-    def _exact(self, first: float, last: float, part: int) -> Fraction:
-        way = Fraction(part, self._fraction.denominator)
-        return Fraction(first) + (Fraction(last) - Fraction(first)) * way
+        return self._on_the_way.values(self._low, self._high, self._part), self._known
 
     def save(self, groups: Int64s) -> Iterable[list[Any]]:
         # The values in order.

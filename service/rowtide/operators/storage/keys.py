@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rowtide.operators.storage.arrow_buffers import gather_texts, text_buffers
 from rowtide.operators.storage.growing import grown, zeros_in_lines
-from rowtide.rows.column import Column
+from rowtide.rows.column import Column, arrow_type
 from rowtide.rows.types import Type
 
 FIRST_SLOTS = 1 << 10
@@ -192,7 +192,7 @@ class KeyCoder:
                     valid = None
             mine = np.ascontiguousarray(codes[:, index])
             if table is not None:
-                array = table.values(mine, pa.string() if kind.is_string else pa.binary())
+                array = table.values(mine, arrow_type(kind))
                 if valid is not None:
                     array = pa.compute.if_else(pa.array(valid), array, pa.scalar(None, array.type))
                 columns.append(Column(kind, array, valid))

@@ -42,7 +42,7 @@ class RowStore:
         self._origin = Growing(np.int32)
         self._counter = Growing(np.int64)
         self._opcode = Growing(np.int8)
-        self._columns = [_values_of(field.type) for field in row_type]
+        self._columns = [values_store(field.type) for field in row_type]
 
     def append(self, tray: Tray) -> None:
         """Add rows at the end."""
@@ -196,7 +196,8 @@ class _Text:
 _Values = _Fixed | _Text
 
 
-def _values_of(kind: Type) -> _Values:
+def values_store(kind: Type) -> _Values:
+    """Return a store for the values of one field."""
     return _Text(kind) if kind.is_variable_width else _Fixed(kind)
 
 

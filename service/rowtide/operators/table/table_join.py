@@ -1,13 +1,18 @@
-"""Two tables joined, compiled: the changes of the result."""
+"""Two tables joined, compiled: the changes of the result.
+
+Of an inner join, a further condition that cannot fail is a filter of the pairs with equal keys, in columns.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rowtide.expr.columnar import compile_columns
 from rowtide.operators.at_once import AtOnce
 from rowtide.operators.contract import Account, Fault, OperatorSite, State
 from rowtide.operators.group.key_groups import KeyGroups, without_nulls
+from rowtide.operators.storage.gathering import rows_where
 from rowtide.operators.storage.growing import grown
 from rowtide.operators.storage.row_store import RowStore
 from rowtide.plan.nodes import TableJoin
@@ -66,6 +71,7 @@ class _Image:
         self._ends = np.zeros((2, 0, 3), dtype=np.int64)
         self._came = 0
         self._looked_at = 0
+        self._further = None if node.condition is None else compile_columns(node.condition)
 
     def run(self, tray: Tray) -> Tray:
         """Apply changes, and return the changes of the result."""
@@ -81,6 +87,7 @@ class _Image:
         self._reserve()
         progress = np.array([0, 0, 0, self._came], dtype=np.int64)
         room = _Room(2 * len(tray))
+        found: list[Tray] = []
         while True:
             join_changes(
                 sides,
@@ -98,9 +105,15 @@ class _Image:
             )
             if progress[DONE] == len(tray):
                 break
-            room.grow(int(progress[NEEDED]))
+            if self._further is None:
+                room.grow(int(progress[NEEDED]))
+                continue
+            # Pairs that do not match leave before others come: there may be many more of them.
+            found.append(self._matching(tray, room, int(progress[WRITTEN])))
+            room = _Room(max(int(progress[NEEDED] - progress[WRITTEN]), len(room.causes)))
+            progress[WRITTEN] = 0
         self._came = int(progress[NEXT])
-        return self._result(tray, room, int(progress[WRITTEN]))
+        return Tray.concat([*found, self._matching(tray, room, int(progress[WRITTEN]))])
 
     def rows(self) -> Tray:
         """Return every copy of the existing rows, tagged, in order of arrival."""
@@ -160,6 +173,14 @@ class _Image:
             before = self._ends.shape[1]
             self._ends = grown(self._ends, self._groups.count, fill=-1, axis=1)
             self._ends[:, before:, 2] = 0
+
+    def _matching(self, tray: Tray, room: _Room, count: int) -> Tray:
+        """Return the first ``count`` changes of the result, without pairs that do not meet the condition."""
+        pairs = self._result(tray, room, count)
+        if self._further is None or not count:
+            return pairs
+        met = self._further(pairs).column
+        return rows_where(pairs, met.values if met.valid is None else met.values & met.valid)
 
     def _result(self, tray: Tray, room: _Room, count: int) -> Tray:
         causes, places = room.causes[:count], room.places[:count]

@@ -1,7 +1,7 @@
 """Two tables joined: the changes of the result, row by row, in plain Python.
 
-It is the reference of the compiled form, and runs for a further condition or wide decimals
-(``plan.paths``).
+It is the reference of the compiled form, and runs for wide decimals, and for a further condition of an outer
+join or one that can fail (``TableJoin.form``).
 """
 
 from __future__ import annotations

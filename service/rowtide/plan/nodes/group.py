@@ -14,7 +14,17 @@ from rowtide.plan.nodes.row_wise import done_but_for
 from rowtide.plan.show import show_aggregate, show_group_window, show_period
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.types import RowType
-from rowtide.rowtime.period import Cumulate, GridWindow, Hop, Period, PeriodEdge, Session, value_of
+from rowtide.rowtime.period import (
+    Cumulate,
+    CumulateByMonths,
+    GridWindow,
+    Hop,
+    HopByMonths,
+    Period,
+    PeriodEdge,
+    Session,
+    value_of,
+)
 
 
 class GroupNode(OverOne):
@@ -138,14 +148,14 @@ class GroupByHop(_ClosedGroup):
     in which their keys first appeared in that window (docs/sql/group-by.md).
     """
 
-    hop: Hop
+    hop: Hop | HopByMonths
     keys: tuple[int, ...]
     aggregates: tuple[AggregateCall, ...]
     row_type: RowType
 
     def keeps(self) -> str | None:
         """Return which groups are open."""
-        return f"{self.each_key()} and window that is not over: {windows_at_a_time(self.hop)}"
+        return f"{self.each_key()} and window that is not over: {self.hop.at_a_time()} at a time"
 
     def detail(self) -> str:
         """Return aggregates and grouping."""
@@ -172,15 +182,14 @@ class GroupByCumulate(_ClosedGroup):
     in which their keys first appeared in that window (docs/sql/group-by.md).
     """
 
-    cumulate: Cumulate
+    cumulate: Cumulate | CumulateByMonths
     keys: tuple[int, ...]
     aggregates: tuple[AggregateCall, ...]
     row_type: RowType
 
     def keeps(self) -> str | None:
         """Return which groups are open."""
-        count = self.cumulate.size_ms // self.cumulate.step_ms
-        return f"{self.each_key()} and window that is not over: {count} at a time"
+        return f"{self.each_key()} and window that is not over: {self.cumulate.at_a_time()} at a time"
 
     def detail(self) -> str:
         """Return aggregates and grouping."""
@@ -230,8 +239,3 @@ class GroupBySession(_ClosedGroup):
     def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
         """Yield the rows of the session and key."""
         yield in_window(row, self.session, self.keys, end=row.rowtime - self.session.gap_ms)
-
-
-def windows_at_a_time(hop: Hop) -> str:
-    """Return the number of windows that contain a row."""
-    return f"{-(-hop.size_ms // hop.slide_ms)} at a time"

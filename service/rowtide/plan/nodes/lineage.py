@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rowtime.bound import EARLIEST, LATEST
-from rowtide.rowtime.period import Hop, Period, Session, value_of
+from rowtide.rowtime.period import Hop, HopByMonths, Period, Session, value_of
 
 Identity = tuple[int, int]
 """Origin and counter of a row."""
@@ -64,7 +64,7 @@ def last_insert(row: TimedRow, matches: Matches, *, inclusive: bool = False) -> 
 
 def in_window(
     row: TimedRow,
-    window: Period | Hop | Session | None,
+    window: Period | Hop | HopByMonths | Session | None,
     keys: Sequence[int],
     *,
     end: int,
@@ -79,7 +79,7 @@ def in_window(
         match window:
             case Period():
                 inside = value_of(window, each.rowtime) == name
-            case Hop():
+            case Hop() | HopByMonths():
                 inside = name in window.starts(each.rowtime)
             case _:
                 inside = each.rowtime >= name

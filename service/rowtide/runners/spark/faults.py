@@ -1,20 +1,22 @@
 """Faults of a parallel run: they stay in the blocks of the tasks until they become error rows.
 
-A block has several faults (see ``given``). The driver knows how many they are, and reads them only if they are few.
+A block has several faults (see ``shuffle.given``). The driver knows how many they are, and reads them only if they are
+few.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from rowtide.checkpoint.ledger import PartitionId
 from rowtide.operators.contract import Fault
-from rowtide.runners.spark.blocks import CellKind
-from rowtide.runners.spark.exchange import Cells, Exchange, StageGiven, batch_rows
+from rowtide.runners.spark.shuffle.blocks import CellKind
+from rowtide.runners.spark.shuffle.exchange import Exchange, batch_rows
+from rowtide.runners.spark.shuffle.held import Cells, StageGiven
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,33 +35,61 @@ _ROWS_AT_ONCE = 1_000
 
 
 class Faults:
-    """The faults of a run, in the order in which they were added."""
+    """The faults of a run, in the order of ``turns``: the segments, then the folds of outputs.
 
-    def __init__(self, session: SparkSession, exchange: Exchange) -> None:
+    A fault of a row of ``sources``, which are origins, is one however often it was added. Other rows have only
+    the numbers that their task gives them: tasks with different keys may have equal faults of different rows.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        exchange: Exchange,
+        sources: Collection[int],
+        turns: Iterable[int | str],
+    ) -> None:
         self._session = session
         self._exchange = exchange
-        self._given: list[tuple[int | None, StageGiven]] = []
+        self._sources = frozenset(sources)
+        self._turns = {of: turn for turn, of in enumerate(turns)}
+        self._given: list[tuple[int | str, StageGiven]] = []
 
-    def add(self, given: StageGiven, segment: int | None = None) -> None:
-        """Add what tasks of a segment gave."""
+    def add(self, given: StageGiven, of: int | str) -> None:
+        """Add what tasks of a segment gave, or of the fold of an output."""
         if any(done.faults for done in given.done.values()):
-            self._given.append((segment, given))
+            self._given.append((of, given))
+            # Which of two segments ends first is chance.
+            self._given.sort(key=lambda each: self._turns[each[0]])
 
-    def forget(self, segment: int) -> None:
-        """Drop the faults of a segment, which runs again."""
-        self._given = [(number, given) for number, given in self._given if number != segment]
+    def forget(self, of: int | str) -> None:
+        """Drop the faults of a segment or fold, which runs again."""
+        self._given = [(each, given) for each, given in self._given if each != of]
 
     def count(self) -> int:
         """Count the faults, including repetitions. No fault is read."""
         return sum(done.faults for _, given in self._given for done in given.done.values())
 
+    def oldest(self, places: Mapping[int, PartitionId]) -> dict[PartitionId, int]:
+        """Return the least offset of the messages of faults in each partition. ``places`` maps origins to them."""
+        found: dict[PartitionId, int] = {}
+        for _, given in self._given:
+            for done in given.done.values():
+                for origin, offset in done.oldest.items():
+                    if origin in places:
+                        place = places[origin]
+                        found[place] = min(found.get(place, offset), offset)
+        return found
+
     def read(self) -> list[Fault]:
         """Bring the faults to the driver, each once, in the order of their rows within each origin."""
-        found: dict[Fault, None] = {}
-        for _, given in self._given:
-            for content in given.cells(CellKind.FAULTS):
-                found.update(dict.fromkeys(pickle.loads(content)))
-        return sorted(found, key=lambda fault: (fault.origin, fault.counter))
+        found: dict[tuple[Fault, int, int], None] = {}
+        for turn, (_, given) in enumerate(self._given):
+            for run in given.done:
+                for content in given.cells(CellKind.FAULTS, runs=[run]):
+                    for fault in pickle.loads(content):
+                        task = (0, 0) if fault.origin in self._sources else (turn, run)
+                        found[fault, *task] = None
+        return sorted((fault for fault, *_ in found), key=lambda fault: (fault.origin, fault.counter))
 
     def rows(
         self, messages: Mapping[str, DataFrame], places: Mapping[int, PartitionId], make: FaultRows
@@ -99,9 +129,9 @@ class Faults:
         if not self._given:
             raise ValueError("no faults to read")
         frames = [
-            given.frame.where(f"kind = {int(CellKind.FAULTS)}").selectExpr(f"{turn} AS turn", "run", "cell")
+            frame.where(f"kind = {int(CellKind.FAULTS)}").selectExpr(f"{turn} AS turn", "run", "cell")
             for turn, (_, given) in enumerate(self._given)
-            if given.frame is not None
+            if (frame := self._exchange.frame(given)) is not None
         ]
         together = frames[0]
         for each in frames[1:]:
@@ -125,7 +155,10 @@ def _apart(
 
 def _rows_of(turn: int, faults: Sequence[Fault], places: Mapping[int, PartitionId]) -> pa.RecordBatch:
     found = [places.get(fault.origin) for fault in faults]
-    identities = [repr((each.relation, each.reason, each.message, each.row)).encode() for each in faults]
+    identities = [
+        repr((each.relation, each.reason, each.message, each.row, place is None and turn)).encode()
+        for each, place in zip(faults, found, strict=True)
+    ]
     return pa.RecordBatch.from_pydict(
         {
             "origin": pa.array([fault.origin for fault in faults], pa.int32()),

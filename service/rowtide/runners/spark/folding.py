@@ -12,12 +12,12 @@ from rowtide.operators.contract import Fault
 from rowtide.rows.tray import Tray, tray_schema
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import LATEST, Bound
-from rowtide.runners.spark.blocks import blocks_of
-from rowtide.runners.spark.given import Layout, TaskBlocks
-from rowtide.runners.spark.runs import BLOCK_ROWS, TaskInputs
+from rowtide.runners.spark.shuffle.blocks import blocks_of
+from rowtide.runners.spark.shuffle.given import Layout, TaskBlocks
+from rowtide.runners.spark.shuffle.runs import BLOCK_ROWS, TaskInputs
 
 if TYPE_CHECKING:
-    from rowtide.runners.spark.exchange import StageGiven
+    from rowtide.runners.spark.shuffle.held import StageGiven
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,14 @@ class FoldNote:
     """The report of a fold to the driver."""
 
     content: object
+
+
+@dataclass(frozen=True, slots=True)
+class FoldCount:
+    """The rows that a fold has got, and how many of them it has rejected."""
+
+    rows: int
+    rejected: int
 
 
 FoldFunction = Callable[[Iterable[Tray]], Iterable["Tray | Fault | FoldNote"]]

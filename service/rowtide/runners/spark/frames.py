@@ -1,7 +1,7 @@
 """A program on Spark: one segment after the other. The tasks of each read the output of earlier ones.
 
 Spark selects the messages, places the tasks, repeats failed ones, and brings the
-rows from one segment to the next (see ``exchange``). The driver keeps a shadow of the live circuit.
+rows from one segment to the next (see ``shuffle.exchange``). The driver keeps a shadow of the live circuit.
 After each segment it takes over the states that the tasks reported and lets the
 bounds follow, as the live service would. So in the end the shadow has the state
 of a live service that has read just these messages, and the rows never pass
@@ -11,15 +11,17 @@ through the driver.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from rowtide.errors import FaultError
 from rowtide.flow.circuit import Arrival, Circuit
-from rowtide.flow.flow import Flow, initial
+from rowtide.flow.flow import Flow
 from rowtide.flow.program import Port
 from rowtide.flow.segments import Segment, segments
+from rowtide.flow.table_changes import initial
 from rowtide.operators.contract import Account, State, Want
 from rowtide.operators.merge.merge import END, MergeOperator
 from rowtide.operators.merge.ranks import Ranks
@@ -29,28 +31,29 @@ from rowtide.plan.nodes import Source, TableSource
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import EARLIEST, NO_BOUND, Bound
-from rowtide.runners.spark.exchange import Exchange, Spread, StageGiven
 from rowtide.runners.spark.faults import Faults
-from rowtide.runners.spark.folding import Folded, FoldFunction, FoldTasks
-from rowtide.runners.spark.given import Layout, TaskBlocks
+from rowtide.runners.spark.folding import FoldCount, Folded, FoldFunction, FoldTasks
 from rowtide.runners.spark.outputs import OutputTasks, output_schema
-from rowtide.runners.spark.runs import (
-    SEQ_BITS,
+from rowtide.runners.spark.rows import SegmentRows
+from rowtide.runners.spark.session import MESSAGES_AT_ONCE
+from rowtide.runners.spark.shuffle.exchange import Exchange, Spread, TaskFunction, batch_rows
+from rowtide.runners.spark.shuffle.given import TaskBlocks
+from rowtide.runners.spark.shuffle.held import StageBlocks, StageGiven
+from rowtide.runners.spark.shuffle.runs import (
     MergeLimit,
-    Numbered,
     Piece,
     Split,
     StageInput,
     TaskInputs,
-    bits_behind,
-    is_full,
     numbered,
     ranked,
+    row_count,
 )
-from rowtide.runners.spark.session import MESSAGES_AT_ONCE
-from rowtide.runners.spark.slots import feeders_of, only_passes, wanted_slots
+from rowtide.runners.spark.slots import feeders_of, only_passes
+from rowtide.runners.spark.spreading import Spreading, must_count
 from rowtide.runners.spark.stage import (
     DecodeMessages,
+    Entered,
     RunDefinition,
     SegmentTask,
     SourceTasks,
@@ -59,7 +62,8 @@ from rowtide.runners.spark.stage import (
     entry_row_types,
     task_blocks,
 )
-from rowtide.runners.spark.ties import may_be_split
+from rowtide.runners.spark.start import Snapshot, Start
+from rowtide.runners.spark.together import Job, Stage, StageWork, run_together
 from rowtide.runners.spark.waiting import RowsAside, WaitingTasks
 
 if TYPE_CHECKING:
@@ -86,6 +90,7 @@ class SparkRun:
       intake: decodes messages. Pickled to the workers.
       folded: outputs that ``fold`` folds, with their key fields. The others are kept as they are.
       few: up to this number of rows of an operator go to one task, whatever their keys; default ``FEW_ROWS``.
+      start: the snapshot of a flow of the same definition, which the run continues; None: the first state.
 
     What Spark keeps of it is removed by ``close``.
     """
@@ -98,6 +103,7 @@ class SparkRun:
         intake: DecodeMessages,
         folded: Mapping[str, Sequence[int]] | None = None,
         few: int | None = None,
+        start: Snapshot | None = None,
     ) -> None:
         self._session = session
         self._definition = definition
@@ -105,47 +111,46 @@ class SparkRun:
         self._intake = intake
         self._folded = {name: tuple(key) for name, key in (folded or {}).items()}
         self._program = definition.program()
+        self._start = Start(self._program, start)
         self._segments = segments(self._program)
         self._home = {at: number for number, each in enumerate(self._segments) for at in each.steps}
         self._kept = frozenset(at for name, at in self._program.outputs.items() if name not in self._folded)
-        self._slots = wanted_slots(self._program, self._segments, self._kept, self._folded)
-        self._slot_home = {
-            slot: self._home[at] for at, splits in self._slots.items() for slot in splits.values()
-        }
-        self._few = FEW_ROWS if few is None else few
-        self._parts = int(session.conf.get("spark.sql.shuffle.partitions") or 1)
-        self._exchange = Exchange(session, self._parts)
-        self._given: dict[int, list[StageGiven]] = {}
-        """What the tasks of each segment gave, then the driver for it."""
-        self._rows: dict[int, int] = {}
-        self._last: dict[int, int] = {}
-        """The number and the greatest rowtime of the rows of each slot."""
-        self._passed: dict[tuple[int, Split], list[Piece]] = {}
-        """What merges let through whose rows are read from their feeders."""
-        self._bits: dict[int, int] = {}
-        """The number of bits of ``$seq`` after each stage."""
+        parts = int(session.conf.get("spark.sql.shuffle.partitions") or 1)
+        self._exchange = Exchange(session, parts)
+        self._spreading = Spreading(self._program, self._folded, parts, FEW_ROWS if few is None else few)
+        self._rows = SegmentRows(
+            self._program, self._segments, self._exchange, self._kept, self._folded, self._start
+        )
         self._circuits = {
-            number: Circuit(self._program, each.steps) for number, each in enumerate(self._segments)
+            number: self._start.circuit(segment) for number, segment in enumerate(self._segments)
         }
         self._reached: dict[Port, Bound] = {}
         self._waiting: dict[int, RowsAside] = {}
         """The rows that wait in each merge."""
-        self._promised: dict[tuple[str, int], Bound] = {}
-        self.faults = Faults(session, self._exchange)
+        self._promised = dict(self._start.promised)
+        self._while_waiting: Callable[[], None] = lambda: None
+        sources = [self._program.steps[at].place.origin for at in self._program.entrances.values()]
+        of_sources = [number for number in range(len(self._segments)) if self._is_source(number)]
+        others = [number for number in range(len(self._segments)) if number not in of_sources]
+        self.faults = Faults(session, self._exchange, sources, [*of_sources, *others, *self._folded])
         """The faults of late and rejected rows, which stay with Spark."""
-        self.messages = 0
-        """The number of messages that were read."""
-        self._latest: dict[str, int] = {}
+        self.entered: dict[str, Entered] = {}
+        """What has become of the messages of each source relation that has brought some."""
+        self.folds: dict[str, FoldCount] = {}
+        """The rows of each output that was folded."""
+        self.latest: dict[str, int] = {}
+        """The latest timestamp of the messages of each source relation (ms)."""
 
     def read(
         self,
-        messages: Mapping[str, DataFrame],
+        messages: Mapping[str, DataFrame | None],
         *,
         in_order: bool = False,
         silent: SilentPartitions | None = None,
         progress: Callable[[str, int], None] = lambda _segment, _rows: None,
+        waiting: Callable[[], None] = lambda: None,
     ) -> None:
-        """Run every segment. ``messages`` has the selected messages of each source relation.
+        """Run every segment. ``messages`` has the selected messages of each source relation; None: there are none.
 
         ``in_order``: each partition's messages are already in one task, in the order of their offsets, as
         Spark reads them from Kafka. Otherwise they are shuffled, which costs more than everything else.
@@ -156,45 +161,66 @@ class SparkRun:
 
         ``silent`` decides after the sources are read, and again after the rest, which bounds silent
         partitions take. What is behind a partition that takes one then runs again. ``progress`` is called
-        after each segment, with its description and the number of rows that it has given.
+        after each segment, with its description and the number of rows that it has given, and ``waiting`` again
+        and again while jobs run, also those of later folds. Segments whose rows do not depend on each other run at
+        the same time.
         """
+        self._while_waiting = waiting
         sources = [number for number in range(len(self._segments)) if self._is_source(number)]
-        for number in sources:
-            progress(*self._run(number, messages, in_order=in_order))
+        works = {number: partial(self._source_work, number, messages, in_order) for number in sources}
+        with batch_rows(self._session, MESSAGES_AT_ONCE):
+            self._run_all(works, progress)
         while self._follow(silent):
             pass
         left = [number for number in range(len(self._segments)) if number not in sources]
         while left:
-            for number in left:
-                progress(*self._run(number, messages, in_order=in_order))
+            self._run_all({number: partial(self._stage_work, number) for number in left}, progress)
             # A stream that is idle as a whole follows others only when these have come to where they meet.
             left = self._behind(self._follow(silent))
             self._forget(left)
 
     def _is_source(self, number: int) -> bool:
-        node = self._program.steps[self._segments[number].entries[0]].node
-        return isinstance(node, Source | TableSource)
+        return isinstance(self._program.steps[self._segments[number].entries[0]].node, Source | TableSource)
 
-    def _run(self, number: int, messages: Mapping[str, DataFrame], *, in_order: bool) -> tuple[str, int]:
-        """Run one segment; return its description and the number of rows that it has given."""
-        described = self._describe(number)
+    def _run_all(
+        self, works: Mapping[int, Callable[[], StageWork]], progress: Callable[[str, int], None]
+    ) -> None:
+        """Run segments, each after those of these that it reads."""
+        after: dict[int, set[int]] = {number: set() for number in works}
+        for number in works:
+            for _, (at, _) in self._segments[number].exits:
+                if self._home[at] in after:
+                    after[self._home[at]].add(number)
+        stages = {
+            number: Stage(self._describe(number), work, after[number]) for number, work in works.items()
+        }
+
+        def ended(number: int) -> None:
+            operators, feeders = self._circuits[number].operators, self._segments[number].feeders
+            rows = sum(self._came(at) for at in feeders if operators[at] is not None)
+            progress(stages[number].description, rows)
+
+        run_together(self._session, stages, ended, self._while_waiting)
+
+    def _source_work(
+        self, number: int, messages: Mapping[str, DataFrame | None], in_order: bool
+    ) -> StageWork:
         segment = self._segments[number]
         source = self._program.steps[segment.entries[0]].node
-        if isinstance(source, Source | TableSource) and source.relation in messages:
-            self._run_source(number, segment, messages, in_order)
+        if source.relation in messages:
+            yield from self._run_source(number, segment, messages[source.relation], in_order)
         elif isinstance(source, TableSource):
             self._run_initial(number, segment, source)
-        elif segment.is_merge(self._program):
-            self._run_merge(number, segment)
-        else:
-            self._run_operator(number, segment)
-        operators = map(self._circuits[number].operators.get, segment.feeders)
-        return described, sum(each.account.rows_out for each in operators if each is not None)
+
+    def _stage_work(self, number: int) -> StageWork:
+        segment = self._segments[number]
+        run = self._run_merge if segment.is_merge(self._program) else self._run_operator
+        return run(number, segment)
 
     def _follow(self, silent: SilentPartitions | None) -> list[int]:
         """Let silent partitions take bounds; return the segments of their sources."""
         found: dict[int, None] = {}
-        taken, is_explicit = silent(self.shadow(), self._latest) if silent else ({}, False)
+        taken, is_explicit = silent(self.shadow(), self.latest) if silent else ({}, False)
         for place, bound in taken.items():
             at = self._program.entrances[place]
             number = self._home[at]
@@ -221,24 +247,17 @@ class SparkRun:
         """Drop what segments gave: they run again, because what they read has come further."""
         for number in numbers:
             segment = self._segments[number]
-            self._circuits[number] = Circuit(self._program, segment.steps)
-            for key in [key for key in self._passed if key[0] in segment.steps]:
-                del self._passed[key]
+            self._circuits[number] = self._start.circuit(segment)
             for at in segment.steps:
                 self._waiting.pop(at, None)
-                for slot in self._slots.get(at, {}).values():
-                    self._rows.pop(slot, None)
-                    self._last.pop(slot, None)
             self.faults.forget(number)
-            self._exchange.drop(self._given.pop(number, ()))
+            self._rows.forget(number)
 
     def _describe(self, number: int) -> str:
-        """Set the description of later jobs in Spark's web UI, and return it."""
+        """Return the description of a segment's jobs in Spark's web UI."""
         node = self._program.steps[self._segments[number].entries[0]].node
         what = " ".join([type(node).__name__, *filter(None, [getattr(node, "relation", None)])])
-        described = f"segment {number + 1} of {len(self._segments)}: {what}"
-        self._session.sparkContext.setJobDescription(described)
-        return described
+        return f"segment {number + 1} of {len(self._segments)}: {what}"
 
     def output(self, name: str) -> DataFrame:
         """Return the rows of an output: its fields by name, the time columns, ``$seq``."""
@@ -247,25 +266,20 @@ class SparkRun:
         at = self._program.outputs[name]
         row_type = self._program.steps[at].node.row_type
         schema = from_arrow_schema(output_schema(row_type))
-        if not (pieces := self._pieces(at, ())):
+        if not (pieces := self._rows.pieces(at, ())):
             return self._session.createDataFrame([], schema)
-        (piece,) = pieces
-        return self._exchange.blocks(self._holding(pieces)).mapInArrow(OutputTasks(row_type, piece), schema)
+        work = OutputTasks(row_type, pieces[0])
+        return self._exchange.blocks(self._rows.holding(pieces)).mapInArrow(work, schema)
 
     def rows(self, name: str) -> Tray:
         """Collect the rows of an output on the driver, in the order of the live flow."""
         at = self._program.outputs[name]
         step = self._program.steps[at]
-        parts = [
-            rows
-            for piece in self._pieces(at, ())
-            for given in self._given[self._home[at]]
-            for batch in given.batches(piece.slot)
-            if (rows := piece.rows(step.node.row_type, batch)) is not None
-        ]
-        if not parts:
-            return Tray.empty(step.node.row_type)
-        return Numbered.concat(parts).in_time(Ranks(step.origins)).tray
+        return self._rows.collected(at, step.node.row_type, Ranks(step.origins))
+
+    def count(self, name: str) -> int:
+        """Return the number of rows of an output that was named in ``folded``. No row is read."""
+        return row_count(self._rows.pieces(self._program.outputs[name], self._folded[name]))
 
     def fold(self, name: str, row_type: RowType, fold: FoldFunction, *, in_any_order: bool = False) -> Folded:
         """Fold the rows of an output, each key's in one task and in order of time; keep the remaining rows.
@@ -275,16 +289,19 @@ class SparkRun:
         need not come in order of time, so several tasks fold them; else one does.
         """
         at, split = self._program.outputs[name], self._folded[name]
-        self._session.sparkContext.setJobDescription(f"rows of {name}, by key")
-        pieces = self._pieces(at, split)
+        pieces = self._rows.pieces(at, split)
         inputs = TaskInputs({0: pieces}, [row_type], self._origins([at]))
+        self.folds[name] = FoldCount(row_count(pieces), 0)
         if not pieces:
             return Folded([], row_type, [])
-        spread = self._spread(pieces, split)
-        if in_any_order and not split and _row_count(pieces) > self._few:
+        spread = self._spreading.by_key(pieces, split)
+        if in_any_order and not split and not self._spreading.are_few(pieces):
             spread = Spread.ANY
-        given = self._exchange.run(self._blocks(pieces, spread), FoldTasks(fold, inputs))
-        self.faults.add(given)
+        work = self._run_blocks(self._rows.blocks(pieces), spread, FoldTasks(fold, inputs), pieces)
+        given = self._run_alone(f"rows of {name}, by key", work)
+        self.faults.forget(name)
+        self.faults.add(given, name)
+        self.folds[name] = FoldCount(row_count(pieces), sum(done.faults for done in given.done.values()))
         notes = [note for run in given.done for note in pickle.loads(given.report(run))]
         return Folded([given], row_type, notes)
 
@@ -295,6 +312,8 @@ class SparkRun:
     def shadow(self) -> Flow:
         """Return the live flow after exactly these messages, without the rows that wait in merges."""
         flow = Flow(self._definition.outputs, self._definition.partitions)
+        if self._start.snapshot is not None:
+            flow.restore_bounds(self._start.snapshot)
         flow.take_over(self._circuits.values(), self._promised)
         return flow
 
@@ -314,13 +333,21 @@ class SparkRun:
         merges = {self._program.steps[at].key: self._merge_state(at) for at in self._waiting}
         return self.shadow().snapshot() | merges
 
+    def waiting(self) -> dict[str, int]:
+        """Return the number of rows that wait in the merges of each relation."""
+        found: dict[str, int] = {}
+        for at, waiting in self._waiting.items():
+            relation = self._program.steps[at].node.relation
+            found[relation] = found.get(relation, 0) + waiting.rows
+        return found
+
     def ahead(self) -> dict[int, tuple[int, Sequence[Want]]]:
         """Return the merges where rows wait, by position: their number, and what the first of them needs."""
         found = {}
-        for at, waiting in self._waiting.items():
+        for at, waiting in sorted(self._waiting.items()):
             merge = self._merge_of(self._circuits[self._home[at]], at)
             first = min(rows.first_place(port, merge.ranks) for port, rows in waiting.counts.items())
-            found[at] = sum(rows.rows for rows in waiting.counts.values()), merge.wants_at(first)
+            found[at] = waiting.rows, merge.wants_at(first)
         return found
 
     def _merge_of(self, circuit: Circuit, at: int) -> MergeOperator:
@@ -329,46 +356,54 @@ class SparkRun:
     def _merge_state(self, at: int) -> State:
         merge = self._merge_of(self._circuits[self._home[at]], at)
         waiting = self._waiting[at]
-        held = sum(rows.rows for rows in waiting.counts.values())
-        account = replace(merge.account, rows_in=merge.account.rows_in + held)
+        account = replace(merge.account, rows_in=merge.account.rows_in + waiting.rows)
         queues = {f"queue {port}": waiting.table(port) for port in waiting.counts}
         return {**merge.snapshot(), "account": account.to_arrow(), **queues}
 
     def _run_source(
-        self, number: int, segment: Segment, messages: Mapping[str, DataFrame], in_order: bool
-    ) -> None:
-        relation = self._program.steps[segment.entries[0]].node.relation
-        frame = messages[relation]
-        if not in_order:
-            frame = frame.repartition("partition").sortWithinPartitions("partition", "offset")
-        stage = SegmentTask(self._definition, number, {})
-        work = SourceTasks(stage, self._layout(number), self._intake)
-        self._take_over(number, self._exchange.run(frame, work, MESSAGES_AT_ONCE))
+        self, number: int, segment: Segment, frame: DataFrame | None, in_order: bool
+    ) -> StageWork:
+        if frame is not None:
+            if not in_order:
+                frame = frame.repartition("partition").sortWithinPartitions("partition", "offset")
+            promised = {
+                at: bound for at in segment.entries if (bound := self._entrance_bound(at)) != NO_BOUND
+            }
+            stage = SegmentTask(self._definition, number, {}, promised=promised)
+            states = self._start.partitions(segment)
+            work = SourceTasks(stage, self._rows.layout(number), self._intake, states)
+            self._take_over(number, (yield partial(self._exchange.run, frame, work)))
         arrivals = {at: [(0, None, self._entrance_bound(at))] for at in segment.entries}
         self._settle(number, arrivals)
 
     def _run_initial(self, number: int, segment: Segment, node: TableSource) -> None:
         """Process a table's INSERT statements on the driver, because they are few."""
         (entry,) = segment.entries
-        _, tray, bound = initial(node, self._program.steps[entry])
-        stage = SegmentTask(self._definition, number, {0: bound})
-        self._run_here(stage, [] if tray is None else [StageInput([(0, tray, bound)])])
+        if self._start:
+            # An earlier run has processed them.
+            bound = self._circuits[number].bounds[entry]
+        else:
+            _, tray, bound = initial(node, self._program.steps[entry])
+            stage = SegmentTask(self._definition, number, {0: bound})
+            given = task_blocks(stage, self._rows.layout(number))
+            report = stage.run([] if tray is None else [StageInput([(0, tray, bound)])], given)
+            self._put(number, given, report)
         self._settle(number, {entry: [(0, None, bound)]})
 
-    def _run_operator(self, number: int, segment: Segment) -> None:
+    def _run_operator(self, number: int, segment: Segment) -> StageWork:
         (entry,) = segment.entries
         feeders = feeders_of(self._program, entry)
         row_types = entry_row_types(self._program, entry)
         bounds = {port: self._reached[entry, port] for port in feeders}
         splits = segment.keys or ((),) * len(feeders)
-        pieces = {port: self._pieces(at, splits[port]) for port, at in feeders.items()}
+        pieces = {port: self._rows.pieces(at, splits[port]) for port, at in feeders.items()}
         inputs = TaskInputs(pieces, row_types, self._origins(feeders.values()))
         every = [each for held in pieces.values() for each in held]
-        spread = Spread.ONE if self._goes_together(segment, every) else self._spread(every, splits[0])
-        self._run_stage(number, bounds, inputs, spread)
+        spread = self._spreading.of(segment, every, splits[0])
+        yield from self._run_stage(number, bounds, inputs, spread)
         self._settle(number, {entry: [(port, None, bound) for port, bound in bounds.items()]})
 
-    def _run_merge(self, number: int, segment: Segment) -> None:
+    def _run_merge(self, number: int, segment: Segment) -> StageWork:
         """Pass the rows that the final bounds allow. The rest is the state of the merge."""
         (entry,) = segment.entries
         merge = cast("MergeOperator", self._circuits[number].operators[entry])
@@ -378,7 +413,7 @@ class SparkRun:
         limits = {port: MergeLimit(place, port, merge.ranks) for port, place in enumerate(merge.limits())}
         origins = tuple(sorted(merge.ranks, key=merge.ranks.__getitem__))
         row_type = self._program.steps[entry].node.row_type
-        waiting = self._set_aside(feeders, limits, row_type, origins)
+        waiting = yield from self._set_aside(entry, feeders, limits, origins)
         counts = waiting.counts if waiting else {}
         for port, rows in counts.items():
             merge.offer(port, None, rows.bound)
@@ -386,27 +421,30 @@ class SparkRun:
             self._waiting[entry] = waiting
         bound = merge.release().bound
         if only_passes(self._program, segment, self._kept):
-            for split in self._slots.get(entry, ()):
-                self._passed[entry, split] = self._passing(feeders, limits, [split] * len(feeders))
+            for split in self._rows.splits(entry):
+                passing = self._passing(entry, feeders, limits, [split] * len(feeders))
+                self._rows.pass_on(entry, split, passing)
         else:
             splits = segment.keys or ((),) * len(feeders)
-            pieces = self._passing(feeders, limits, splits)
-            if segment.is_row_wise and not _must_count(segment, pieces):
-                spread = Spread.ANY if _row_count(pieces) > self._few else Spread.ONE
-            else:
-                spread = (
-                    Spread.ONE if self._goes_together(segment, pieces) else self._spread(pieces, splits[0])
-                )
-            self._run_stage(number, {0: bound}, TaskInputs({0: pieces}, [row_type], origins), spread)
-        came = sum(self._account(at).rows_out for at in feeders.values())
-        passed = came - sum(each.rows for each in counts.values())
+            pieces = self._passing(entry, feeders, limits, splits)
+            spread = self._spreading.of(segment, pieces, splits[0])
+            yield from self._run_stage(
+                number, {0: bound}, TaskInputs({0: pieces}, [row_type], origins), spread
+            )
+        came = sum(self._came(at) for at in feeders.values())
+        came += sum(len(rows) for (at, _), rows in self._start.waiting.items() if at == entry)
+        passed = came - (waiting.rows if waiting else 0)
         merge.account.rows_in += passed
         merge.account.done += passed
         merge.account.rows_out += passed
         self._settle(number, {entry: [(port, None, self._reached[entry, port]) for port in feeders]})
 
     def _passing(
-        self, feeders: Mapping[int, int], limits: Mapping[int, MergeLimit], splits: Sequence[Split]
+        self,
+        entry: int,
+        feeders: Mapping[int, int],
+        limits: Mapping[int, MergeLimit],
+        splits: Sequence[Split],
     ) -> list[Piece]:
         origins = [origin for at in feeders.values() for origin in self._program.steps[at].origins]
         meets_itself = len(set(origins)) < len(origins)
@@ -414,66 +452,37 @@ class SparkRun:
             [
                 piece.behind(limits[port], meets_itself=meets_itself)
                 for port, at in feeders.items()
-                for piece in self._pieces(at, splits[port])
+                for piece in self._rows.at_port((entry, port), at, splits[port])
             ]
         )
 
     def _set_aside(
         self,
+        entry: int,
         feeders: Mapping[int, int],
         limits: Mapping[int, MergeLimit],
-        row_type: RowType,
         origins: tuple[int, ...],
-    ) -> RowsAside | None:
+    ) -> Generator[Job, StageGiven, RowsAside | None]:
         """Set the rows that wait in a merge aside; None: there are none."""
         pieces: dict[int, list[Piece]] = {}
         for port, at in feeders.items():
-            splits = [*self._slots.get(at, ())]
-            if limits[port].place >= END or not splits:
+            if limits[port].place >= END:
                 continue
-            # The same rows are in each slot. Without a split they are fewer blocks.
-            found = [piece.waiting(limits[port]) for piece in self._pieces(at, min(splits, key=len))]
+            found = [piece.waiting(limits[port]) for piece in self._rows.whole_at_port((entry, port), at)]
             if held := [piece for piece in found if piece is not None]:
                 pieces[port] = held
         every = [piece for held in pieces.values() for piece in held]
         if not every:
             return None
-        spread = Spread.SLOT if _row_count(every) > self._few else Spread.ONE
+        # A slot is a port, unless rows have waited there before.
+        is_split = not self._spreading.are_few(every) and len(every) == len(pieces)
+        row_type = self._program.steps[entry].node.row_type
         since = min(limits[port].place[0] for port in pieces)
         work = WaitingTasks(TaskInputs(pieces, [row_type] * len(feeders), origins))
-        given = self._exchange.run(self._blocks(every, spread, since), work)
+        blocks = self._rows.blocks(every, since=since)
+        spread = Spread.SLOT if is_split else Spread.ONE
+        given = yield from self._run_blocks(blocks, spread, work, every)
         return RowsAside(given, row_type, self._folder)
-
-    def _pieces(self, at: int, split: Split) -> list[Piece]:
-        """Return the rows of a step, split in a way that is wanted."""
-        if (at, split) in self._passed:
-            return self._passed[at, split]
-        slot = self._slots[at][split]
-        if slot not in self._rows:
-            return []
-        number = self._home[at]
-        bits, has_seq = self._bits.get(number, SEQ_BITS), self._layout(number).has_seq
-        return [Piece(slot, self._rows[slot], self._last[slot], has_seq, bits, bits=bits)]
-
-    def _blocks(self, pieces: Iterable[Piece], spread: Spread, since: int | None = None) -> DataFrame:
-        """Return the blocks of these pieces, each once, as the input of tasks."""
-        return self._exchange.read(self._exchange.blocks(self._holding(pieces), since), spread)
-
-    def _holding(self, pieces: Iterable[Piece]) -> list[tuple[StageGiven, set[int]]]:
-        """Return what has the blocks of these pieces, and their slots there."""
-        slots: dict[int, set[int]] = {}
-        for piece in pieces:
-            slots.setdefault(self._slot_home[piece.slot], set()).add(piece.slot)
-        return [(each, slots[number]) for number in sorted(slots) for each in self._given[number]]
-
-    def _spread(self, pieces: Sequence[Piece], split: Split) -> Spread:
-        """Return how a stage's input is spread: by key, unless it is not split or has few rows."""
-        is_split = split and self._parts > 1 and _row_count(pieces) > self._few
-        return Spread.PART if is_split else Spread.ONE
-
-    def _goes_together(self, segment: Segment, pieces: Sequence[Piece]) -> bool:
-        """Return whether one task must process a segment."""
-        return _must_count(segment, pieces) or not may_be_split(self._program, segment, self._folded)
 
     def _origins(self, steps: Iterable[int]) -> tuple[int, ...]:
         """Return the origins of the rows of some steps, in their order at one rowtime."""
@@ -481,69 +490,78 @@ class SparkRun:
 
     def _run_stage(
         self, number: int, bounds: Mapping[int, Bound], inputs: TaskInputs, spread: Spread
-    ) -> None:
+    ) -> StageWork:
         pieces = [piece for held in inputs.ports.values() for piece in held]
         segment = self._segments[number]
-        self._bits[number] = bits_behind(pieces, is_one_to_one=segment.is_one_to_one)
+        self._rows.note_bits(number, pieces)
+        if not pieces:
+            # The bounds are all that it gets: see ``_settle``.
+            return
         stage = SegmentTask(
             self._definition,
             number,
             bounds,
             in_parts=spread is not Spread.ONE,
-            counts=_must_count(segment, pieces),
+            counts=must_count(segment, pieces),
         )
-        if not pieces:
-            self._run_here(stage, [])
-            return
-        work = StageTasks(stage, self._layout(number), inputs)
-        self._take_over(number, self._exchange.run(self._blocks(pieces, spread), work))
+        work = StageTasks(stage, self._rows.layout(number), inputs)
+        # Tasks that read any rows keep nothing but accounts.
+        has_parts = spread is not Spread.ANY
+        parts = self._exchange.parts if spread is Spread.PART else 1
+        states = self._start.parts(segment, parts) if has_parts else ()
+        blocks = self._rows.blocks(pieces, states=states)
+        given = yield from self._run_blocks(blocks, spread, work, pieces)
+        self._take_over(number, given, counts_on=bool(self._start) and not has_parts)
 
-    def _run_here(self, stage: SegmentTask, cuts: Iterable[StageInput]) -> None:
-        """Process a few rows on the driver."""
-        given = task_blocks(stage, self._layout(stage.number))
-        self._put(stage.number, given, stage.run(cuts, given))
+    def _run_blocks(
+        self, blocks: StageBlocks, spread: Spread, work: TaskFunction, pieces: Sequence[Piece]
+    ) -> Generator[Job, StageGiven, StageGiven]:
+        """Let tasks process blocks; the driver itself does the work of the one task of a few rows."""
+        if self._spreading.are_few(pieces) and (given := self._exchange.run_here(blocks, work)) is not None:
+            return given
+        return (yield partial(self._exchange.run_stage, blocks, spread, work))
+
+    def _run_alone(self, description: str, work: Generator[Job, StageGiven, StageGiven]) -> StageGiven:
+        """Run one stage; return what it has given."""
+        found: list[StageGiven] = []
+
+        def alone() -> StageWork:
+            found.append((yield from work))
+
+        run_together(self._session, {0: Stage(description, alone)}, waiting=self._while_waiting)
+        return found[0]
 
     def _put(self, number: int, given: TaskBlocks, report: TaskReport) -> None:
         """Take what the driver has made for a segment."""
-        turn = len(self._given.get(number, ()))
-        self._take_over(number, self._exchange.put(given.close(report), turn))
+        self._take_over(number, self._exchange.put(given.close(report), self._rows.turn(number)))
 
-    def _layout(self, number: int) -> Layout:
-        segment = self._segments[number]
-        is_source = isinstance(self._program.steps[segment.entries[0]].node, Source)
-        return Layout(
-            self._parts,
-            {
-                at: [(slot, split) for split, slot in self._slots.get(at, {}).items()]
-                for at in segment.feeders
-            },
-            # T-sorts and most row-wise steps never make two rows of one.
-            has_seq=not is_source or segment.multiplies,
-        )
+    def _take_over(self, number: int, given: StageGiven, *, counts_on: bool = False) -> None:
+        """Note what a segment's tasks gave, and take over the reported states.
 
-    def _take_over(self, number: int, given: StageGiven) -> None:
-        """Note what a segment's tasks gave, and take over the reported states."""
-        self._given.setdefault(number, []).append(given)
+        ``counts_on``: the tasks did not begin from the state of an earlier run, so theirs is added to it.
+        """
+        self._rows.take(number, given)
         self.faults.add(given, number)
         states: dict[int, list[State]] = {}
-        for run, done in given.done.items():
-            for slot, rows in done.rows.items():
-                self._rows[slot] = self._rows.get(slot, 0) + rows
-                self._last[slot] = max(self._last.get(slot, done.last[slot]), done.last[slot])
+        for run in given.done:
             report: TaskReport = pickle.loads(given.report(run))
-            self.messages += report.messages
             relation = self._program.steps[self._segments[number].entries[0]].node.relation
-            self._latest[relation] = max(self._latest.get(relation, EARLIEST), report.latest)
+            if report.entered.messages:
+                self.entered.setdefault(relation, Entered()).add(report.entered)
+            self.latest[relation] = max(self.latest.get(relation, EARLIEST), report.latest)
             for at, bound in report.promised.items():
                 step = self._program.steps[at]
-                self._promised[step.node.relation, step.partition or 0] = bound
+                place = step.node.relation, step.partition or 0
+                # A task also reports the bounds of partitions of which it has read nothing.
+                self._promised[place] = self._promised.get(place, NO_BOUND).raised(bound)
             for at, state in report.states.items():
-                states.setdefault(at, []).append(state)
+                states.setdefault(at, [self._start.state(at)] if counts_on else []).append(state)
+        circuit = self._circuits[number]
         for at, parts in states.items():
-            operator = self._circuits[number].operators[at]
-            if operator is not None:
+            if circuit.operators[at] is not None:
                 kind: type = type(self._program.steps[at].node)
-                operator.restore(operator_type(kind).merge(parts))
+                # It may have the state of an earlier run.
+                circuit.renew(at).restore(operator_type(kind).merge(parts))
 
     def _settle(self, number: int, arrivals: Mapping[int, Sequence[Arrival]]) -> None:
         """Pass the final bounds through a segment whose states have been taken over.
@@ -552,21 +570,25 @@ class SparkRun:
         """
         passed = self._circuits[number].push(arrivals)
         if passed.given or passed.faults:
-            given = task_blocks(SegmentTask(self._definition, number, {}), self._layout(number))
+            given = task_blocks(SegmentTask(self._definition, number, {}), self._rows.layout(number))
             for at in self._segments[number].feeders:
                 for tray in passed.given.get(at, ()):
                     given.rows(at, numbered(tray, None))
             given.faults(passed.faults)
-            self._put(number, given, TaskReport({}, {}, 0))
+            self._put(number, given, TaskReport({}, {}))
         for port, _, bound in passed.leaving:
             self._reached[port] = bound
+
+    def _came(self, at: int) -> int:
+        """Return the number of rows that a step has given in this run."""
+        return self._account(at).rows_out - self._start.rows_out(at)
 
     def _account(self, at: int) -> Account:
         operator = self._circuits[self._home[at]].operators[at]
         node = self._program.steps[at].node
         if operator is None and isinstance(node, TableSource) and node.loaded_once:
             # Rows of its INSERT statements, which are never late.
-            return Account(rows_out=len(node.rows))
+            return Account(rows_out=0 if self._start else len(node.rows))
         if operator is None:
             raise FaultError(f"step {at} is a source: it judges no rows and cannot feed a merge")
         return operator.account
@@ -574,12 +596,3 @@ class SparkRun:
     def _entrance_bound(self, at: int) -> Bound:
         step = self._program.steps[at]
         return self._promised.get((step.node.relation, step.partition or 0), NO_BOUND)
-
-
-def _must_count(segment: Segment, pieces: Sequence[Piece]) -> bool:
-    """Return whether one task must process a segment and count its rows: see ``runs.is_full``."""
-    return is_full(pieces) and not segment.is_one_to_one
-
-
-def _row_count(pieces: Sequence[Piece]) -> int:
-    return sum(each.count for each in pieces)

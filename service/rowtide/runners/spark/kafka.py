@@ -21,6 +21,10 @@ MESSAGE_COLUMNS = (
 )
 """The columns of a frame of messages; the timestamp is milliseconds since the epoch."""
 
+FETCH_WAIT_MS = 10
+"""How long a broker may wait for more messages before it answers (the client's default: 500). All messages of a range
+are there, so it would wait in vain: a task that closes its consumer waits for the request that is on its way."""
+
 _RENAMED = {
     "bootstrap_servers": "bootstrap.servers",
     "sasl.mechanisms": "sasl.mechanism",
@@ -83,6 +87,7 @@ def read_range(
         .option("includeHeaders", "true")
         .option("failOnDataLoss", "true")
         .option("kafka.isolation.level", "read_committed")
+        .option("kafka.fetch.max.wait.ms", str(FETCH_WAIT_MS))
         .load()
     )
     milliseconds = functions.expr("unix_millis(timestamp)").alias("timestamp")
@@ -113,8 +118,9 @@ def client_settings(server: Mapping[str, str]) -> dict[str, str]:
         settings[_RENAMED.get(name, name)] = value
     if settings.get("sasl.mechanism", "").upper() == "OAUTHBEARER":
         raise StatementError(
-            'setting "sasl.mechanism" is OAUTHBEARER, and a backfill does not log in with tokens',
-            hint="Let `rowtide run --from earliest` fill in the history, or use another listener for the backfill.",
+            'setting "sasl.mechanism" is OAUTHBEARER, and Rowtide on Spark does not log in with tokens',
+            hint="Use another listener of the brokers, or `rowtide run` without --runner spark, which can also "
+            "fill in history.",
         )
     if "ssl.keystore.location" in settings:
         # librdkafka reads PKCS#12 only; Java's default is JKS.

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from rowtide.rows.tray import tray_schema
 from rowtide.rows.types import RowType
-from rowtide.runners.spark.blocks import blocks_of, unpacked
-from rowtide.runners.spark.runs import SEQ, Numbered, Piece
+from rowtide.runners.spark.shuffle.blocks import blocks_of, unpacked
+from rowtide.runners.spark.shuffle.runs import SEQ, Numbered, Piece
 
 
 @dataclass(frozen=True, slots=True)

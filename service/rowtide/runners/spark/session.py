@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,9 @@ MESSAGES_AT_ONCE = 16_384
 """Messages that a task gets at once. Trays of about this size are fastest."""
 BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a JVM that ends before its second compiler pays off: a third less CPU until the first result."""
+
+WORKER_PYTHON = "spark.pyspark.python"
+"""The Spark setting of the Python of workers. Spark itself obeys it only in programs that spark-submit starts."""
 
 OWN_CONF = {
     "spark.sql.session.timeZone": "UTC",
@@ -61,7 +65,7 @@ def open_session(
     kafka: KafkaJars | None = None,
     is_brief: bool = False,
 ) -> SparkSession:
-    """Open the session of a backfill, or return the one that is open.
+    """Open the session of a command, or return the one that is open.
 
     Args:
       master: Spark's master URL, such as ``local[2]``.
@@ -90,8 +94,6 @@ def open_session(
         # A stage is one shuffle with a given number of tasks: nothing to adapt, and adapting is a job more.
         "spark.sql.adaptive.enabled": "false",
         "spark.ui.enabled": "true" if ui else "false",
-        "spark.pyspark.python": sys.executable,
-        "spark.pyspark.driver.python": sys.executable,
         # Workers find this package, installed or not.
         "spark.executorEnv.PYTHONPATH": ":".join(each for each in sys.path if each),
     }
@@ -103,11 +105,12 @@ def open_session(
         # The jars must exist before the JVM starts, because a running JVM loads no more jars.
         jars = map(str, kafka_jars(pyspark.__version__, kafka.folder))
         settings["spark.jars"] = ",".join(filter(None, [*jars, given.get("spark.jars", "")]))
-    builder = SparkSession.builder.master(master).appName("rowtide backfill")
+    builder = SparkSession.builder.master(master).appName("rowtide")
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
-        session = builder.getOrCreate()
+        with _workers_run(given.get(WORKER_PYTHON)):
+            session = builder.getOrCreate()
         for file in py_files:
             session.sparkContext.addPyFile(file)
     except Exception as error:
@@ -119,6 +122,23 @@ def open_session(
     # Each part is a task of each stage. Spark's default, 200, is for clusters.
     session.conf.set("spark.sql.shuffle.partitions", str(parts or session.sparkContext.defaultParallelism))
     return session
+
+
+@contextmanager
+def _workers_run(python: str | None) -> Iterator[None]:
+    """Let workers of a session that is opened meanwhile run this Python, PYSPARK_PYTHON, or that of this process.
+
+    A session that a program opens itself takes it from the environment only, and otherwise runs what ``python3`` is.
+    """
+    before = os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = python or before or sys.executable
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYSPARK_PYTHON"]
+        else:
+            os.environ["PYSPARK_PYTHON"] = before
 
 
 def check_conf(conf: Mapping[str, str]) -> None:
@@ -185,7 +205,7 @@ def spark_errors() -> Iterator[None]:
     except (PySparkException, Py4JError) as error:
         raise TransientError(
             f"Spark stopped: {_cause(str(error))}",
-            hint="Nothing is committed; --debug shows the whole error.",
+            hint="What was in hand is not committed; --debug shows the whole error.",
         ) from error
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 
-from rowtide.flow.program import Program
+from rowtide.flow.program import Port, Program
 from rowtide.flow.segments import Segment
-from rowtide.runners.spark.runs import Split
+from rowtide.runners.spark.shuffle.blocks import STATE_SLOT
+from rowtide.runners.spark.shuffle.runs import Split
 
 
 def wanted_slots(
@@ -30,8 +31,29 @@ def wanted_slots(
             else:
                 wanted = {segment.keys[port] if segment.keys else (): None}
             found.setdefault(at, {}).update(wanted)
-    numbers = count()
+    numbers = count(STATE_SLOT + 1)
     return {at: {split: next(numbers) for split in found[at]} for at in sorted(found)}
+
+
+def slots_of_waiting(
+    program: Program,
+    segments: Sequence[Segment],
+    kept: Collection[int],
+    slots: Mapping[int, Mapping[Split, int]],
+    waiting: Collection[Port],
+) -> dict[Port, dict[Split, int]]:
+    """Return the slots of rows that wait in merges when a run begins: those of each port are read only there."""
+    last = max((slot for each in slots.values() for slot in each.values()), default=STATE_SLOT)
+    numbers = count(last + 1)
+    found: dict[Port, dict[Split, int]] = {}
+    for segment in segments:
+        (entry, *_) = segment.entries
+        for at, port in sorted(each for each in waiting if each[0] == entry):
+            splits: Collection[Split] = [segment.keys[port] if segment.keys else ()]
+            if only_passes(program, segment, kept):
+                splits = slots.get(entry, {}).keys() or [()]
+            found[at, port] = {split: next(numbers) for split in splits}
+    return found
 
 
 def only_passes(program: Program, segment: Segment, kept: Collection[int]) -> bool:

@@ -10,6 +10,7 @@ Imported by workers; never imports pyspark.
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,21 +19,33 @@ from dataclasses import field as declared
 import numpy as np
 import pyarrow as pa
 
+from rowtide.errors import BoundRegressionError, Reason
 from rowtide.expr.python.loading import look_in
 from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.program import Program
 from rowtide.flow.segments import Segment, segments
 from rowtide.operators.contract import Fault, State
+from rowtide.operators.registry import operator_type
 from rowtide.plan.nodes import Node
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import EARLIEST, NO_BOUND, Bound
-from rowtide.runners.spark.blocks import blocks_of
-from rowtide.runners.spark.given import Layout, TaskBlocks, TaskOutput
-from rowtide.runners.spark.runs import Causes, Numbered, StageInput, TaskInputs, numbered
+from rowtide.runners.spark.shuffle.blocks import begun_in, blocks_of
+from rowtide.runners.spark.shuffle.given import Layout, TaskBlocks, TaskOutput
+from rowtide.runners.spark.shuffle.runs import Causes, Numbered, StageInput, TaskInputs, numbered
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRecord:
+    """A message that promises a bound, and its place in the log."""
+
+    bound: Bound
+    offset: int
+    timestamp: int
+
 
 DecodeMessages = Callable[
-    [str, pa.RecordBatch, Mapping[int, int]], Iterable[tuple[int, "Tray | Bound | Fault"]]
+    [str, pa.RecordBatch, Mapping[int, int]], Iterable[tuple[int, Tray | Bound | BoundRecord | Fault]]
 ]
 """Decodes a source's messages: takes the relation, a batch of messages of the source (sorted by
 partition and offset) and the origins of its partitions; returns trays, explicit bounds and faults
@@ -55,16 +68,33 @@ class RunDefinition:
         return Program(self.outputs, self.partitions)
 
 
+@dataclass(slots=True)
+class Entered:
+    """What has become of messages of a source: rows, explicit bounds, and faults."""
+
+    messages: int = 0
+    rows: int = 0
+    bounds: int = 0
+    rejected: int = 0
+
+    def add(self, other: Entered) -> None:
+        """Add what has become of other messages."""
+        self.messages += other.messages
+        self.rows += other.rows
+        self.bounds += other.bounds
+        self.rejected += other.rejected
+
+
 @dataclass(frozen=True, slots=True)
 class TaskReport:
     """The report of a task besides rows: by position of the step, states and explicit bounds.
 
-    ``messages`` counts the messages that it read of a source, ``latest`` is their latest timestamp (ms).
+    ``entered`` counts the messages that it read of a source, ``latest`` is their latest timestamp (ms).
     """
 
     states: Mapping[int, State]
     promised: Mapping[int, Bound]
-    messages: int
+    entered: Entered = declared(default_factory=Entered)
     latest: int = EARLIEST
 
 
@@ -73,7 +103,7 @@ class SegmentTask:
     """The work of one segment: ``bounds`` are the final ones of the ports of its entry.
 
     ``in_parts``: each task processes some keys. ``counts``: it is one task, which counts its rows: see
-    ``runs.is_full``.
+    ``runs.is_full``. ``promised`` are the explicit bounds that the entries have from an earlier run.
     """
 
     definition: RunDefinition
@@ -81,6 +111,7 @@ class SegmentTask:
     bounds: Mapping[int, Bound]
     in_parts: bool = False
     counts: bool = False
+    promised: Mapping[int, Bound] = declared(default_factory=dict)
 
     def run(self, cuts: Iterable[StageInput], given: TaskOutput) -> TaskReport:
         """Process one task's rows, in time order."""
@@ -89,8 +120,8 @@ class SegmentTask:
             work.push_cut(cut)
         return work.end(self.bounds)
 
-    def begin(self, given: TaskOutput) -> SegmentWork:
-        """Begin a task that processes rows."""
+    def begin(self, given: TaskOutput, states: Sequence[bytes] = ()) -> SegmentWork:
+        """Begin a task that processes rows. ``states`` are those of its parts, from an earlier run."""
         program = self.definition.program()
         segment = segments(program)[self.number]
         (entry,) = segment.entries
@@ -100,12 +131,19 @@ class SegmentTask:
         work = SegmentWork(program, segment, given, counts=self.counts)
         if segment.is_merge(program):
             work.let_through(entry)
+        if states:
+            work.go_on(joined([pickle.loads(each) for each in states], program))
         return work
 
-    def begin_source(self, given: TaskOutput) -> SegmentWork:
-        """Begin a task that processes messages of a source, sorted by partition and offset."""
+    def begin_source(self, given: TaskOutput, left: Mapping[int, bytes] | None = None) -> SegmentWork:
+        """Begin a task that processes messages of a source, sorted by partition and offset.
+
+        ``left`` has, by entry, the states of the steps behind it that an earlier run left.
+        """
         program = self.definition.program()
-        return SegmentWork(program, segments(program)[self.number], given)
+        work = SegmentWork(program, segments(program)[self.number], given, left=left)
+        work.promised |= self.promised
+        return work
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +157,9 @@ class StageTasks:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process one task's blocks, and report it."""
         given = task_blocks(self.stage, self.layout)
-        work = self.stage.begin(given)
-        for cut in self.inputs.in_order(blocks_of(batches), self.stage.bounds):
+        states, blocks = begun_in(blocks_of(batches))
+        work = self.stage.begin(given, states)
+        for cut in self.inputs.in_order(blocks, self.stage.bounds):
             work.push_cut(cut)
             yield from given.taken()
         yield from given.close(work.end(self.stage.bounds))
@@ -133,15 +172,28 @@ class SourceTasks:
     stage: SegmentTask
     layout: Layout
     intake: DecodeMessages
+    states: Mapping[int, bytes] = declared(default_factory=dict)
+    """What an earlier run left, by entry; a task loads that of its partitions."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process one task's messages, and report it."""
         given = task_blocks(self.stage, self.layout)
-        work = self.stage.begin_source(given)
+        work = self.stage.begin_source(given, self.states)
         for batch in batches:
             for _ in work.push_messages(self.intake, batch):
                 yield from given.taken()
         yield from given.close(work.report())
+
+
+def joined(states: Sequence[Mapping[int, State]], program: Program) -> Mapping[int, State]:
+    """Return the states of several parts, by step, as one."""
+    if len(states) == 1:
+        return states[0]
+    found = {}
+    for at in states[0]:
+        kind: type = type(program.steps[at].node)
+        found[at] = operator_type(kind).merge([each[at] for each in states])
+    return found
 
 
 def task_blocks(stage: SegmentTask, layout: Layout) -> TaskBlocks:
@@ -155,11 +207,18 @@ class SegmentWork:
     """The running circuit of one segment."""
 
     def __init__(
-        self, program: Program, segment: Segment, given: TaskOutput, *, counts: bool = False
+        self,
+        program: Program,
+        segment: Segment,
+        given: TaskOutput,
+        *,
+        counts: bool = False,
+        left: Mapping[int, bytes] | None = None,
     ) -> None:
         self.promised: dict[int, Bound] = {}
-        self.messages = 0
+        self.entered = Entered()
         self.latest = EARLIEST
+        self._left = dict(left or {})
         self._given = given
         self._program = program
         self._segment = segment
@@ -173,9 +232,38 @@ class SegmentWork:
         """Make the entry pass rows on as they come: rows that a merge holds back were left out before."""
         self._circuit.operators[entry] = None
 
-    def promise(self, entry: int, bound: Bound) -> None:
-        """Take an explicit bound. The intake has already reported a regressing bound as a fault."""
-        self.promised[entry] = self.promised.get(entry, NO_BOUND).raised(bound)
+    def go_on(self, states: Mapping[int, State]) -> None:
+        """Restore what an earlier run left. These states are reported even if no row comes."""
+        for at, state in states.items():
+            operator = self._circuit.operators[at]
+            if operator is not None:
+                operator.restore(state)
+        self._touched |= states.keys()
+
+    def promise(self, entry: int, bound: Bound, record: BoundRecord | None = None) -> None:
+        """Take an explicit bound, or reject the record whose bound goes back, as ``Flow.bound`` does."""
+        held = self.promised.get(entry, NO_BOUND)
+        if record is None or bound.rowtime >= held.rowtime:
+            self.entered.bounds += 1
+        else:
+            self.entered.rejected += 1
+            step = self._program.steps[entry]
+            relation, partition = step.node.relation, step.partition or 0
+            error = BoundRegressionError(relation, partition, held=held.rowtime, offered=bound.rowtime)
+            self._given.faults(
+                [
+                    Fault(
+                        relation,
+                        Reason.BOUND,
+                        error.message,
+                        record.timestamp,
+                        self._origins[partition],
+                        record.offset,
+                        bound=held.rowtime,
+                    )
+                ]
+            )
+        self.promised[entry] = held.raised(bound)
 
     def push_cut(self, cut: StageInput) -> None:
         """Process rows that come to the entry."""
@@ -185,16 +273,21 @@ class SegmentWork:
     def push_messages(self, intake: DecodeMessages, batch: pa.RecordBatch) -> Iterator[None]:
         """Process messages of the source, tray by tray."""
         relation = self._program.steps[self._segment.entries[0]].node.relation
-        self.messages += batch.num_rows
+        self.entered.messages += batch.num_rows
         self.latest = max(self.latest, _latest(batch))
         for partition, part in intake(relation, batch, self._origins):
             at = self._entries[partition]
+            if at in self._left:
+                self.go_on(pickle.loads(self._left.pop(at)))
             if isinstance(part, Fault):
                 self._given.faults([part])
+                self.entered.rejected += 1
             elif isinstance(part, Tray):
+                self.entered.rows += len(part)
                 self.push({at: [(0, part, self.promised.get(at, NO_BOUND))]})
             else:
-                self.promise(at, part)
+                record = part if isinstance(part, BoundRecord) else None
+                self.promise(at, part.bound if isinstance(part, BoundRecord) else part, record)
                 self.push({at: [(0, None, self.promised[at])]})
             yield
 
@@ -209,7 +302,7 @@ class SegmentWork:
         for at in arrivals:
             # Only the steps after entries with rows are reported.
             if at not in self._touched:
-                self._touched |= _behind(self._program, at, frozenset(self._segment.steps))
+                self._touched |= steps_behind(self._program, at, frozenset(self._segment.steps))
         passed = self._circuit.push(arrivals)
         for at in self._segment.feeders:
             for tray in passed.given.get(at, ()):
@@ -231,7 +324,7 @@ class SegmentWork:
             for at, operator in self._circuit.operators.items()
             if operator is not None and at in self._touched
         }
-        return TaskReport(states, self.promised, self.messages, self.latest)
+        return TaskReport(states, self.promised, self.entered, self.latest)
 
 
 def _latest(messages: pa.RecordBatch) -> int:
@@ -245,10 +338,10 @@ def entry_row_types(program: Program, entry: int) -> list[RowType]:
     return [each.row_type for each in program.steps[entry].node.inputs]
 
 
-def _behind(program: Program, entry: int, inside: frozenset[int]) -> set[int]:
+def steps_behind(program: Program, entry: int, inside: frozenset[int]) -> set[int]:
     """Return the steps of a segment that rows of ``entry`` can reach."""
     found = {entry}
     for position, _ in program.steps[entry].targets:
         if position in inside and position not in found:
-            found |= _behind(program, position, inside)
+            found |= steps_behind(program, position, inside)
     return found

@@ -24,11 +24,11 @@ from rowtide.operators.merge.merge import Threshold
 from rowtide.rows.tray import Tray, tray_schema
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import LATEST, Bound
-from rowtide.runners.spark.blocks import BlockWriter, blocks_of
-from rowtide.runners.spark.runs import TaskInputs
+from rowtide.runners.spark.shuffle.blocks import BlockWriter, blocks_of
+from rowtide.runners.spark.shuffle.runs import TaskInputs
 
 if TYPE_CHECKING:
-    from rowtide.runners.spark.exchange import StageGiven
+    from rowtide.runners.spark.shuffle.held import StageGiven
 
 Place = tuple[int, int, int]
 """Rowtime, origin and counter of a row."""
@@ -98,6 +98,11 @@ class RowsAside:
             self._runs |= dict.fromkeys(found, run)
         self.counts = dict(sorted(counts.items()))
         """The rows by port, where there are any."""
+
+    @property
+    def rows(self) -> int:
+        """The number of all of them."""
+        return sum(each.rows for each in self.counts.values())
 
     def table(self, port: int) -> pa.Table:
         """Return the rows of a port as a table of ``tray_schema``, which lies in a file and not in memory."""

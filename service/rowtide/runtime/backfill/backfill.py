@@ -1,73 +1,122 @@
 """Backfill: Spark fills history up to a cut of offsets and hands over there (docs/sql/semantics.md#backfill).
 
 The cut is chosen by a time, once, and asserts no bound. Spark processes exactly
-the messages before it and stages all rows (``backfill_output``). Then one
-transaction moves them to their tables and writes the error rows, and the
-positions, bounds and state at the cut, like one commit of the live service.
-Nothing is visible before that commit, so a failed backfill is run again. If a
-service starts meanwhile, it takes the epoch, and the commit fails.
+the messages before it, slice by slice (``slices``). It stages all rows of a slice
+(``backfill_output``). Then one transaction moves them to their tables and writes
+the error rows, and the positions, bounds and state at the end of the slice, like one
+commit of the live service. The next slice continues from that state. Nothing of a
+slice is visible before its commit, so a failed backfill continues after the
+last slice (``begin``). If a service starts meanwhile, it takes the epoch, and the
+next commit fails.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.dataset
 import structlog
 
-from rowtide.checkpoint.ledger import KeptSnapshot, PartitionPosition, Record
-from rowtide.codec.registry import decoder_of
-from rowtide.errors import StatementError
-from rowtide.operators.contract import Fault
+from rowtide.checkpoint.ledger import Decision, KeptAccount, PartitionId, PartitionPosition
+from rowtide.flow.flow import Flow
+from rowtide.operators.contract import State
 from rowtide.plan.outputs import table_nodes
-from rowtide.plan.plan import ForeignStream, Plan
-from rowtide.rows.tray import Tray
-from rowtide.rowtime.bound import EARLIEST, Bound
+from rowtide.rowtime.text import time_text
 from rowtide.runners.spark.frames import SparkRun
-from rowtide.runners.spark.session import spark_errors
 from rowtide.runners.spark.stage import RunDefinition
-from rowtide.runtime.backfill.backfill_output import ErrorsOutput, TablesOutput, errors_output, written_tables
+from rowtide.runtime.backfill.begin import (
+    BackfillOrder,
+    BackfillStart,
+    CommittedMeanwhileError,
+    adopt,
+    committed,
+    cut_decisions,
+    first_positions,
+    holder,
+    refuse_changed,
+    state_at,
+)
+from rowtide.runtime.backfill.messages import FrameReader, MessageIntake
 from rowtide.runtime.backfill.silence import HeldBack, SilenceAtCut, held_back
+from rowtide.runtime.backfill.slice_work import OnSpark, Slice, SliceWork, by_relation
+from rowtide.runtime.backfill.slices import SliceCuts
 from rowtide.runtime.commit.commit import Committer
-from rowtide.runtime.commit.deadletters import RecentMessages
-from rowtide.runtime.commit.output import target_table
 from rowtide.runtime.commit.retry import Patience, Retry
 from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.ingest.intake import ExplicitBound, deliver
-from rowtide.runtime.ingest.topics import ids_of
-from rowtide.runtime.live.work import CommitBatch
-from rowtide.runtime.polling.options import poller_of
+from rowtide.runtime.recovery.begin import prepare_tables
 from rowtide.runtime.recovery.digest import dumped, plan_digests
-from rowtide_connectors.api import Messages
-from rowtide_connectors.errors import RefusedStageError
-from rowtide_connectors.several import place_of
+from rowtide.runtime.recovery.recovery import partitions_of
+from rowtide.runtime.recovery.skipping import skipped_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
+TAKES = 3
+"""Attempts to take a pipeline while others commit: a commit of a process that was killed may be on its way."""
 
 _log = structlog.get_logger("rowtide")
 
-FrameReader = Callable[[ForeignStream, str, Mapping[int, int], Mapping[int, int]], "DataFrame"]
-"""Reads the messages of a foreign stream, whose topics are listed, between two offsets of each partition."""
+
+@dataclass(frozen=True, slots=True)
+class SliceReport:
+    """The result of a committed slice. ``reached_ms``: the latest timestamp of its messages, None without any."""
+
+    rows: Mapping[str, int]
+    errors: int
+    messages: int
+    reached_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of a process after a slice.
+
+    ``number`` counts its slices from 1. ``done`` is the part of its messages that is processed, of 1. ``seconds`` is
+    the time of the slice, ``left_s`` an estimate of what is left.
+    """
+
+    number: int
+    seconds: float
+    done: float
+    left_s: float
+
+    def as_json(self, report: SliceReport) -> dict[str, object]:
+        """Return the progress, with the result of the slice, as fields of a log line."""
+        return {
+            "slice": self.number,
+            "reached": None if report.reached_ms is None else time_text(report.reached_ms),
+            "messages": report.messages,
+            "rows": sum(report.rows.values()),
+            "errors": report.errors,
+            "seconds": round(self.seconds, 1),
+            "messages_per_s": round(report.messages / self.seconds) if self.seconds else None,
+            "done": round(self.done, 3),
+            "seconds_left": round(self.left_s),
+        }
+
+    def shown(self, report: SliceReport) -> str:
+        """Return a line for people."""
+        reached = "" if report.reached_ms is None else f" up to {time_text(report.reached_ms)}"
+        rate = report.messages / self.seconds if self.seconds else 0.0
+        left = f", about {self.left_s:,.0f} s left" if self.done < 1 else ""
+        return (
+            f"slice {self.number}{reached}, {self.done:.0%}: {report.messages:,} messages, "
+            f"{sum(report.rows.values()):,} rows, {rate:,.0f} messages/s{left}"
+        )
+
+
+Tell = Callable[[SliceReport, Progress], None]
+"""Called after the commit of each slice."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillReport:
     """The result of a backfill: rows written by table, error rows, messages read, cut by partition.
 
-    ``held_back`` names the partitions that rows wait for.
+    ``held_back`` names the partitions that rows wait for. ``slices`` is the number of slices that were
+    committed; 0: an earlier run had reached the cut.
     """
 
     rows: Mapping[str, int]
@@ -75,25 +124,7 @@ class BackfillReport:
     messages: int
     positions: Mapping[str, Mapping[int, int]]
     held_back: Sequence[HeldBack] = ()
-
-
-class MessageIntake:
-    """Decodes the messages of a frame inside a task, as the live service does. Pickled to workers."""
-
-    def __init__(self, streams: Mapping[str, ForeignStream]) -> None:
-        self._streams = dict(streams)
-
-    def __call__(
-        self, relation: str, batch: pa.RecordBatch, origins: Mapping[int, int]
-    ) -> Iterator[tuple[int, Tray | Bound | Fault]]:
-        stream = self._streams[relation]
-        decoder = decoder_of(stream)
-        for messages in _by_partition(batch):
-            delivery = deliver(stream, decoder, origins[messages.partition], messages)
-            for fault in delivery.faults:
-                yield messages.partition, fault
-            for part in delivery.parts:
-                yield messages.partition, part.bound if isinstance(part, ExplicitBound) else part
+    slices: int = 0
 
 
 def backfill(
@@ -101,10 +132,8 @@ def backfill(
     session: SparkSession,
     frames: FrameReader,
     scratch: str,
-    until_ms: int,
-    *,
-    in_order: bool = False,
-    take_over: bool = False,
+    order: BackfillOrder,
+    tell: Tell = lambda _report, _progress: None,
 ) -> BackfillReport:
     """Fill history with Spark and hand over to the live service.
 
@@ -113,119 +142,189 @@ def backfill(
       session: the Spark session.
       frames: reads messages.
       scratch: a folder of this process, for the state of rows that wait.
-      until_ms: the cut of each partition is its first message with this timestamp or a later one, else its
-        end.
-      in_order: ``frames`` reads each partition in one task, in the order of its offsets.
-      take_over: start although another backfill of the pipeline runs, which then cannot commit.
+      order: the cut, and more.
+      tell: called after the commit of each slice.
 
     Raises:
-      StatementError: the pipeline has committed positions, or another backfill of it runs; no state
-      has changed.
-      SupersededError: another process took the pipeline meanwhile; no row was committed.
+      StatementError: what is committed cannot be continued (see ``begin.committed``); no state has changed.
+      SupersededError: another process took the pipeline meanwhile; slices that were committed stay.
       TransientError: a dependency is down and waiting is not wanted, or Spark stops.
     """
-    patience = Patience(context.wait, denied_ends=lambda: True)
+    for left in reversed(range(TAKES)):
+        found = committed(context, order)
+        if found.is_complete:
+            return completed(found)
+        try:
+            return _Backfill(context, session, frames, scratch, order, found).run(tell)
+        except CommittedMeanwhileError:
+            if not left:
+                raise
+    raise AssertionError("a backfill has ended or failed")
 
-    def retry(dependency: str) -> Retry:
+
+def completed(found: BackfillStart) -> BackfillReport:
+    """Return the report of a backfill that an earlier run has ended."""
+    positions = {} if found.record is None else found.record.positions()
+    return BackfillReport({}, 0, 0, by_relation(positions))
+
+
+@dataclass(slots=True)
+class _Totals:
+    """The sums of the slices so far."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    errors: int = 0
+    messages: int = 0
+    slices: int = 0
+
+    def add(self, report: SliceReport) -> None:
+        for table, count in report.rows.items():
+            self.rows[table] = self.rows.get(table, 0) + count
+        self.errors += report.errors
+        self.messages += report.messages
+        self.slices += 1
+
+
+class _Backfill:
+    """One process of a backfill."""
+
+    def __init__(
+        self,
+        context: PipelineContext,
+        session: SparkSession,
+        frames: FrameReader,
+        scratch: str,
+        order: BackfillOrder,
+        found: BackfillStart,
+    ) -> None:
+        self._context = context
+        self._session = session
+        self._frames = frames
+        self._scratch = scratch
+        self._order = order
+        self._found = found
+        self._broker = self._retry("broker")
+        self._database = self._retry("database")
+        adopt(context, found)
+        self._state: Mapping[str, State] | None = None
+        if found.record is not None and found.partition_positions:
+            self._state = state_at(context, found.record)
+        given = found.partition_positions or first_positions(context.sources, order.begin)
+        self._positions: Mapping[PartitionId, PartitionPosition] = {each.place: each for each in given}
+        self._end = dict(found.cut or self._cut())
+        self._decisions: tuple[Decision, ...] = ()
+        if found.cut is None:
+            self._decisions = cut_decisions(self._end, order.until_ms)
+        self._accounts: Sequence[KeptAccount] = self._database.call(context.ledger.accounts)
+        self._streams = {stream.name: stream for stream in context.plan.foreign_streams}
+        self._definition = RunDefinition(table_nodes(context.plan), partitions_of(self._positions))
+        self._intake = MessageIntake(self._streams, skipped_of(found.decisions))
+
+    def _retry(self, dependency: str) -> Retry:
+        context = self._context
+        patience = Patience(context.wait, denied_ends=lambda: True)
         return Retry(
             dependency, clock=context.clock, rng=context.rng, stopping=context.stopping, patience=patience
         )
 
-    refuse_if_begun(context, take_over=take_over)
-    begin = {
-        name: {partition: held.earliest for partition, held in source.ranges().items()}
-        for name, source in context.sources.items()
-    }
-    end = {
-        name: {
-            partition: max(offset, begin[name][partition])
-            for partition, offset in source.offsets_at(until_ms).items()
+    def _cut(self) -> Mapping[PartitionId, int]:
+        """Return the cut of the partitions that are read."""
+        return {
+            place: max(offset, self._positions[place].next_offset)
+            for place, offset in self._offsets_at(self._order.until_ms).items()
+            if place in self._positions
         }
-        for name, source in context.sources.items()
-    }
-    database = retry("database")
-    targets = [target_table(table) for table in context.plan.foreign_tables]
-    database.call(lambda: context.database.prepare(targets))
-    holder = f"{_process(os.getpid())}, a backfill"
-    digests = dumped(plan_digests(context.plan))
-    record = database.call(
-        lambda: context.ledger.claim(digests, holder, partial(_refuse_positions, context.name))
-    )
-    _log.info("backfill", pipeline=context.name, epoch=record.epoch, cut=end)
-    if session.sparkContext.uiWebUrl is not None:
-        _log.info("spark_ui", url=session.sparkContext.uiWebUrl)
-    streams = {stream.name: stream for stream in context.plan.foreign_streams}
-    outputs = table_nodes(context.plan)
-    partitions = {name: sorted(held) for name, held in begin.items()}
-    keys = {table.name: table.key for table in written_tables(context.plan)}
-    run = SparkRun(session, RunDefinition(outputs, partitions), scratch, MessageIntake(streams), keys)
-    with closing(run):
-        messages = {
-            name: frames(streams[name], source.topic, begin[name], end[name])
-            for name, source in context.sources.items()
-        }
-        cut = {
-            (name, partition): offset
-            for name, offsets in end.items()
-            for partition, offset in offsets.items()
-        }
-        silence = SilenceAtCut(context, context.plan.foreign_streams, cut, retry("broker"))
-        with spark_errors():
-            run.read(messages, in_order=in_order, silent=silence, progress=_progress(context))
-        flow = run.shadow()
-        flow.check()
-        # Before the commit: nothing may fail after it.
-        waiting = held_back(run, context, cut, silence, retry("broker"))
-        ids = {name: ids_of(source, begin[name]) for name, source in context.sources.items()}
-        partition_positions = [
-            PartitionPosition(
-                name,
-                place_of(context.sources[name].topic, partition)[0],
-                partition,
-                offset,
-                begin[name][partition],
-                None if (bound := flow.bounds()[name, partition]) == EARLIEST else bound,
-                ids[name][partition],
-            )
-            for name, offsets in end.items()
-            for partition, offset in sorted(offsets.items())
-        ]
-        positions = {position.place: position.next_offset for position in partition_positions}
-        places = {flow.origin(*place): place for place in positions}
-        # Tasks of Spark get it.
-        topics = {name: source.topic for name, source in context.sources.items()}
-        committer = Committer(context, record, flow.source_of, retry=database, fetching=retry("broker"))
-        tables = TablesOutput(run, context, record.epoch, database)
 
-        def commit() -> ErrorsOutput:
-            errors = errors_output(run, messages, places, topics)
-            snapshot = KeptSnapshot(positions, run.state())
-            batch = CommitBatch(
-                tables.writes(),
-                tuple(errors.faults),
-                tuple(partition_positions),
-                snapshot,
-                run.messages,
-                silence.decisions,
-                tables.moves(),
-                errors.rows,
-            )
-            committer.commit(batch, RecentMessages())
-            return errors
+    def _offsets_at(self, timestamp_ms: int) -> dict[PartitionId, int]:
+        return {
+            (relation, partition): offset
+            for relation, source in sorted(self._context.sources.items())
+            for partition, offset in self._broker.call(partial(source.offsets_at, timestamp_ms)).items()
+        }
 
-        try:
-            with spark_errors():
-                tables.prepare()
-                try:
-                    errors = commit()
-                except RefusedStageError as error:
-                    _log.info("row_refused", reason=error.message, hint="The tables are written in chunks.")
-                    tables.unstage()
-                    errors = commit()
-        except (Exception, KeyboardInterrupt):
-            tables.drop()
-            raise
-        return BackfillReport(tables.counts, errors.count, run.messages, end, waiting)
+    def run(self, tell: Tell) -> BackfillReport:
+        """Commit slices up to the cut."""
+        context = self._context
+        kept = bool(self._found.partition_positions)
+        self._database.call(partial(prepare_tables, context.name, context.database, context.plan, kept=kept))
+        digests = dumped(plan_digests(context.plan))
+        record = self._database.call(
+            lambda: context.ledger.claim(digests, holder(), partial(refuse_changed, self._found))
+        )
+        _log.info(
+            "backfill",
+            pipeline=context.name,
+            epoch=record.epoch,
+            cut=by_relation(self._end),
+            goes_on=kept,
+        )
+        if self._session.sparkContext.uiWebUrl is not None:
+            _log.info("spark_ui", url=self._session.sparkContext.uiWebUrl)
+        flow = Flow(self._definition.outputs, self._definition.partitions)
+        committer = Committer(context, record, flow.source_of, retry=self._database, fetching=self._broker)
+        spark = OnSpark(self._session, self._frames, self._scratch, self._order.in_order)
+        work = SliceWork(context, spark, committer, broker=self._broker, database=self._database)
+        limits = self._order.slices
+        parts = int(self._session.conf.get("spark.sql.shuffle.partitions") or 1)
+        cuts = SliceCuts(
+            self._end, self._order.until_ms, limits.interval_ms, limits.most(parts), self._offsets_at
+        )
+        total = max(sum(self._left().values()), 1)
+        totals = _Totals()
+        began = context.clock.monotonic()
+        waiting: Sequence[HeldBack] = ()
+        for cut in self._slices(cuts):
+            since = context.clock.monotonic()
+            report, waiting = self._slice(cut, work)
+            now, left = context.clock.monotonic(), sum(self._left().values())
+            totals.add(report)
+            pace = (now - began) / max(total - left, 1)
+            progress = Progress(totals.slices, now - since, 1 - left / total, left * pace)
+            _log.info("backfill_slice", **progress.as_json(report))
+            tell(report, progress)
+        positions = {place: each.next_offset for place, each in self._positions.items()}
+        return BackfillReport(
+            totals.rows, totals.errors, totals.messages, by_relation(positions), waiting, totals.slices
+        )
+
+    def _left(self) -> dict[PartitionId, int]:
+        """Return the number of offsets up to the cut."""
+        return {place: end - self._positions[place].next_offset for place, end in self._end.items()}
+
+    def _slices(self, cuts: SliceCuts) -> Iterator[Mapping[PartitionId, int]]:
+        """Yield the end of each slice; at least one, which commits the positions."""
+        while True:
+            cut = cuts.after({place: self._positions[place].next_offset for place in self._end})
+            yield cut
+            if cut == self._end:
+                return
+
+    def _slice(
+        self, cut: Mapping[PartitionId, int], work: SliceWork
+    ) -> tuple[SliceReport, Sequence[HeldBack]]:
+        """Process and commit one slice; return what came of it, and what rows wait for at the last cut."""
+        silence = SilenceAtCut(self._context, self._context.plan.foreign_streams, cut, self._broker)
+        waiting: Sequence[HeldBack] = ()
+
+        def look(run: SparkRun) -> None:
+            nonlocal waiting
+            if cut == self._end:
+                waiting = held_back(run, self._context, cut, silence, self._broker)
+
+        given = Slice(
+            self._definition,
+            self._intake,
+            self._positions,
+            cut,
+            self._state,
+            silence,
+            self._decisions,
+            accounts=self._accounts,
+        )
+        done = work.run(given, look, _progress(self._context))
+        self._positions, self._state, self._decisions = done.positions, done.state, ()
+        self._accounts = done.accounts
+        return SliceReport(done.rows, done.errors, done.messages, done.reached_ms), waiting
 
 
 def _progress(context: PipelineContext) -> Callable[[str, int], None]:
@@ -239,113 +338,3 @@ def _progress(context: PipelineContext) -> Callable[[str, int], None]:
         last = now
 
     return tell
-
-
-def _refuse_positions(name: str, record: Record) -> None:
-    if record.partition_positions:
-        raise StatementError(
-            f'pipeline "{name}" has committed positions: a backfill would repeat what is there',
-            hint="Run the pipeline to continue from them, or set another name (pipeline.name) and other "
-            "tables to backfill again.",
-        )
-
-
-def refuse_if_begun(context: PipelineContext, *, take_over: bool = False) -> None:
-    """Refuse a pipeline that the live service has started, that another process backfills, or that writes topics.
-
-    Only the backfill with the latest epoch can commit, so a second one would waste the work of the
-    first. Processes on other machines are not detected. ``take_over`` allows a second backfill.
-
-    Raises:
-      StatementError: the pipeline has committed positions, another backfill of it runs, or it writes to topics.
-    """
-    if context.plan.written_streams:
-        named = ", ".join(f'"{stream.name}"' for stream in context.plan.written_streams)
-        raise StatementError(
-            f"a backfill writes to tables only, and pumps write to foreign streams: {named}",
-            hint="Let `rowtide run` fill in the history, or leave these pumps out of the file that is backfilled: "
-            "`rowtide apply` adds them afterwards.",
-        )
-    record = context.ledger.read()
-    if record is None:
-        return
-    _refuse_positions(context.name, record)
-    other = re.fullmatch(r"(.*) process (\d+), a backfill", record.holder)
-    if other is None or take_over:
-        return
-    pid = int(other[2])
-    if record.holder.startswith(_process(pid)) and pid != os.getpid() and _is_running(pid):
-        raise StatementError(
-            f'another backfill of pipeline "{context.name}" is running: {_process(pid)}',
-            hint="Wait until it ends, or stop it; with --take-over this backfill starts and the other one "
-            "cannot commit.",
-        )
-
-
-def _process(pid: int) -> str:
-    return f"{socket.gethostname()} process {pid}"
-
-
-def _is_running(pid: int) -> bool:
-    """Return whether a process of this machine runs. A zombie counts as ended."""
-    try:
-        # The name, in parentheses, may contain any character. The state follows it.
-        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    return not status.rpartition(")")[2].lstrip().startswith("Z")
-
-
-def _by_partition(batch: pa.RecordBatch) -> Iterator[Messages]:
-    """Cut a batch of messages, sorted by partition and offset, into those of each partition."""
-    partitions = np.asarray(batch.column("partition"))
-    starts = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
-    for start, stop in pairwise(starts):
-        if start == stop:
-            continue
-        part = batch.slice(start, stop - start)
-        offsets = np.asarray(part.column("offset"))
-        headers = part.column("headers").to_pylist()
-        yield Messages(
-            topic=part.column("topic")[0].as_py(),
-            partition=int(partitions[start]),
-            offsets=offsets,
-            timestamps=np.asarray(part.column("timestamp")),
-            keys=part.column("key").to_pylist(),
-            values=part.column("value").to_pylist(),
-            next_offset=int(offsets[-1]) + 1,
-            headers=[
-                None if each is None else [(pair["key"], pair["value"]) for pair in each] for each in headers
-            ],
-        )
-
-
-def kafka_frames(plan: Plan, read: Callable[..., DataFrame]) -> FrameReader:
-    """Return the readers of a plan's foreign streams from Kafka.
-
-    ``read`` takes the topics, server options, and the offsets to begin and to end at, by partition.
-
-    Raises:
-      StatementError: a foreign stream is not on Kafka, the only log that Spark reads.
-    """
-    servers = {server.name: server for server in plan.servers}
-    for stream in plan.foreign_streams:
-        wrapper = servers[stream.server].wrapper
-        if poller_of(plan, stream) is not None:
-            raise StatementError(
-                f'table "{stream.name}" is read from a database, which does not keep its earlier states: a '
-                "backfill cannot read it",
-                hint="Process history with `rowtide run --from earliest`: the rows of the first poll hold for "
-                "all of history. Or fill the table from a topic with its changes (format 'DEBEZIUM_JSON').",
-            )
-        if wrapper.upper() != "KAFKA":
-            raise StatementError(
-                f'foreign stream "{stream.name}" is read through {wrapper}: a backfill reads Kafka only'
-            )
-
-    def frames(
-        stream: ForeignStream, topics: str, begin: Mapping[int, int], end: Mapping[int, int]
-    ) -> DataFrame:
-        return read(topics, dict(servers[stream.server].options), begin, end)
-
-    return frames

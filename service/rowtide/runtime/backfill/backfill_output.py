@@ -23,13 +23,13 @@ import pyarrow as pa
 
 from rowtide.checkpoint.ledger import ErrorRow, PartitionId
 from rowtide.errors import FaultError
-from rowtide.operators.contract import Fault
+from rowtide.operators.contract import Account, Fault
 from rowtide.plan.plan import ForeignTable, Plan, Server
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
 from rowtide.runners.spark.folding import Folded, FoldNote
 from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
-from rowtide.runtime.commit.output import TableOutput, Writes, target_table
+from rowtide.runtime.commit.output import TableOutput, Writes, target_table, values_for_target
 from rowtide.runtime.commit.retry import Retry
 from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.pipeline import open_database
@@ -132,7 +132,7 @@ class StagedFold:
         self, write: Callable[[Mapping[str, Sequence[object]]], None], rows: Tray, fields: Iterable[int]
     ) -> None:
         if len(rows):
-            write({self.table.row_type[each].name: rows.columns[each].to_list() for each in fields})
+            write({self.table.row_type[each].name: values_for_target(rows.columns[each]) for each in fields})
 
 
 def written_tables(plan: Plan) -> list[ForeignTable]:
@@ -149,10 +149,15 @@ class TablesOutput:
       context: the plan and the database.
       epoch: the epoch of the commit; it is part of the names of staging tables.
       retry: repeats what fails because the database is down.
+      staged_from: a table with fewer rows than this gets them from the driver, without a staging table.
     """
 
-    def __init__(self, run: SparkRun, context: PipelineContext, epoch: int, retry: Retry) -> None:
+    def __init__(
+        self, run: SparkRun, context: PipelineContext, epoch: int, retry: Retry, staged_from: int = 0
+    ) -> None:
+        self._staged_from = staged_from
         self.counts: dict[str, int] = {}
+        self._written: dict[str, Account] = {}
         self._run = run
         self._context = context
         self._retry = retry
@@ -170,7 +175,12 @@ class TablesOutput:
             self._retry.call(lambda: database.drop_stages(self._mine))
         for number, table in enumerate(self._tables.values()):
             stage = _stage_of(database, table, f"{self._mine}{self._epoch}_{number}")
-            if stage is None or not self._put_aside(table, stage, f"{self._mine}{self._epoch}_{number}"):
+            is_small = self._run.count(table.name) < self._staged_from
+            if (
+                is_small
+                or stage is None
+                or not self._put_aside(table, stage, f"{self._mine}{self._epoch}_{number}")
+            ):
                 self._fold(table)
 
     def moves(self) -> list[Callable[[Transaction], None]]:
@@ -180,6 +190,10 @@ class TablesOutput:
     def writes(self) -> Iterable[Writes]:
         """Return the rows that the commit writes itself, in chunks. Each attempt reads them again."""
         return _FoldedWrites(self)
+
+    def refused(self) -> dict[str, int]:
+        """Return the number of rows that the database has refused in the commit, by table."""
+        return {name: account.rejected for name, account in self._written.items()}
 
     def unstage(self) -> None:
         """Fold every table without the database, because it refuses a row of a staging table."""
@@ -198,6 +212,8 @@ class TablesOutput:
         """Read the rows that Spark has folded."""
         for name, folded in self._folded.items():
             output = TableOutput(self._tables[name])
+            # One for all attempts: the commit notes there what the database refuses.
+            output.account = self._written.setdefault(name, Account())
             self.counts[name] = 0
             for rows in _chunks(folded.trays()):
                 output.add([rows])
@@ -306,15 +322,18 @@ class _Pieces:
 
 def errors_output(
     run: SparkRun,
-    messages: Mapping[str, DataFrame],
+    messages: Callable[[], Mapping[str, DataFrame]],
     places: Mapping[int, PartitionId],
     topics: Mapping[str, str],
 ) -> ErrorsOutput:
-    """Prepare the error rows of a run. ``places`` maps origins to partitions."""
+    """Prepare the error rows of a run. ``places`` maps origins to partitions.
+
+    ``messages`` returns those of the faults, which Spark reads again if they are many.
+    """
     if run.faults.count() <= FETCHED_FAULTS:
         faults = run.faults.read()
         return ErrorsOutput(len(faults), faults=faults)
-    pieces = _Pieces(run.faults.rows(messages, places, ErrorRowMaker(places, topics)))
+    pieces = _Pieces(run.faults.rows(messages(), places, ErrorRowMaker(places, topics)))
     return ErrorsOutput(sum(map(len, pieces)), rows=pieces)
 
 

@@ -12,6 +12,7 @@ Rows that still wait at the end are reported with the partition that they wait f
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,8 +33,47 @@ from rowtide.runtime.ingest.idle import IdleWatch, idle_timeouts
 from rowtide_connectors.several import place_of
 
 
-class SilenceAtCut:
-    """Decides which bounds silent partitions take at the cut. Called by ``SparkRun.read``.
+class PartitionSilence(ABC):
+    """Decides which bounds silent partitions take in a run. Called by ``SparkRun.read``.
+
+    Args:
+      cut: the offset at which each partition ends.
+    """
+
+    def __init__(self, cut: Mapping[PartitionId, int]) -> None:
+        self._cut = cut
+        self._taken: dict[tuple[str, PartitionId], Decision] = {}
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """The decisions, the last of each kind for each partition."""
+        return tuple(self._taken[key] for key in sorted(self._taken))
+
+    def __call__(self, flow: Flow, latest: Mapping[str, int]) -> tuple[dict[PartitionId, Bound], bool]:
+        """Return the bounds that silent partitions take now, and whether they are explicit ones.
+
+        ``latest`` has the latest timestamp of the messages of each stream (ms).
+        """
+        found = self._append_times(latest).decide(self._cut, flow.bounds())
+        is_explicit = bool(found)
+        watch = None if found else self._idle()
+        if watch is not None:
+            found = watch.decide(self._cut, flow.bounds(), flow.met)
+        self._taken.update(((each.kind, (each.relation, each.partition)), each) for each in found)
+        bounds = {(each.relation, each.partition): each.bound for each in found}
+        return {place: Bound(bound) for place, bound in bounds.items() if bound is not None}, is_explicit
+
+    @abstractmethod
+    def _append_times(self, latest: Mapping[str, int]) -> AppendTimes:
+        """Return what the broker's clock has shown, after a look-up of ends that began after everything was read."""
+
+    @abstractmethod
+    def _idle(self) -> IdleWatch | None:
+        """Return what knows how long partitions are silent; None: no time-out is declared."""
+
+
+class SilenceAtCut(PartitionSilence):
+    """The decisions of a slice of a backfill.
 
     Args:
       context: the sources, and the clock.
@@ -49,32 +89,23 @@ class SilenceAtCut:
         cut: Mapping[PartitionId, int],
         retry: Retry,
     ) -> None:
+        super().__init__(cut)
         self._context = context
-        self._cut = cut
         self._retry = retry
         self._timeouts = idle_timeouts(streams)
         self._watch: IdleWatch | None = None
         self._times: AppendTimes | None = None
-        self._taken: dict[tuple[str, PartitionId], Decision] = {}
-
-    @property
-    def decisions(self) -> tuple[Decision, ...]:
-        """The decisions, the last of each kind for each partition."""
-        return tuple(self._taken[key] for key in sorted(self._taken))
-
-    def __call__(self, flow: Flow, latest: Mapping[str, int]) -> tuple[dict[PartitionId, Bound], bool]:
-        """Return the bounds that silent partitions take now, and whether they are explicit ones."""
-        times = self._times = self._times or self._append_times(latest)
-        found = times.decide(self._cut, flow.bounds())
-        is_explicit = bool(found)
-        if not found and self._timeouts:
-            watch = self._watch = self._watch or self._looked_up()
-            found = watch.decide(self._cut, flow.bounds(), flow.met)
-        self._taken.update(((each.kind, (each.relation, each.partition)), each) for each in found)
-        bounds = {(each.relation, each.partition): each.bound for each in found}
-        return {place: Bound(bound) for place, bound in bounds.items() if bound is not None}, is_explicit
 
     def _append_times(self, latest: Mapping[str, int]) -> AppendTimes:
+        times = self._times = self._times or self._append_times_at_cut(latest)
+        return times
+
+    def _idle(self) -> IdleWatch | None:
+        if self._timeouts and self._watch is None:
+            self._watch = self._looked_up()
+        return self._watch
+
+    def _append_times_at_cut(self, latest: Mapping[str, int]) -> AppendTimes:
         """Return what the broker's clock has shown, after a look-up of all ends."""
         plan, sources = self._context.plan, self._context.sources
         declared = {stream.name for stream in plan.foreign_streams if takes_append_times(stream)}

@@ -114,6 +114,7 @@ def _read_until(both: _Both, older: PipelineContext, first: int, epoch: int) -> 
     """Read until the old plan has promised for every output that further rows are at ``first`` or later."""
     io = PipelineIO(older)
     io.feed(epoch)
+    io.list_files(epoch)
     inbox = io.open_inbox(both.positions, io.channels(both.flow))
     loop = _Switch(both, inbox, io.backpressure(), io.partitions.decisions(both))
     said = older.clock.monotonic()

@@ -23,8 +23,10 @@ from rowtide.checkpoint.ledger import (
     PartitionPosition,
     Record,
     StoredError,
+    why_not_ours,
 )
-from rowtide.errors import FaultError, SupersededError
+from rowtide.checkpoint.snapshot import SnapshotInParts
+from rowtide.errors import FaultError
 from rowtide.operators.contract import RESUBMITTED, Account, Fault
 from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
 from rowtide.runtime.commit.output import Writes
@@ -35,6 +37,7 @@ from rowtide.runtime.ingest.topics import TopicNames
 from rowtide.runtime.live.work import CommitBatch
 from rowtide_connectors.api import Fetched
 from rowtide_connectors.errors import RefusedRowsError, UnavailableError
+from rowtide_connectors.listed import ListedSource
 
 _log = structlog.get_logger("rowtide")
 
@@ -65,7 +68,7 @@ class _Refusals:
 
 @dataclass(frozen=True, slots=True)
 class StoredSnapshot:
-    """The size of a snapshot in the database, and the time that the write took."""
+    """The size of a snapshot in the database, and the time that its writes took."""
 
     size_bytes: int
     seconds: float
@@ -93,6 +96,7 @@ class Committer:
     ) -> None:
         self._database = context.database
         self._ledger = context.ledger
+        self._pipeline = context.name
         self._epoch = record.epoch
         self._commits = record.commits
         self._sources = context.sources
@@ -104,6 +108,14 @@ class Committer:
         self.stored = StoredSnapshot(0, 0.0)
         """The last snapshot."""
         self._crash_points = context.crash_points
+        self._parts: SnapshotInParts | None = None
+        self._parts_seconds = 0.0
+        self._is_dropped = False
+
+    @property
+    def is_storing(self) -> bool:
+        """Return whether parts of a snapshot wait for the next commits."""
+        return self._parts is not None
 
     @property
     def epoch(self) -> int:
@@ -115,11 +127,17 @@ class Committer:
         """The number of commits of the pipeline, as far as this process knows."""
         return self._commits
 
-    def commit(self, cut: CommitBatch, recent: RecentMessages) -> Sequence[ErrorRow]:
+    def commit(
+        self, cut: CommitBatch, recent: RecentMessages, *, part_bytes: int | None = None
+    ) -> Sequence[ErrorRow]:
         """Commit ``cut``, with retries for as long as needed, and return its error rows.
 
+        With ``part_bytes``, one commit stores at most so much of a snapshot, and the next commits store the rest.
+        A new snapshot takes the place of one that is incomplete.
+
         Raises:
-          SupersededError: another process took the pipeline; nothing of the cut was committed.
+          SupersededError, LostCommitsError: another process took the pipeline, or the database has lost commits;
+            nothing of the cut was committed.
           TransientError: the database is down and waiting is not wanted.
           StoppedError: the service was asked to stop while the database or a broker was down.
           StatementError: a topic is another one than it was; nothing of the cut was committed.
@@ -127,6 +145,11 @@ class Committer:
         faults, refusals = list(cut.faults), _Refusals()
         errors = self._error_rows(faults, recent)
         uncertain = False
+        self._is_dropped = False
+        if cut.snapshot is not None:
+            self._parts, self._parts_seconds = None, 0.0
+            if part_bytes is not None:
+                self._parts = SnapshotInParts(cut.snapshot, self._commits + 1, part_bytes)
         topics = TopicChecks(self._sources, cut.partition_positions, self._fetching)
 
         def attempt() -> None:
@@ -151,8 +174,21 @@ class Committer:
                 faults += self._retry.call(partial(self._sift, cut, refusals, refused))
                 errors = self._error_rows(faults, recent)
         self._commits += 1
+        self._settle_part()
         self._crash_points.reach("commit.after_settled")
         return errors
+
+    def _settle_part(self) -> None:
+        """Note that the part of a snapshot in this commit is stored, or that the parts before it are gone."""
+        if self._parts is None:
+            return
+        end = self._parts.stored()
+        if self._is_dropped:
+            _log.warning("snapshot_abandoned", pipeline=self._pipeline, reason="its first parts were dropped")
+        elif end is not None:
+            self.stored = StoredSnapshot(end.size_bytes, self._parts_seconds)
+        if self._is_dropped or end is not None:
+            self._parts = None
 
     def _sift(self, cut: CommitBatch, refusals: _Refusals, met: RefusedRowsError) -> list[Fault]:
         """Find the rows that the database refuses, note them in ``refusals``, and return their faults.
@@ -188,7 +224,12 @@ class Committer:
             recent=recent,
             fetch=self._fetch,
             resubmitted=self._resubmitted,
+            named=self._named,
         )
+
+    def _named(self, place: PartitionId, offset: int) -> str | None:
+        source = self._sources[place[0]]
+        return source.place(place[1], offset) if isinstance(source, ListedSource) else None
 
     def _resubmitted(self, place: PartitionId) -> Sequence[StoredError]:
         return self._retry.call(lambda: self._ledger.resubmitted(place[1] - RESUBMITTED))
@@ -224,10 +265,16 @@ class Committer:
             reach("commit.after_errors")
             self._ledger.write_positions(transaction, self._epoch, cut.partition_positions)
             self._ledger.write_decisions(transaction, self._epoch, cut.decisions)
+            self._ledger.statements().settle(transaction, self._commits + 1, cut.statements)
             self._ledger.write_accounts(transaction, cut.accounts())
             reach("commit.after_positions")
-            if cut.snapshot is not None:
-                began = self._clock.monotonic()
+            began = self._clock.monotonic()
+            if self._parts is not None:
+                self._is_dropped = not self._ledger.write_snapshot_part(
+                    transaction, self._epoch, self._parts.part()
+                )
+                self._parts_seconds += self._clock.monotonic() - began
+            elif cut.snapshot is not None:
                 size = self._ledger.write_snapshot(transaction, self._epoch, cut.snapshot)
                 self.stored = StoredSnapshot(size, self._clock.monotonic() - began)
             reach("commit.after_snapshot")
@@ -239,15 +286,16 @@ class Committer:
         record = self._ledger.read()
         if record is None:
             raise FaultError("the checkpoint no longer exists in the database")
-        if record.epoch != self._epoch:
-            raise SupersededError(
-                f"another process took the pipeline: epoch {record.epoch}, ours {self._epoch}"
-            )
-        if record.commits not in (self._commits, self._commits + 1):
-            raise FaultError(
-                f"the checkpoint has {record.commits} commits, expected {self._commits} or one more"
-            )
-        return record.commits == self._commits + 1
+        has_happened = record.commits == self._commits + 1
+        error = why_not_ours(
+            self._pipeline,
+            found=(record.epoch, record.commits),
+            ours=(self._epoch, self._commits + has_happened),
+            taken=record.holder,
+        )
+        if error is not None:
+            raise error
+        return has_happened
 
     def _fetch(self, place: PartitionId, offsets: Sequence[int]) -> Mapping[int, Fetched]:
         relation, partition = place

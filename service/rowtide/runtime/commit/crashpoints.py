@@ -55,6 +55,18 @@ OUTBOX_POINTS = (
 )
 """Every crash point of a sender of messages, which only pipelines that write to foreign streams reach."""
 
+FILES_POINTS = ("files.before_list", "files.after_list")
+"""Every crash point around the listing of files, which only pipelines that read files reach."""
+
+ARCHIVE_POINTS = (
+    "archive.after_poll",
+    "archive.after_rows",
+    "archive.before_link",
+    "archive.after_link",
+    "archive.after_note",
+)
+"""Every crash point of a process that archives topics."""
+
 CRASH_AT = "ROWTIDE_CRASH_AT"
 """Environment variable that arms one point of a child process, as ``name`` or ``name:count``."""
 
@@ -66,7 +78,7 @@ class CrashPoints(Protocol):
     """Receives a call before and after each I/O step of the runtime."""
 
     def reach(self, point: str) -> None:
-        """Reach a point of ``POINTS`` or ``OUTBOX_POINTS``. Does not return if the point is armed."""
+        """Reach a point of the lists of this module. Does not return if the point is armed."""
 
 
 class NoCrash:
@@ -84,7 +96,7 @@ class CrashAt:
     """Crashes when ``point`` is reached for the ``count``-th time. ``die`` raises or ends the process."""
 
     def __init__(self, point: str, count: int, die: Callable[[str], None]) -> None:
-        if point not in (*POINTS, *OUTBOX_POINTS):
+        if point not in (*POINTS, *OUTBOX_POINTS, *FILES_POINTS, *ARCHIVE_POINTS):
             raise ValueError(f'crash point "{point}" does not exist')
         self._point = point
         self._left = count

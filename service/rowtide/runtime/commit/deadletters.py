@@ -53,6 +53,7 @@ def error_rows(
     recent: RecentMessages,
     fetch: Callable[[PartitionId, Sequence[int]], Mapping[int, Fetched]],
     resubmitted: Callable[[PartitionId], Sequence[StoredError]] = lambda _place: (),
+    named: Callable[[PartitionId, int], str | None] = lambda _place, _offset: None,
 ) -> list[ErrorRow]:
     """Make the error rows of one commit, in the order of their input rows within each partition.
 
@@ -64,6 +65,7 @@ def error_rows(
       fetch: returns messages by offset. Called once for each partition with older messages.
       resubmitted: returns the rows of a resubmission. A row that fails again is reported with its own
         message.
+      named: returns what an offset is called where it is not clear from its number: a file and its line.
     """
     ordered = in_input_order(faults)
     places = [_message_place(source_of(fault.origin), topics) for fault in ordered]
@@ -109,9 +111,11 @@ def error_rows(
         else:
             message = _message(place, fault.counter, recent, fetched)
             topic, partition = place_of(topics[place[0]], place[1])
+            name = named(place, fault.counter)
             rows.append(
                 replace(
                     row,
+                    reason=row.reason if name is None else f"{row.reason} ({name})",
                     topic=topic,
                     partition=partition,
                     offset=fault.counter,

@@ -132,7 +132,8 @@ class Writes:
     def _values(self, indices: Indices, columns: Sequence[TableColumn]) -> Mapping[str, Sequence[object]]:
         chosen = self.tray if len(indices) == len(self.tray) else self.tray.take(indices)
         return {
-            column.name: chosen.columns[self.tray.row_type.index(column.name)].to_list() for column in columns
+            column.name: values_for_target(chosen.columns[self.tray.row_type.index(column.name)])
+            for column in columns
         }
 
 
@@ -196,7 +197,7 @@ class TableOutput:
             wrong: Mask | None = None
             if column.valid is not None and index in self._required:
                 wrong = ~column.valid
-            if field.type.kind is Kind.TIMESTAMP:
+            if field.type.is_timestamp:
                 beyond = (column.values < MIN_TIMESTAMP_MS) | (column.values > MAX_TIMESTAMP_MS)
                 beyond &= column.valid_mask()
                 wrong = beyond if wrong is None else wrong | beyond
@@ -229,6 +230,11 @@ class TableOutput:
             timed.row,
             names=tray.row_type.names,
         )
+
+
+def values_for_target(column: Column) -> list[object]:
+    """Return the values of a column as connectors take them: in row form, arrays as text (``api.Transaction``)."""
+    return list(column.values.to_pylist()) if column.type.kind is Kind.ARRAY else column.to_list()
 
 
 def target_table(table: ForeignTable) -> TargetTable:

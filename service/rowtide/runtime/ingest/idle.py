@@ -17,7 +17,8 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from rowtide.checkpoint.ledger import RESET, SKIP, Decision, PartitionId, is_resubmission, jump_of
+from rowtide.checkpoint.ledger import CUT, RESET, SKIP, Decision, PartitionId, is_resubmission, jump_of
+from rowtide.checkpoint.statement_log import StatementChange
 from rowtide.clock import Clock
 from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream
@@ -135,18 +136,33 @@ class IdleWatch:
 
 
 class DecisionLog:
-    """The committed decisions that a replay obeys: by partition, in the order of the offsets."""
+    """The committed decisions that a replay obeys: by partition, in the order of the offsets.
 
-    def __init__(self, decisions: Sequence[Decision]) -> None:
+    ``changes`` are those of statements, with numbers in order. They have rowtimes and no offset: a replay applies
+    them first.
+    """
+
+    def __init__(self, decisions: Sequence[Decision], changes: Sequence[StatementChange] = ()) -> None:
+        self.changes = changes
         self._held: dict[PartitionId, list[Decision]] = {}
         self.jumps: list[tuple[str, int, int]] = []
         """Models, with the rowtimes (ms) from which to which their time jumps: known from the beginning."""
         for decision in decisions:
-            if decision.kind == RESET:
-                self.jumps.append(jump_of(decision))
-            elif decision.kind != SKIP:
-                # Skipped messages are known from the start: ``Channel`` has their offsets.
-                self._held.setdefault((decision.relation, decision.partition), []).append(decision)
+            self.add(decision)
+
+    def add(self, decision: Decision) -> None:
+        """Add a decision that was committed after the others."""
+        if decision.kind == RESET:
+            self.jumps.append(jump_of(decision))
+        elif decision.kind not in (SKIP, CUT):
+            # Skipped messages are known from the start: ``Channel`` has their offsets. A cut affects no row.
+            self._held.setdefault((decision.relation, decision.partition), []).append(decision)
+
+    def forget(self, positions: Mapping[PartitionId, int]) -> None:
+        """Drop the decisions before these positions."""
+        for place in self._held.keys() & positions.keys():
+            offset = positions[place]
+            self._held[place] = [each for each in self._held[place] if each.next_offset >= offset]
 
     def at(self, place: PartitionId, offset: int) -> list[Decision]:
         """Return the decisions before the message at ``offset`` of a partition, in order."""

@@ -134,6 +134,17 @@ def deliver(
             origin,
             int(messages.offsets[index]),
         )
+    if messages.damaged:
+        values = [None if index in messages.damaged else value for index, value in enumerate(values)]
+        for index, why in messages.damaged.items():
+            marks[index] = Fault(
+                relation,
+                Reason.DECODE,
+                why,
+                int(messages.timestamps[index]),
+                origin,
+                int(messages.offsets[index]),
+            )
     decoded = decoded_by(decoder, values, messages.keys)
     faults = [mark for mark in marks.values() if isinstance(mark, Fault)]
     untimed = _untimed(relation, origin, messages, marks.keys())

@@ -77,6 +77,8 @@ class Guess:
     always: bool = False
     note: str | None = None
     unit: str | None = None
+    path: str | None = None
+    """The path as the format writes it, if that is not how JSON does."""
 
     @property
     def column(self) -> str:
@@ -87,7 +89,9 @@ class Guess:
     def options(self) -> str:
         """The column's OPTIONS as SQL writes them, with a blank before them; empty if it needs none."""
         given = []
-        if len(self.steps) > 1:
+        if self.path is not None:
+            given.append(f"path '{_text(self.path)}'")
+        elif len(self.steps) > 1:
             given.append(f"path '{_text(show_path(self.steps))}'")
         if self.unit is not None:
             given.append(f"time_unit '{self.unit}'")
@@ -112,7 +116,7 @@ def proposal(sample: Sample, server: str, options: Mapping[str, str]) -> str:
     documents = sample.documents()
     if not documents:
         raise StatementError(
-            f'topic "{sample.topic}" has no JSON objects among its last {len(sample.values)} messages',
+            f'topic "{sample.topic}" has no JSON objects, XML or BSON among its last {len(sample.values)} messages',
             hint="Declare the stream by hand, with format 'CSV' or 'RAW'."
             if sample.values
             else "Write some messages to the topic.",
@@ -124,9 +128,14 @@ def proposal(sample: Sample, server: str, options: Mapping[str, str]) -> str:
             f'no field of the messages of topic "{sample.topic}" can be a column',
             hint="Declare the stream by hand, with format 'RAW' and one column of text.",
         )
-    of = f"topics that match {sample.topic!r}" if TOPIC_PATTERN.name in options else f"topic {sample.topic!r}"
-    head = f"-- from {len(documents)} messages of {of}: check the types"
+    head = head_of_sample(len(documents), sample.topic, options)
     return _proposed(head, guesses, sample, server, {**options, "format": "JSON"})
+
+
+def head_of_sample(count: int, topic: str, options: Mapping[str, str]) -> str:
+    """Return the comment before a proposal that is made of ``count`` messages."""
+    of = f"topics that match {topic!r}" if TOPIC_PATTERN.name in options else f"topic {topic!r}"
+    return f"-- from {count} messages of {of}: check the types"
 
 
 def proposal_of_schema(schema: Any, topic: str, server: str, options: Mapping[str, str]) -> str:
@@ -212,10 +221,24 @@ def _avro_column(kind: Mapping[str, Any], name: str) -> tuple[str | None, str | 
             return f"VARCHAR({max(map(len, kind['symbols']), default=1)})", None
         case "fixed":
             return f"VARBINARY({kind['size']})", None
+        case "array" if (of := _avro_element(kind["items"])) is not None:
+            return f"{of} ARRAY", None
         case "array" | "map" | "record":
             return "VARCHAR", f"{name}, as JSON text"
     column = _AVRO.get(name)
     return column, None if column is not None else f"{name}, which is not a column here"
+
+
+def _avro_element(items: Any) -> str | None:
+    """Return the type of the elements of an Avro array; None if they are not of one scalar type."""
+    branches = [each for each in items if each != "null"] if isinstance(items, list) else [items]
+    if len(branches) != 1:
+        return None
+    (item,) = branches
+    name = item.get("type") if isinstance(item, dict) else item
+    if name in ("array", "map", "record"):
+        return None
+    return _avro_column(item if isinstance(item, dict) else {}, str(name))[0]
 
 
 def guesses_of(documents: Sequence[Mapping[str, object]]) -> list[Guess]:
@@ -284,6 +307,8 @@ def _guess(name: str, steps: JsonSteps, given: Sequence[object], messages: int) 
     if not there:
         return Guess(name, steps, None, note="null in all messages")
     kinds = {type(value) for value in there}
+    if kinds == {list} and (of := _type_of_elements(name, steps, there)) is not None:
+        return Guess(name, steps, f"{of} ARRAY", always)
     if kinds <= {dict, list}:
         what = "objects" if kinds == {dict} else "arrays" if kinds == {list} else "objects and arrays"
         return Guess(name, steps, "VARCHAR", always, f"{what}, as JSON text")
@@ -292,17 +317,28 @@ def _guess(name: str, steps: JsonSteps, given: Sequence[object], messages: int) 
     if kinds == {str}:
         if not _all_are(VARCHAR, there):
             return Guess(name, steps, None, note="text with NUL characters")
-        return Guess(name, steps, _type_of_texts([str(value) for value in there]), always)
+        return Guess(name, steps, type_of_texts([str(value) for value in there]), always)
     if kinds <= {int, Decimal} and not _all_are(DOUBLE, there):
         return Guess(name, steps, None, note="numbers that are out of range")
     if kinds == {int}:
-        return _guess_of_integers(name, steps, [int(str(value)) for value in there], always)
+        return guess_of_integers(name, steps, [int(str(value)) for value in there], always)
     if kinds <= {int, Decimal}:
         return Guess(name, steps, "DOUBLE", always)
     return Guess(name, steps, None, note="values of several types, such as text and numbers")
 
 
-def _guess_of_integers(name: str, steps: JsonSteps, given: Sequence[int], always: bool) -> Guess:
+def _type_of_elements(name: str, steps: JsonSteps, given: Sequence[Any]) -> str | None:
+    """Return the type of the elements of arrays; None if they are nested, of several types or all null."""
+    elements = [each for array in given for each in array if each is not None]
+    if not elements or any(isinstance(each, dict | list) for each in elements):
+        return None
+    found = _guess(name, steps, elements, len(elements))
+    # The elements of a column have no unit.
+    return found.type if found.unit is None else "BIGINT"
+
+
+def guess_of_integers(name: str, steps: JsonSteps, given: Sequence[int], always: bool) -> Guess:
+    """Return the inferred column of integers at a place: a time by their size or by the name, or a number."""
     for unit, factor in _FINER_UNITS.items():
         if all(SECONDS_FROM * factor <= value <= SECONDS_TO * factor for value in given):
             if unit == "ms":
@@ -315,7 +351,8 @@ def _guess_of_integers(name: str, steps: JsonSteps, given: Sequence[int], always
     return Guess(name, steps, "DOUBLE", always)
 
 
-def _type_of_texts(given: Sequence[str]) -> str:
+def type_of_texts(given: Sequence[str]) -> str:
+    """Return the inferred type of a column of texts."""
     if all(_DATE_TEXT.fullmatch(value) for value in given) and _all_are(DATE, given):
         return "DATE"
     if all(":" in value for value in given) and _all_are(TIMESTAMP, given):

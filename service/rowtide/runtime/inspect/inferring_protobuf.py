@@ -89,6 +89,8 @@ def _of_message(
 def _column(field: FieldType) -> tuple[str, str | None]:
     """Return the type of a column for a field, and what is to be said of it."""
     inner = wrapped(field)
+    if field.is_repeated and field.message_type is None:
+        return f"{_scalar(field)} ARRAY", None
     if field.is_repeated:
         return "JSON", "a map" if is_map(field) else "repeated"
     if inner is not None:

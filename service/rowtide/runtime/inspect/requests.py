@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from rowtide.errors import StatementError, TransientError
 from rowtide.runtime.ingest.backpressure import Backpressure
 from rowtide.runtime.ingest.topics import TopicNames
+from rowtide.runtime.inspect.sending import StatementAnswer, outcome_of
 from rowtide.runtime.inspect.state import SnapshotTaken, TableContents, table_contents
-from rowtide.runtime.live.questions import Questions
+from rowtide.runtime.live.questions import PATIENCE_S, Questions
 from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.query.following import Follower, refuse_heavy
@@ -20,9 +21,13 @@ if TYPE_CHECKING:
 
 
 class Requests:
-    """The requests to one pipeline. Any thread makes them, and the thread that runs the pipeline answers."""
+    """The requests to one pipeline. Any thread makes them, and the thread that runs the pipeline answers.
 
-    def __init__(self, io: PipelineIO) -> None:
+    ``answers_queries`` False: the rows do not pass through this process, so no query can follow them.
+    """
+
+    def __init__(self, io: PipelineIO, *, answers_queries: bool = True) -> None:
+        self._answers_queries = answers_queries
         self.questions = Questions()
         self._io = io
         self._backpressure: Backpressure | None = None
@@ -36,6 +41,12 @@ class Requests:
         self._snapshot = snapshot
         # A commit waits for the database. Everything has been drained, so the caller need not wait, too.
         self._io.while_waiting = lambda: self.questions.answer(work)
+
+    def rest(self) -> None:
+        """Answer no longer what only a process can answer that leads."""
+        self._backpressure = None
+        self._snapshot = None
+        self._io.while_waiting = lambda: None
 
     def why_not(self, relation: str) -> SilenceExplanation:
         """Return why ``relation`` (its catalog name) is silent.
@@ -56,7 +67,7 @@ class Requests:
                 hint="Write the name as in the catalog: upper case unless quoted.",
             )
         pressure = self._backpressure
-        if pressure is None or shown.phase in ("starting", "recovering", "stopping"):
+        if pressure is None or shown.phase in ("starting", "recovering", "following", "stopping"):
             return not_running(context.name, relation, shown.phase, shown.waits_for)
         topics = TopicNames(context.sources)
         return self.questions.ask(
@@ -91,13 +102,40 @@ class Requests:
             )
         return self.questions.ask(lambda _work: take())
 
+    def execute(self, text: str, wait: bool) -> StatementAnswer:
+        """Send a statement to the pipeline, and return its outcome; without ``wait`` it is queued.
+
+        A follower queues it for the process that leads.
+
+        Raises:
+          StatementError: it is refused before it is sent.
+          TransientError: the database is down.
+        """
+        context = self._io.context
+        if context.statements is None:
+            raise StatementError(
+                "a pipeline on Spark executes no statements",
+                hint="Run the pipeline in one process, without --runner spark, and send the statement again.",
+            )
+        context.statements(text)
+        log = context.ledger.statements()
+        statement = log.send(text)
+        self._io.statement_sent.set()
+        return StatementAnswer(outcome_of(log, statement, context.clock, PATIENCE_S if wait else 0.0))
+
     def follow(self, question: Question) -> Follower:
         """Start a query that follows the running pipeline, or reads its present contents once.
 
         Raises:
-          StatementError: the query has too many steps, or it cannot start at the present state.
+          StatementError: the query has too many steps, it cannot start at the present state, or the pipeline runs
+            on Spark.
           TransientError: the pipeline does not run, or the main loop did not finish a turn in time.
         """
+        if not self._answers_queries:
+            raise StatementError(
+                "a pipeline on Spark answers no queries: its rows do not pass through the service",
+                hint="Query the tables that it writes, in their database.",
+            )
         refuse_heavy(question)
         return self.questions.ask(lambda work: work.followers.add(question, work.flow, list(work.positions)))
 

@@ -22,10 +22,11 @@ from rowtide.codec.registry import decoder_of, format_of
 from rowtide.errors import RejectedRowError
 from rowtide.expr.json_path import JsonSteps, parse_path, show_path
 from rowtide.plan.plan import ForeignStream
-from rowtide.rows.types import Field, Kind
+from rowtide.rows.types import Field
 from rowtide.rowtime.text import time_text
 from rowtide.sql.grammar.suggestions import did_you_mean
 from rowtide_connectors.api import Messages, TopicSource
+from rowtide_connectors.listed import ListedSource
 
 PATIENCE_S = 10.0
 """Time without a message after which a sample is complete."""
@@ -65,7 +66,7 @@ class Finding:
 
 
 def take_sample(source: TopicSource, count: int, clock: Clock) -> Sample:
-    """Return the last messages of a topic, about ``count`` over all partitions.
+    """Return the last messages of a topic, about ``count`` over all partitions; of files, the first of the last one.
 
     Raises:
       UnavailableError, GoneError.
@@ -77,6 +78,8 @@ def take_sample(source: TopicSource, count: int, clock: Clock) -> Sample:
         for number, held in ranges.items()
         if held.end > held.earliest
     }
+    if isinstance(source, ListedSource):
+        positions = dict(source.newest())
     taken: dict[int, list[bytes]] = {number: [] for number in sorted(positions)}
     without_value = 0
     left = dict(positions)
@@ -88,7 +91,11 @@ def take_sample(source: TopicSource, count: int, clock: Clock) -> Sample:
                 without_value += _keep(taken[messages.partition], messages, ranges[messages.partition].end)
                 left[messages.partition] = messages.next_offset
                 deadline = clock.monotonic() + PATIENCE_S
-            left = {number: position for number, position in left.items() if position < ranges[number].end}
+            left = {
+                number: position
+                for number, position in left.items()
+                if position < ranges[number].end and len(taken[number]) < share
+            }
     finally:
         reader.close()
     return Sample(source.topic, taken, without_value)
@@ -129,7 +136,7 @@ def findings(stream: ForeignStream, sample: Sample) -> list[Finding]:
         return [Finding(True, f'topic "{sample.topic}" has no messages to look at')]
     decoded = decoder_of(stream).decode(values)
     documents = sample.documents() if format_of(stream) == "JSON" else []
-    undeclared = _undeclared(stream, documents)
+    undeclared = _undeclared(stream, documents) if documents else {}
     summary = f"{len(decoded.accepted)} of {len(values)} messages decode"
     if undeclared:
         fields = ", ".join(f"{name} ({count})" for name, count in undeclared.items())
@@ -137,9 +144,23 @@ def findings(stream: ForeignStream, sample: Sample) -> list[Finding]:
     return [
         Finding(True, summary),
         *_refused(decoded),
-        *_never_there(stream, documents, undeclared),
-        *_seconds(stream, documents),
+        *(_of_documents(stream, documents, undeclared) if documents else _always_null(stream, decoded)),
     ]
+
+
+def _of_documents(
+    stream: ForeignStream, documents: Documents, undeclared: Mapping[str, int]
+) -> Iterator[Finding]:
+    yield from _never_there(stream, documents, undeclared)
+    yield from _seconds(stream, documents)
+
+
+def _always_null(stream: ForeignStream, decoded: Decoded) -> Iterator[Finding]:
+    """Yield the declared columns that are NULL in every row of a format that has no documents to look into."""
+    count = len(decoded.accepted)
+    for field, column in zip(stream.row_type, decoded.columns, strict=False):
+        if count and column.valid is not None and not column.valid.any():
+            yield Finding(True, f'column "{field.name}" is NULL in all of {count} messages')
 
 
 def _keep(taken: list[bytes], messages: Messages, end: int) -> int:
@@ -214,8 +235,6 @@ def _never_there(
     stream: ForeignStream, documents: Documents, undeclared: Mapping[str, int]
 ) -> Iterator[Finding]:
     """Yield the declared columns that no message has."""
-    if not documents:
-        return
     for field, path, values in _given(stream, documents):
         if not values:
             where = "" if path is None else f" ({show_path(path)})"
@@ -233,16 +252,16 @@ def _seconds(stream: ForeignStream, documents: Documents) -> Iterator[Finding]:
     """Yield the numbers that are read as milliseconds and look like seconds."""
     counted = {name for name, options in stream.column_options if TIME_UNIT in dict(options)}
     for field, _, values in _given(stream, documents):
-        if field.type.kind is not Kind.TIMESTAMP or field.name in counted:
+        if not field.type.is_timestamp or field.name in counted:
             continue
         given = [value for value in values if looks_like_seconds(value)]
         if given and isinstance(given[0], int):
             yield Finding(
                 False,
-                f'column "{field.name}" has numbers that look like seconds since 1970, but a TIMESTAMP is '
+                f'column "{field.name}" has numbers that look like seconds since 1970, but a {field.type} is '
                 f"read from milliseconds: {given[0]} is {time_text(given[0])}, in seconds it would be "
                 f"{time_text(given[0] * 1000)}",
-                f"Declare it as: {field.name} TIMESTAMP OPTIONS (time_unit 's').",
+                f"Declare it as: {field.name} {field.type} OPTIONS (time_unit 's').",
             )
 
 

@@ -99,4 +99,6 @@ def plain(value: object) -> object:
         return value
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
+    if isinstance(value, tuple):
+        return [plain(each) for each in value]
     return str(value)

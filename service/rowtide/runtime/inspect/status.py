@@ -11,9 +11,12 @@ from rowtide.checkpoint.ledger import PartitionId, PartitionPosition, Record, is
 from rowtide.clock import Clock
 from rowtide.runtime.live.tally import RunSummary
 
-Phase = Literal["starting", "recovering", "running", "waiting", "stopping"]
-"""starting: connecting; recovering: replaying up to the committed positions; running: recovered, every
-dependency there; waiting: a dependency is down; stopping: finishing the commit."""
+Phase = Literal["starting", "recovering", "following", "running", "waiting", "stopping"]
+"""starting: connecting; recovering: replaying up to the committed positions; following: a replica that another one
+leads; running: recovered, every dependency there; waiting: a dependency is down; stopping: finishing the commit."""
+
+Role = Literal["leader", "follower"]
+"""The roles of replicas. A process that is the only one has none."""
 
 
 DATABASE = "database"
@@ -48,6 +51,20 @@ class PartitionStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaStatus:
+    """One of several replicas. A follower is ``lag_commits`` behind, since ``lag_s`` seconds.
+
+    ``keeps_up``: it would take over without delay.
+    """
+
+    role: Role
+    takeovers: int = 0
+    lag_commits: int = 0
+    lag_s: float = 0.0
+    keeps_up: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The status at one moment. ``beat`` is on the monotonic clock, other times in ms since the epoch."""
 
@@ -63,6 +80,8 @@ class Snapshot:
     """The commits of this process; None before it runs."""
     pending: tuple[tuple[str, int], ...] = ()
     """The messages that wait for the topic of each foreign stream that pumps write to."""
+    replica: ReplicaStatus | None = None
+    """None: the process is the only one."""
 
 
 class StatusBoard:
@@ -114,6 +133,11 @@ class StatusBoard:
         with self._lock:
             self._shown = replace(self._shown, last_commit_ms=record.committed_at_ms)
         self._place(record.partition_positions)
+
+    def replicates(self, replica: ReplicaStatus) -> None:
+        """Note the role of this process, and how far a follower is behind."""
+        with self._lock:
+            self._shown = replace(self._shown, replica=replica)
 
     def tell(self, summary: RunSummary) -> None:
         """Note the commits of this process so far."""

@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from rowtide.checkpoint.ledger import Decision, KeptSnapshot, PartitionId, Record, is_resubmission
+from rowtide.checkpoint.ledger import CUT, Decision, KeptSnapshot, PartitionId, Record, is_resubmission
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
 from rowtide.flow.lineage import Back, Lineage, Search
+from rowtide.flow.table_changes import number_of
 from rowtide.flow.why_not import Keeper
 from rowtide.plan.nodes import Model, Sort, TableSource
 from rowtide.plan.nodes.lineage import SourceRows
 from rowtide.plan.outputs import table_nodes
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
-from rowtide.rows.types import Kind
 from rowtide.rowtime.bound import EARLIEST
 from rowtide.rowtime.text import time_text
 from rowtide.runtime.context import PipelineContext
@@ -88,7 +88,8 @@ class _Asked:
         self._nodes = table_nodes(context.plan)
         self._record, self._snapshot = self._begin()
         self._begins = begin_of_replay(self._record, self._snapshot)
-        self._decisions = context.ledger.decisions()
+        self._decisions = [each for each in context.ledger.decisions() if each.kind != CUT]
+        self._changes = context.ledger.statements().applied(0, self._record.commits)
         self._resubmissions = context.ledger.resubmissions()
         self._messages = 0
         flow = self._flow()
@@ -389,6 +390,11 @@ class _Asked:
             if first.partition is not None and first.offset is not None:
                 return Input(place[0], first.topic, first.partition, first.offset, row.rowtime, named)
         relation, topic, partition = self._topic(place)
+        if topic is None and (number := number_of(row.counter)):
+            self._notes[
+                f'A row of "{relation}" is from the statement with number {number} in the checkpoint\'s table '
+                "statements."
+            ] = None
         return Input(relation, topic, partition, row.counter, _known(row.rowtime), named)
 
     def _topic(self, place: PartitionId) -> tuple[str, str | None, int]:
@@ -431,7 +437,7 @@ class _Asked:
         fields = self._program.steps[at].node.row_type
         return {
             field.name: time_text(value)
-            if field.type.kind is Kind.TIMESTAMP and isinstance(value, int)
+            if field.type.is_timestamp and isinstance(value, int)
             else plain(value)
             for field, value in zip(fields, row.row, strict=True)
         }
@@ -462,7 +468,7 @@ class _Asked:
             work,
             self._begins,
             self._record.positions(),
-            decisions=DecisionLog(self._decisions),
+            decisions=DecisionLog(self._decisions, self._changes),
             progress=self._check_time,
         )
         return searches

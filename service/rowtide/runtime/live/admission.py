@@ -32,20 +32,20 @@ class Admission:
 
     def begin(self) -> None:
         """Admit new partitions before the readers are opened."""
-        self._join()
+        self.join()
         self._resubmit()
 
     def admit(self, inbox: Inbox) -> None:
         """Admit new partitions, and read them, too."""
-        for relation, partition in self._join():
+        for relation, partition in self.join():
             into = self._io.channel(relation, self._work.flow)
             known = self._io.identities.get(relation)
             inbox.join(into, {partition: self._work.positions[relation, partition]}, known)
         if self._io.context.clock.monotonic() >= self._ask_again:
             self._resubmit()
 
-    def _join(self) -> list[PartitionId]:
-        """Let the new partitions of known topics, and those of new topics, join."""
+    def join(self) -> list[PartitionId]:
+        """Let the new partitions of known topics, and those of new topics, join; return them."""
         newcomers = self._io.partitions.newcomers.take(self._work.positions)
         ids = self._ids(newcomers)
         for (relation, partition), offset in newcomers.items():

@@ -18,6 +18,7 @@ from rowtide.runtime.ingest.backpressure import Backpressure
 from rowtide.runtime.ingest.inbox import Inbox
 from rowtide.runtime.ingest.intake import Delivery
 from rowtide.runtime.live.observer import Observer
+from rowtide.runtime.live.pace import SnapshotsDue
 from rowtide.runtime.live.questions import Questions
 from rowtide.runtime.live.read_loop import TAKE_S, ClockDecisions, ReadLoop
 from rowtide.runtime.live.work import PipelineState
@@ -53,7 +54,7 @@ class BetweenTurns:
 
     Args:
       stopping: returns true once the loop must stop.
-      admit: adds partitions that have appeared.
+      admit: adds partitions that have appeared, and executes statements that were sent.
       questions: requests of other threads.
       outboxes: the senders of what is committed for topics.
     """
@@ -95,8 +96,9 @@ class Live(ReadLoop):
         self._observer = observer
         self._carries_state = carries_state
         now = self._clock.monotonic()
-        self._last_commit = self._last_snapshot = now
-        self._since_snapshot = 0
+        self._last_commit = now
+        self._cut_seconds = 0.0
+        self._snapshots = SnapshotsDue(self._pace, now)
         self._is_awaited = self._pace.first_rows_at_once
         self._until: Mapping[PartitionId, int] = {}
 
@@ -119,7 +121,7 @@ class Live(ReadLoop):
             self._between.questions.answer(self.work)
             if self._is_commit_due():
                 self.commit()
-        if self.work.has_moved:
+        while self.work.has_moved or self._committer.is_storing:
             self.commit()
 
     def patience_s(self) -> float:
@@ -158,24 +160,29 @@ class Live(ReadLoop):
         return [place for place, offset in self._until.items() if self.work.positions[place] >= offset]
 
     def commit(self, *, with_snapshot: bool = False) -> None:
-        """Commit everything processed so far, with a snapshot if one is due or requested."""
+        """Commit everything processed so far, with a snapshot if one is due or requested.
+
+        A snapshot that is due is stored in parts, with this commit and the next ones; a requested one is stored whole.
+        """
         began = self._clock.monotonic()
         if self.work.gathered:
             self._is_awaited = False
-        wanted = with_snapshot or self._carries_state
-        cut = self.work.cut(with_snapshot=wanted or self._is_snapshot_due(began))
-        taken = self._clock.monotonic()
-        errors = self._committer.commit(cut, self.work.recent)
+        whole = with_snapshot or self._carries_state
+        is_due = not self._committer.is_storing and self._snapshots.is_due(began, self.work.messages)
+        cut = self.work.cut(with_snapshot=whole or is_due)
+        if cut.snapshot is not None:
+            self._cut_seconds = self._clock.monotonic() - began
+        before = self._committer.stored
+        part_bytes = None if whole else self._pace.snapshot_part_bytes
+        errors = self._committer.commit(cut, self.work.recent, part_bytes=part_bytes)
         self._between.outboxes.committed(cut)
         self.work.recent.forget()
         now = self._clock.monotonic()
         self._last_commit = now
-        self._since_snapshot += cut.messages
-        if cut.snapshot is not None:
-            self._last_snapshot = now
-            self._since_snapshot = 0
-            stored = self._committer.stored
-            self._observer.stored_snapshot(stored.size_bytes, taken - began + stored.seconds)
+        self._snapshots.committed(now, cut.messages, with_snapshot=cut.snapshot is not None)
+        stored = self._committer.stored
+        if stored is not before:
+            self._observer.stored_snapshot(stored.size_bytes, self._cut_seconds + stored.seconds)
         self._observer.committed(self.work, cut, errors, now - began)
 
     def _has_reached_all(self) -> bool:
@@ -186,17 +193,11 @@ class Live(ReadLoop):
 
     def _is_commit_due(self) -> bool:
         if not self.work.has_moved:
-            return False
+            return self._committer.is_storing and self._clock.monotonic() >= self._due_at()
         return (
-            self.work.messages >= self._pace.commit_max_rows
+            self.work.is_awaited
+            or self.work.messages >= self._pace.commit_max_rows
             or self.work.raw_bytes >= self._pace.commit_max_bytes
             or self.work.gathered >= (1 if self._is_awaited else MAX_GATHERED_ROWS)
             or self._clock.monotonic() >= self._due_at()
         )
-
-    def _is_snapshot_due(self, now: float) -> bool:
-        rows, interval = self._pace.snapshot_rows, self._pace.snapshot_interval_s
-        since = self._since_snapshot + self.work.messages
-        if rows is not None and since >= rows:
-            return True
-        return interval is not None and since > 0 and now - self._last_snapshot >= interval

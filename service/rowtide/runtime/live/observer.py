@@ -7,7 +7,7 @@ from typing import Protocol
 
 from rowtide.checkpoint.ledger import ErrorRow, PartitionId, Record
 from rowtide.runtime.ingest.intake import Delivery
-from rowtide.runtime.inspect.status import Phase, StatusBoard
+from rowtide.runtime.inspect.status import Phase, ReplicaStatus, StatusBoard
 from rowtide.runtime.live.tally import Tally
 from rowtide.runtime.live.work import CommitBatch, PipelineState
 
@@ -33,6 +33,9 @@ class Observer(Protocol):
     def entered(self, delivery: Delivery) -> None:
         """Note a delivery that has entered the flow."""
 
+    def read(self, topic: str, partition: int, messages: int) -> None:
+        """Note messages that Spark has read of a partition and that are committed, counted as offsets."""
+
     def committed(
         self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
     ) -> None:
@@ -43,6 +46,9 @@ class Observer(Protocol):
 
     def sent(self, relation: str, messages: int, pending: int) -> None:
         """Note messages that were sent for a foreign stream, and how many wait; called by sending threads."""
+
+    def replicates(self, replica: ReplicaStatus) -> None:
+        """Note the role of a replica, and how far a follower is behind."""
 
 
 class Unobserved:
@@ -66,6 +72,9 @@ class Unobserved:
     def entered(self, delivery: Delivery) -> None:
         """Ignore the event."""
 
+    def read(self, topic: str, partition: int, messages: int) -> None:
+        """Ignore the event."""
+
     def committed(
         self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
     ) -> None:
@@ -75,6 +84,9 @@ class Unobserved:
         """Ignore the event."""
 
     def sent(self, relation: str, messages: int, pending: int) -> None:
+        """Ignore the event."""
+
+    def replicates(self, replica: ReplicaStatus) -> None:
         """Ignore the event."""
 
 
@@ -89,6 +101,7 @@ class Watching:
         board.tell(self._tally.summary(work))
         self._next = observer
         self.entered = observer.entered
+        self.read = observer.read
         self.recovered = observer.recovered
         self.looked_up = observer.looked_up
         self.entered_phase = observer.entered_phase
@@ -96,6 +109,7 @@ class Watching:
         self.retried = observer.retried
         self.stored_snapshot = observer.stored_snapshot
         self.sent = observer.sent
+        self.replicates = observer.replicates
 
     def committed(
         self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float

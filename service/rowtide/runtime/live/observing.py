@@ -15,7 +15,7 @@ from rowtide.operators.contract import Account
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.runtime.ingest.intake import Delivery
-from rowtide.runtime.inspect.status import Phase
+from rowtide.runtime.inspect.status import Phase, ReplicaStatus, Role
 from rowtide.runtime.live.work import CommitBatch, PipelineState
 from rowtide_connectors.several import place_of
 
@@ -31,12 +31,13 @@ class MetricsObserver:
         self._ends: Mapping[PartitionId, int] = {}
         self._positions: Mapping[PartitionId, int] = {}
         self._revived: Mapping[str, int] = {}
+        self._takeovers = 0
 
     def entered_phase(self, phase: Phase) -> None:
         """Show the phase; called by any thread."""
         for each in get_args(Phase):
             self._metrics.phase.labels(each).set(each == phase)
-        self._metrics.up.set(phase == "running")
+        self._metrics.up.set(phase in ("running", "following"))
 
     def claimed(self, pipeline: str, record: Record) -> None:
         """Show the pipeline and its epoch."""
@@ -55,6 +56,19 @@ class MetricsObserver:
         """Count messages that were sent, and show how many wait; called by sending threads."""
         self._metrics.messages_sent.labels(relation).inc(messages)
         self._metrics.messages_pending.labels(relation).set(pending)
+
+    def replicates(self, replica: ReplicaStatus) -> None:
+        """Show the role of a replica, and how far a follower is behind."""
+        for role in get_args(Role):
+            self._metrics.role.labels(role).set(role == replica.role)
+        self._metrics.takeovers.inc(replica.takeovers - self._takeovers)
+        self._takeovers = replica.takeovers
+        self._metrics.standby_lag_commits.set(replica.lag_commits)
+        self._metrics.standby_lag_seconds.set(replica.lag_s)
+        if replica.role == "follower" and self._positions:
+            # The lag of the topics is that of the leader.
+            self._positions = {}
+            self._metrics.lag.clear()
 
     def stored_snapshot(self, size_bytes: int, seconds: float) -> None:
         """Count a snapshot."""
@@ -82,6 +96,10 @@ class MetricsObserver:
             if isinstance(part, Tray):
                 self._metrics.tray_rows.observe(len(part))
 
+    def read(self, topic: str, partition: int, messages: int) -> None:
+        """Count messages that Spark has read."""
+        self._metrics.messages_read.labels(*_labels(topic, partition)).inc(messages)
+
     def committed(
         self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
     ) -> None:
@@ -90,7 +108,9 @@ class MetricsObserver:
         metrics.commits.inc()
         metrics.commit_seconds.observe(seconds)
         metrics.commit_rows.observe(
-            sum(len(writes.tray) for writes in cut.writes) + sum(len(each.messages) for each in cut.sends)
+            sum(len(writes.tray) for writes in cut.writes)
+            + sum(len(each.messages) for each in cut.sends)
+            + cut.moved_rows
         )
         metrics.last_commit.set(self._clock.now_ms() / 1000)
         for (kind, reason), rows in Counter(

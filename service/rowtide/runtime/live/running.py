@@ -10,6 +10,7 @@ from rowtide.runtime.inspect.state import SnapshotTaken
 from rowtide.runtime.live.admission import Admission
 from rowtide.runtime.live.live import BetweenTurns, Inflow, Live
 from rowtide.runtime.live.observer import Watching
+from rowtide.runtime.live.statements import StatementDesk
 from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.recovery.seam import Seam
@@ -39,15 +40,21 @@ def run_live(
     outboxes = io.open_outboxes(record)
     admission = Admission(io, work)
     admission.begin()
+    desk = StatementDesk(io, work, context.statements)
     inbox = io.open_inbox(work.positions, io.channels(work.flow))
     # A run to the end leaves the rest of history, if there is more, to the next one.
     seam = None if until_end else Seam(ends_of(ranges), context.clock)
+
+    def admit() -> None:
+        admission.admit(inbox)
+        desk.work_off()
+
     live = Live(
         context,
         work,
         Inflow(inbox, backpressure, clocks, seam),
         committer,
-        between=BetweenTurns(io.is_stopping, lambda: admission.admit(inbox), requests.questions, outboxes),
+        between=BetweenTurns(io.is_stopping, admit, requests.questions, outboxes),
         observer=Watching(io.board, context.observer, work, claimed.created),
         carries_state=bool(claimed.compacted),
     )
@@ -60,6 +67,8 @@ def run_live(
     requests.serve(work, backpressure, snapshot)
     _log.info("running", pipeline=context.name, epoch=record.epoch, commits=record.commits)
     try:
+        # A run to the end may have nothing to read.
+        desk.work_off()
         live.run(ends_of(ranges) if until_end else None)
         io.board.enter("stopping")
         if until_end:

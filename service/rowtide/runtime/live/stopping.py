@@ -1,7 +1,7 @@
-"""SIGTERM and SIGINT: finish the commit and exit within ten seconds.
+"""SIGTERM and SIGINT: finish the commit and exit within ten seconds, on Spark within two minutes.
 
 The first signal asks the main loop to stop. A commit that hangs in a database
-that does not answer must not keep the process: after ``LIMIT_S`` the process
+that does not answer must not keep the process: after a limit the process
 ends anyway. This is safe at any moment, because messages that are not
 committed are read again.
 """
@@ -18,15 +18,21 @@ import structlog
 
 LIMIT_S = 9.0
 """Ten seconds are promised. One of them is for the end of the process."""
+BATCH_LIMIT_S = 115.0
+"""On Spark the batch in hand is finished, within two minutes."""
 _GIVEN_UP = 3
 
 _log = structlog.get_logger("rowtide")
 
 
 class StopSignals:
-    """Notes that the process was asked to stop, within a ``with`` block of its main thread."""
+    """Notes that the process was asked to stop, within a ``with`` block of its main thread.
 
-    def __init__(self) -> None:
+    ``limit_s``: the time after which it ends anyway.
+    """
+
+    def __init__(self, limit_s: float = LIMIT_S) -> None:
+        self._limit_s = limit_s
         self._asked = False
         self._before: dict[signal.Signals, Any] = {}
         self._watchdog: threading.Timer | None = None
@@ -52,13 +58,13 @@ class StopSignals:
             os._exit(_GIVEN_UP)
         self._asked = True
         _log.info("stopping", signal=signal.Signals(number).name)
-        self._watchdog = threading.Timer(LIMIT_S, _give_up)
+        self._watchdog = threading.Timer(self._limit_s, _give_up, [self._limit_s])
         self._watchdog.daemon = True
         self._watchdog.start()
 
 
-def _give_up() -> None:
+def _give_up(limit_s: float) -> None:
     _log.error(
-        "stop_timed_out", limit_s=LIMIT_S, hint="Nothing is lost: what was not committed is read again."
+        "stop_timed_out", limit_s=limit_s, hint="Nothing is lost: what was not committed is read again."
     )
     os._exit(_GIVEN_UP)

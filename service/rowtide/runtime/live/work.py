@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from rowtide.checkpoint.ledger import (
     RESET,
     Decision,
@@ -21,12 +23,14 @@ from rowtide.checkpoint.ledger import (
     PartitionPosition,
     jump_of,
 )
-from rowtide.errors import BoundRegressionError, FaultError, Reason
+from rowtide.checkpoint.statement_log import Settled, StatementChange
+from rowtide.errors import BoundRegressionError, FaultError, Reason, StatementError
 from rowtide.flow.flow import Flow
 from rowtide.flow.gates import Target
+from rowtide.flow.table_changes import LastStatement
 from rowtide.operators.contract import Account, Fault
 from rowtide.plan.plan import ForeignStream, ForeignTable
-from rowtide.rows.tray import Tray
+from rowtide.rows.tray import Tray, tray_schema
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 from rowtide.runtime.commit.deadletters import RecentMessages
 from rowtide.runtime.commit.output import TableOutput, Writes
@@ -40,6 +44,7 @@ SOURCE_PART, OPERATORS_PART, TABLE_PART = "SOURCE", "OPERATORS", "TABLE"
 """The parts of the accounts."""
 JOIN = "JOIN"
 """The kind of the decisions by which a partition joins."""
+_JOINED = "the pipeline has got another partition: ask again"
 
 
 @dataclass(slots=True)
@@ -50,6 +55,17 @@ class IntakeAccount:
     rows: int = 0
     bounds: int = 0
     rejected: int = 0
+
+    @classmethod
+    def of(cls, kept: KeptAccount) -> IntakeAccount:
+        """Return the account that a commit has."""
+        return cls(kept.rows_in, kept.done, kept.filtered, kept.rejected)
+
+    def kept(self, relation: str) -> KeptAccount:
+        """Return it as a commit has it."""
+        return KeptAccount(
+            SOURCE_PART, relation, self.messages, self.rows, self.bounds, 0, self.rejected, 0, self.rows
+        )
 
     def check(self, relation: str) -> None:
         """Check that every message became a row, a bound or an error row.
@@ -82,6 +98,10 @@ class CommitBatch:
     error_rows: Iterable[Sequence[ErrorRow]] = ()
     sends: Sequence[Sends] = ()
     """Messages for foreign streams."""
+    moved_rows: int = 0
+    """The number of rows that ``moves`` bring, if it is known."""
+    statements: Sequence[Settled] = ()
+    """The outcomes of statements that were sent."""
     accounts: Callable[[], Sequence[KeptAccount]] = tuple
     """Returns the changed accounts. Called during the commit, because the database may still refuse rows."""
 
@@ -123,6 +143,7 @@ class PipelineState:
         self._moved: set[PartitionId] = set()
         self._faults: list[Fault] = []
         self._decisions: dict[tuple[str, PartitionId, int, str | None], Decision] = {}
+        self._settled: list[Settled] = []
         self._kept_accounts: dict[tuple[str, str], KeptAccount] = {}
         self._latest_accounts: dict[tuple[str, str], KeptAccount] = {}
 
@@ -134,7 +155,12 @@ class PipelineState:
     @property
     def has_moved(self) -> bool:
         """Return whether there is anything to commit."""
-        return bool(self._moved) or self.gathered > 0 or bool(self._decisions)
+        return bool(self._moved) or self.gathered > 0 or bool(self._decisions) or self.is_awaited
+
+    @property
+    def is_awaited(self) -> bool:
+        """Return whether somebody waits for the commit: it has the outcome of a statement."""
+        return bool(self._settled)
 
     @property
     def gathered(self) -> int:
@@ -213,6 +239,33 @@ class PipelineState:
                     self.flow.promise(decision.reader, Bound(decision.bound))
         self._decisions[decision.kind, place, decision.next_offset, decision.reader] = decision
 
+    def settle(self, settled: Settled) -> None:
+        """Apply what a statement has changed, if it has; the next commit records its outcome."""
+        if settled.logged is not None:
+            self.change_tables(settled.logged)
+        self._settled.append(settled)
+
+    def change_tables(self, logged: StatementChange) -> bool:
+        """Apply a change of tables and process it, unless the state has it; return whether it had not.
+
+        Raises:
+          StatementError: another plan logged it, and its table has other columns now.
+        """
+        if logged.number <= self.flow.last_statement.number:
+            return False
+        changes = {
+            relation: _tray(self.flow, relation, rows, logged.number)
+            for relation, rows in logged.changes.items()
+            if self.flow.reads(relation)
+        }
+        statement = LastStatement(logged.number, logged.rowtime)
+        # Statements before it, and rows that have entered, come first.
+        self.drain()
+        self.flow.change_tables(statement, changes)
+        self.followers.change_tables(statement, changes)
+        self.drain()
+        return True
+
     def join(
         self,
         place: PartitionId,
@@ -230,12 +283,11 @@ class PipelineState:
         resubmitted. ``topic_id`` None: that of the stream's other partitions.
         """
         self.drain()
-        self.followers.end("the pipeline has got another partition: ask again")
+        self.followers.end(_JOINED)
         relation, partition = place
-        partitions: dict[str, list[int]] = {}
-        for name, number in sorted({*self._positions, place}):
-            partitions.setdefault(name, []).append(number)
-        self.flow = self.flow.widened(partitions, {} if target is None else {place: target})
+        self.flow = self.flow.widened(
+            _partitions({*self._positions, place}), {} if target is None else {place: target}
+        )
         self._positions[place] = start_offset
         known = (each.topic_id for each in self._partition_positions.values() if each.relation == relation)
         self._partition_positions[place] = PartitionPosition(
@@ -249,6 +301,39 @@ class PipelineState:
             self.obey(Decision(JOIN, relation, partition, start_offset, bound, reader))
         self.drain()
         return min((bound for bound in bounds.values() if bound is not None), default=None)
+
+    def rebase(
+        self, partition_positions: Sequence[PartitionPosition], targets: Mapping[PartitionId, Target]
+    ) -> None:
+        """Take over what another process has committed: its partitions, and the positions of its last commit.
+
+        Everything must have been drained. The bounds of partitions that have joined are decisions of the log,
+        and must be obeyed before the next ``drain``. ``targets`` are those of resubmitted rows.
+        """
+        committed = {each.place: each for each in partition_positions}
+        joined = committed.keys() - self._positions.keys()
+        self._partition_positions = committed
+        if not joined:
+            return
+        self.followers.end(_JOINED)
+        self.flow = self.flow.widened(
+            _partitions({*self._positions, *joined}),
+            {each: targets[each] for each in joined & targets.keys()},
+        )
+        self._positions.update({place: committed[place].start_offset for place in joined})
+
+    def go_on(
+        self, flow: Flow, partition_positions: Iterable[PartitionPosition], accounts: Sequence[KeptAccount]
+    ) -> None:
+        """Continue from the flow that Spark has brought to committed positions, with all accounts of that commit.
+
+        Everything must have been drained and committed before Spark began.
+        """
+        self.flow = flow
+        for each in partition_positions:
+            self._partition_positions[each.place] = each
+            self._positions[each.place] = each.next_offset
+        self.go_on_from(accounts)
 
     def drain(self) -> None:
         """Process what has entered; output rows and faults gather."""
@@ -271,6 +356,7 @@ class PipelineState:
             output.take()
         self._faults = []
         self._decisions.clear()
+        self._settled.clear()
         self._moved.clear()
         self.messages = self.raw_bytes = 0
         self.recent.forget()
@@ -324,6 +410,7 @@ class PipelineState:
             snapshot=KeptSnapshot(dict(self._positions), self.flow.snapshot()) if with_snapshot else None,
             messages=self.messages,
             decisions=tuple(self._decisions.values()),
+            statements=tuple(self._settled),
             sends=tuple(each for each in taken if isinstance(each, Sends)),
             accounts=self._changed_accounts,
         )
@@ -332,6 +419,7 @@ class PipelineState:
         self._partition_positions.update((position.place, position) for position in moved)
         self._faults = []
         self._decisions.clear()
+        self._settled.clear()
         self._moved.clear()
         self.messages = self.raw_bytes = 0
         return result
@@ -340,25 +428,22 @@ class PipelineState:
         """Continue the accounts of the last commit, because a replay has not read everything again."""
         for each in accounts:
             if each.part == SOURCE_PART:
-                self.accounts[each.relation] = IntakeAccount(
-                    each.rows_in, each.done, each.filtered, each.rejected
-                )
+                self.accounts[each.relation] = IntakeAccount.of(each)
             elif each.part == TABLE_PART and each.relation in self.outputs:
                 account = self.outputs[each.relation].account
                 account.rows_in, account.done, account.rejected = each.rows_in, each.done, each.rejected
         self._latest_accounts = {(each.part, each.relation): each for each in accounts}
 
+    def kept_accounts(self) -> Sequence[KeptAccount]:
+        """Return all accounts as of the last commit."""
+        return tuple(self._latest_accounts.values())
+
     def _changed_accounts(self) -> Sequence[KeptAccount]:
         """Return the accounts that have changed since the last commit."""
-        now = [
-            KeptAccount(
-                SOURCE_PART, relation, each.messages, each.rows, each.bounds, 0, each.rejected, 0, each.rows
-            )
-            for relation, each in self.accounts.items()
-        ]
+        now = [each.kept(relation) for relation, each in self.accounts.items()]
         views = self.flow.accounts()
-        now += [_kept(OPERATORS_PART, name, view.account, view.held) for name, view in views.items()]
-        now += [_kept(TABLE_PART, name, output.account, 0) for name, output in self.outputs.items()]
+        now += [kept_account(OPERATORS_PART, name, view.account, view.held) for name, view in views.items()]
+        now += [kept_account(TABLE_PART, name, output.account, 0) for name, output in self.outputs.items()]
         self._latest_accounts = {(each.part, each.relation): each for each in now}
         return [each for each in now if self._kept_accounts.get((each.part, each.relation)) != each]
 
@@ -378,7 +463,26 @@ class PipelineState:
         return None
 
 
-def _kept(part: str, relation: str, account: Account, held: int) -> KeptAccount:
+def _partitions(places: Iterable[PartitionId]) -> dict[str, list[int]]:
+    """Return the partitions of each relation, in order."""
+    found: dict[str, list[int]] = {}
+    for relation, partition in sorted(places):
+        found.setdefault(relation, []).append(partition)
+    return found
+
+
+def _tray(flow: Flow, relation: str, rows: pa.Table, number: int) -> Tray:
+    row_type = flow.source_type(relation)
+    if not rows.schema.equals(tray_schema(row_type)):
+        raise StatementError(
+            f'statement {number} changed table "{relation}" when it had other columns',
+            hint="Its changes cannot be replayed under this plan.",
+        )
+    return Tray.from_arrow(row_type, rows)
+
+
+def kept_account(part: str, relation: str, account: Account, held: int) -> KeptAccount:
+    """Return an account as a commit has it."""
     return KeptAccount(
         part,
         relation,

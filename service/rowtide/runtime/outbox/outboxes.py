@@ -72,6 +72,7 @@ class Outboxes:
         self._changed = threading.Condition()
         self._failure: BaseException | None = None
         self._closing = False
+        self._hurries = False
         self._is_said: set[str] = set()
         self._threads = [
             threading.Thread(target=self._run, args=(relation,), name=f"outbox {relation}", daemon=True)
@@ -132,6 +133,11 @@ class Outboxes:
           As ``work``.
         """
         until = None if limit_s is None else self._clock.monotonic() + limit_s
+        with self._changed:
+            self._hurries = True
+            for line in self._lines.values():
+                line.sender.hurry()
+            self._changed.notify_all()
         self.work()
         while any(line.pending and not line.has_ended for line in self._lines.values()) and not stopping():
             if until is not None and self._clock.monotonic() >= until:
@@ -168,7 +174,7 @@ class Outboxes:
             line.sender.close()
 
     def _has_more(self, line: _Line, seen: int) -> bool:
-        return self._closing or line.last > seen
+        return self._closing or line.last > seen or (self._hurries and line.pending > 0)
 
     def _step(self, relation: str) -> bool:
         line = self._lines[relation]

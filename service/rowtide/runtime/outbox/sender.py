@@ -16,7 +16,13 @@ from rowtide.checkpoint.outbox import Outbox, OutboxState
 from rowtide.errors import FaultError, StatementError, SupersededError
 from rowtide.runtime.commit.crashpoints import CrashPoints
 from rowtide.runtime.commit.retry import Retry
-from rowtide_connectors.api import Guarantee, MessageSink, OutgoingMessage, SmallBatchSink
+from rowtide_connectors.api import (
+    Guarantee,
+    MessageSink,
+    OutgoingMessage,
+    SmallBatchSink,
+)
+from rowtide_connectors.file_sinks import GatheringSink
 
 BATCH_MESSAGES = 10_000
 BATCH_BYTES = 8 * 1024 * 1024
@@ -77,6 +83,9 @@ class Sender:
         self._sent: int | None = None
         """The number of the last message sent; None: begin first."""
         self._stored_at = 0.0
+        self._hurries = False
+        self._waits_since: float | None = float("-inf")
+        """When the first message that waits was seen."""
 
     @property
     def sent(self) -> int:
@@ -99,8 +108,11 @@ class Sender:
             self._begin()
         assert self._sent is not None
         parts, sent = self._parts, self._sent
+        if not self._is_due(sent):
+            return False
         most = parts.sink.most_messages if isinstance(parts.sink, SmallBatchSink) else BATCH_MESSAGES
-        messages = parts.database.call(lambda: parts.outbox.read(sent, most, BATCH_BYTES))
+        size = parts.sink.most_bytes if isinstance(parts.sink, GatheringSink) else BATCH_BYTES
+        messages = parts.database.call(lambda: parts.outbox.read(sent, most, size))
         if messages:
             if messages[0].number != sent + 1:
                 raise FaultError(
@@ -110,6 +122,27 @@ class Sender:
         elif self._is_exact and parts.now_s() - self._stored_at >= REFRESH_S:
             self._send((), sent)
         return bool(messages)
+
+    def hurry(self) -> None:
+        """Let messages no longer wait for others: the process stops, or is at the end."""
+        self._hurries = True
+
+    def _is_due(self, sent: int) -> bool:
+        """Return whether the messages after ``sent`` need not wait for others; those of an earlier process need not."""
+        sink, now = self._parts.sink, self._parts.now_s()
+        if self._hurries or not isinstance(sink, GatheringSink) or not sink.wait_s:
+            return True
+        state = self._parts.database.call(self._parts.outbox.state)
+        pending = 0 if state is None else state.last - sent
+        if not pending:
+            self._waits_since = None
+            return True
+        if self._waits_since is None:
+            self._waits_since = now
+        if pending < sink.most_messages and now - self._waits_since < sink.wait_s:
+            return False
+        self._waits_since = None
+        return True
 
     def _begin(self) -> None:
         """Take over from earlier senders, and find out what they have sent."""

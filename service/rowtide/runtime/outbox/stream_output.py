@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 
 from rowtide.checkpoint.outbox import NewMessage
-from rowtide.codec.encode.message import MessageEncoder
+from rowtide.codec.encode.message import Encoded, MessageEncoder
 from rowtide.errors import FaultError, Reason, RejectedRowError
 from rowtide.operators.contract import Account, Fault
 from rowtide.plan.plan import ForeignStream
@@ -66,7 +66,10 @@ class StreamOutput:
         rows = (row for tray in trays for row in tray.rows()) if self._sends else iter(())
         if self._key:
             for _, together in groupby(rows, key=lambda row: (row.rowtime, row.origin, row.counter)):
-                self._messages += self._changes(together, faults)
+                if self._encoder.writes_changes:
+                    self._messages += self._envelopes(together, faults)
+                else:
+                    self._messages += self._changes(together, faults)
         else:
             for row in rows:
                 try:
@@ -92,11 +95,8 @@ class StreamOutput:
         """
         last: dict[tuple[object, ...], NewMessage] = {}
         for row in rows:
-            key = tuple(row.row[at] for at in self._key)
             try:
-                if None in key:
-                    name = self._stream.row_type[self._key[key.index(None)]].name
-                    raise RejectedRowError(Reason.NULL_KEY, f'column "{name}" is of the key and NULL')
+                key = self._key_of(row)
                 message = self._message(row)
             except RejectedRowError as error:
                 faults.append(self._rejected(row, error))
@@ -105,7 +105,46 @@ class StreamOutput:
             last[key] = message
         return last.values()
 
-    def _message(self, row: TimedRow) -> NewMessage:
+    def _envelopes(self, rows: Iterable[TimedRow], faults: list[Fault]) -> Iterable[NewMessage]:
+        """Return the messages of the rowops that one row has caused: of each key, from its first row to its last.
+
+        A row that cannot be written counts as not there, so it was not there either when it is deleted.
+        """
+        first: dict[tuple[object, ...], tuple[object, ...] | None] = {}
+        last: dict[tuple[object, ...], list[NewMessage]] = {}
+        for row in rows:
+            is_delete = row.opcode == Opcode.DELETE
+            try:
+                key = self._key_of(row)
+                rowtime = self._stamp(row)
+                before = first.setdefault(key, row.row if is_delete else None)
+                try:
+                    if is_delete:
+                        made = self._encoder.encode_change(before or row.row, None, rowtime)
+                    else:
+                        made = self._encoder.encode_change(before, row.row, rowtime)
+                    messages = [self._new(each, rowtime) for each in made]
+                except RejectedRowError:
+                    if not is_delete:
+                        raise
+                    first[key] = None
+                    continue
+            except RejectedRowError as error:
+                faults.append(self._rejected(row, error))
+                continue
+            last.pop(key, None)
+            last[key] = messages
+        return chain.from_iterable(last.values())
+
+    def _key_of(self, row: TimedRow) -> tuple[object, ...]:
+        key = tuple(row.row[at] for at in self._key)
+        if None in key:
+            name = self._stream.row_type[self._key[key.index(None)]].name
+            raise RejectedRowError(Reason.NULL_KEY, f'column "{name}" is of the key and NULL')
+        return key
+
+    def _stamp(self, row: TimedRow) -> int:
+        """Return the timestamp of a row's message."""
         rowtime = row.rowtime
         if self._key and rowtime == EARLIEST:
             rowtime = FIRST_TIMESTAMP_MS  # A row of an INSERT statement in the pipeline's text.
@@ -114,7 +153,13 @@ class StreamOutput:
                 Reason.CONSTRAINT,
                 "its rowtime is not after 1970-01-01 00:00:00, as a message's timestamp has to be",
             )
-        message = self._encoder.encode(row.row, deletes=row.opcode == Opcode.DELETE)
+        return rowtime
+
+    def _message(self, row: TimedRow) -> NewMessage:
+        rowtime = self._stamp(row)
+        return self._new(self._encoder.encode(row.row, deletes=row.opcode == Opcode.DELETE), rowtime)
+
+    def _new(self, message: Encoded, rowtime: int) -> NewMessage:
         if message.size > self._max_message_bytes:
             raise RejectedRowError(
                 Reason.CONSTRAINT,

@@ -27,6 +27,7 @@ from rowtide.errors import StatementError
 from rowtide.runtime.commit.crashpoints import CrashPoints
 from rowtide.runtime.polling.options import PollTimes
 from rowtide_connectors.api import PolledTable
+from rowtide_connectors.errors import UnavailableError
 
 ALWAYS_MS = 0
 """The rowtime of the rows of the first poll."""
@@ -88,10 +89,11 @@ class Poller:
         """Read the table, log the changes and the next bound; return the state after it.
 
         Raises:
-          UnavailableError: the database of the table or of the checkpoint is down; a later call continues.
+          UnavailableError: the database of the table or of the checkpoint is down, or two rows of the table have
+            the same key; a later call continues.
           GoneError, MismatchError: the table does not fit its declaration any more.
           SupersededError: another process took the pipeline.
-          StatementError: two rows of the table have the same key.
+          StatementError: two rows have the same key in the first poll, so the declared key is wrong.
         """
         state = self.state()
         began, now = self.clock.monotonic(), self.clock.now_ms()
@@ -103,7 +105,7 @@ class Poller:
         rows = 0
         with self.table.read(None if whole else state.reached) as read:
             reached = read.reached
-            for some in self._rows(read.chunks()):
+            for some in self._rows(read.chunks(), is_first=first):
                 rows += len(some)
                 if whole:
                     keys += "".join(row.key_digest for row in some).encode()
@@ -143,11 +145,14 @@ class Poller:
             return True
         return self.times.compare_ms is not None and now - state.compared_ms >= self.times.compare_ms
 
-    def _rows(self, chunks: Iterator[Sequence[tuple[object, ...]]]) -> Iterator[list[PolledRow]]:
+    def _rows(
+        self, chunks: Iterator[Sequence[tuple[object, ...]]], *, is_first: bool
+    ) -> Iterator[list[PolledRow]]:
         """Yield the rows of a read in groups for the log, with distinct keys.
 
         Raises:
-          StatementError: two rows have the same key.
+          StatementError: two rows have the same key, and the poll is the first one.
+          UnavailableError: so they have in a later poll.
         """
         last = None
         for chunk in chunks:
@@ -155,19 +160,26 @@ class Poller:
                 rows = [self.shape.row(values) for values in chunk[start : start + LOOK_UP_ROWS]]
                 keys = {row.key for row in rows}
                 if len(keys) < len(rows) or last in keys:
-                    raise self._two_rows(rows, last)
+                    raise self._two_rows(rows, last, is_first=is_first)
                 last = rows[-1].key
                 yield rows
 
-    def _two_rows(self, rows: Sequence[PolledRow], last: bytes | None) -> StatementError:
+    def _two_rows(
+        self, rows: Sequence[PolledRow], last: bytes | None, *, is_first: bool
+    ) -> StatementError | UnavailableError:
         seen = {last}
         for row in rows:
             if row.key in seen:
                 break
             seen.add(row.key)
-        return StatementError(
-            f'table "{self.table.name}" has two rows with the key {row.key.decode()}',
-            hint=f'Declare as PRIMARY KEY of "{self.shape.relation}" columns that no two rows share.',
+        text = f'table "{self.table.name}" has two rows with the key {row.key.decode()}'
+        if is_first:
+            return StatementError(
+                text,
+                hint=f'Declare as PRIMARY KEY of "{self.shape.relation}" columns that no two rows share.',
+            )
+        return UnavailableError(
+            text, hint="Delete or change one of them in the database; the poll is then repeated by itself."
         )
 
     def _delete_others(self, state: PollState, rowtime: int, keys: bytearray) -> PollState:

@@ -132,6 +132,10 @@ class PolledTopic(LoggedTopic):
             self._shape, self._table, self._changes, self._times, epoch, clock, crash_points
         )
 
+    def rest(self) -> None:
+        """Let readers read the log only: another process polls."""
+        self._poller = None
+
     def poll_if_due(self) -> float | None:
         """Poll the table if a poll is due. Return the seconds until the next one; None: never.
 

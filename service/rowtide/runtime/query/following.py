@@ -21,6 +21,7 @@ from multiprocessing.process import BaseProcess
 from rowtide.checkpoint.ledger import PartitionId
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
+from rowtide.flow.table_changes import LastStatement
 from rowtide.plan.nodes import KeyedTable, Node, Source, TableSource, nodes_below
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
@@ -32,6 +33,7 @@ from rowtide.runtime.query.query_work import (
     RESULT,
     TIME_HINT,
     BoundIn,
+    ChangeIn,
     DrainIn,
     EndIn,
     QueryBegin,
@@ -197,6 +199,7 @@ class Follower:
         self.is_open = True
         own = Flow({RESULT: node}, partitions)
         self._reads = frozenset(relation for relation in partitions if own.reads(relation))
+        self._tables = frozenset(each.relation for each in nodes_below(node) if isinstance(each, TableSource))
         own.accompany(flow)
         # The flow passes the contents of a table to its other readers.
         first = flow.table(node.relation) if isinstance(node, KeyedTable) else None
@@ -222,6 +225,14 @@ class Follower:
         """Let an idle partition take a bound."""
         if place[0] in self._reads:
             self._take(BoundIn(place, bound, taken=True))
+
+    def change_tables(self, statement: LastStatement, changes: Mapping[str, Tray]) -> None:
+        """Apply the changes of a statement to the tables that the query reads."""
+        own = {
+            name: (tray.row_type, tray.to_arrow()) for name, tray in changes.items() if name in self._tables
+        }
+        if own:
+            self._take(ChangeIn(statement, own))
 
     def drain(self) -> None:
         """Process the input so far."""
@@ -292,7 +303,7 @@ class Follower:
             # The reader detects it, too, and ends the query.
             return
 
-    def _take(self, come: RowsIn | BoundIn | DrainIn | EndIn) -> None:
+    def _take(self, come: RowsIn | BoundIn | ChangeIn | DrainIn | EndIn) -> None:
         if not self.is_open:
             return
         self._has_come = True
@@ -368,6 +379,11 @@ class Followers:
         """Let an idle partition take a bound in all queries."""
         for each in self._open():
             each.follow(place, bound)
+
+    def change_tables(self, statement: LastStatement, changes: Mapping[str, Tray]) -> None:
+        """Apply the changes of a statement in all queries."""
+        for each in self._open():
+            each.change_tables(statement, changes)
 
     def drain(self) -> None:
         """Process the input so far in all queries."""

@@ -26,6 +26,7 @@ from rowtide.checkpoint.ledger import PartitionId
 from rowtide.errors import BoundRegressionError, RowtideError, StatementError
 from rowtide.flow.flow import Emitted, Flow
 from rowtide.flow.image import FlowImage
+from rowtide.flow.table_changes import LastStatement
 from rowtide.plan.nodes import Node
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
@@ -108,6 +109,14 @@ class BoundIn:
     place: PartitionId
     bound: Bound
     taken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeIn:
+    """The changes of a statement: the rows of each table."""
+
+    statement: LastStatement
+    changes: Mapping[str, tuple[RowType, pa.Table]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +262,10 @@ class _Answer:
                         flow.follow(*place, bound)
                     else:
                         flow.bound(*place, bound)
+                case ChangeIn(statement, changes):
+                    flow.change_tables(
+                        statement, {name: Tray.from_arrow(*rows) for name, rows in changes.items()}
+                    )
                 case DrainIn():
                     self._emit(flow.drain())
                     self._flush()

@@ -14,10 +14,10 @@ import json
 from collections.abc import Iterator, Mapping
 from enum import Enum
 
-from rowtide.expr.tree import OMITTED, PythonAggregate, PythonFunction, PythonTable
+from rowtide.expr.tree import PythonAggregate, PythonFunction, PythonTable
 from rowtide.plan.nodes import Model, Node
 from rowtide.plan.plan import Plan
-from rowtide.rows.types import RowType, Type
+from rowtide.rows.types import OMITTED, RowType, Type
 from rowtide.runtime.outbox.options import OUTBOX_OPTIONS
 from rowtide.runtime.polling.options import TUNING_OPTIONS
 

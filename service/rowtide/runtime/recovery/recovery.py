@@ -8,12 +8,13 @@ part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
 import structlog
 
 from rowtide.checkpoint.ledger import (
     KeptSnapshot,
+    Ledger,
     PartitionId,
     PartitionPosition,
     Record,
@@ -27,15 +28,13 @@ from rowtide.flow.gates import Gates, Target
 from rowtide.flow.program import Program
 from rowtide.plan.nodes import Node
 from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.ingest.backpressure import Backpressure
 from rowtide.runtime.ingest.idle import DecisionLog
-from rowtide.runtime.ingest.inbox import Inbox, Pausable, Paused
-from rowtide.runtime.ingest.intake import Channel, Delivery, another_topic, cut
-from rowtide.runtime.ingest.resubmission import let_in, targets_of
+from rowtide.runtime.ingest.intake import another_topic
+from rowtide.runtime.ingest.resubmission import targets_of
 from rowtide.runtime.ingest.topics import ids_of
-from rowtide.runtime.live.read_loop import ReadLoop
 from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
+from rowtide.runtime.recovery.advance import Advance
 from rowtide_connectors.api import OffsetRange
 from rowtide_connectors.several import place_of
 
@@ -201,6 +200,11 @@ def check_compacted(
             )
 
 
+def logged(ledger: Ledger, record: Record) -> DecisionLog:
+    """Return everything that a replay up to ``record`` obeys: decisions, and the changes of statements."""
+    return DecisionLog(ledger.decisions(), ledger.statements().applied(0, record.commits))
+
+
 def replay(
     io: PipelineIO,
     work: PipelineState,
@@ -220,100 +224,15 @@ def replay(
     Raises:
       UnavailableError and others, as ``Inbox.take``.
     """
-    channels = io.channels(work.flow)
-    work.place_at(begin)
-    for model, before, after in decisions.jumps:
-        work.flow.jump(model, before, after)
-    obeyed = [_obey(work, decisions, place, offset) for place, offset in begin.items()]
-    left = {place: targets[place] for place, offset in begin.items() if offset < targets[place]}
-    if not left and not any(obeyed):
-        return 0
-    messages = 0
-    for place in [place for place in left if is_resubmission(place)]:
-        let_in(work, channels[place[0]], place, io.resubmitted(place))
-        messages += left.pop(place)
-    inbox = io.open_inbox({place: begin[place] for place in left}, channels)
-    loop = _Replay(work, inbox, io.backpressure(), _Goal(targets, left), decisions, channels, emit)
+    loop = Advance(io, work, begin, targets, decisions, emit=emit)
     try:
-        loop.drain()
-        while left and not io.is_stopping():
+        while loop.left and not io.is_stopping():
             loop.turn()
-            progress(messages + loop.messages)
+            progress(loop.messages)
             io.context.crash_points.reach("recovery.within_replay")
     finally:
-        inbox.close()
-    work.place_at(targets)
-    return messages + loop.messages
-
-
-class _Goal:
-    """The partitions that are ``left`` to read up to their targets, and those that are there."""
-
-    def __init__(self, targets: Mapping[PartitionId, int], left: dict[PartitionId, int]) -> None:
-        self.left = left
-        self.reached = set(targets.keys() - left.keys())
-
-    def reach(self, place: PartitionId) -> None:
-        """Note that a partition is at its target."""
-        del self.left[place]
-        self.reached.add(place)
-
-
-class _Replay(ReadLoop):
-    """Reads up to the targets that are left, and obeys the log of decisions on the way."""
-
-    def __init__(
-        self,
-        work: PipelineState,
-        inbox: Inbox,
-        backpressure: Backpressure,
-        goal: _Goal,
-        decisions: DecisionLog,
-        channels: Mapping[str, Channel],
-        emit: Callable[[], None] | None,
-    ) -> None:
-        super().__init__(work, inbox, backpressure)
-        self.messages = 0
-        self._goal = goal
-        self._log = decisions
-        self._channels = channels
-        self._emit = work.drop if emit is None else emit
-        self._reading = _Reading(inbox)
-
-    def patience_s(self) -> float:
-        """Return a longer wait than a running pipeline does, because nothing else is due."""
-        return _TAKE_S
-
-    def enter(self, delivery: Delivery) -> None:
-        """Let the part before the target enter, cut at each decision."""
-        place = (delivery.relation, delivery.partition)
-        if place not in self._goal.left:
-            return
-        target = self._goal.left[place]
-        pieces = _pieces(
-            delivery, self._channels[delivery.relation], self.work.positions[place], target, self._log
-        )
-        for part, reached in pieces:
-            if part is not None:
-                super().enter(part)
-                self.messages += len(part)
-            _obey(self.work, self._log, place, reached)
-        if delivery.next_offset >= target:
-            self._goal.reach(place)
-            self._reading.stop(place)
-
-    def drain(self) -> None:
-        """Process what has entered, and emit or drop the output."""
-        super().drain()
-        self._emit()
-
-    def pausable(self) -> Pausable:
-        """Return the part that also keeps partitions at their targets paused."""
-        return self._reading
-
-    def reached(self) -> Collection[PartitionId]:
-        """Return the partitions that are at their targets."""
-        return self._goal.reached
+        loop.close()
+    return loop.messages
 
 
 def telling_progress(
@@ -336,49 +255,3 @@ def telling_progress(
             )
 
     return tell
-
-
-def _pieces(
-    delivery: Delivery, channel: Channel, position: int, target: int, decisions: DecisionLog
-) -> Iterator[tuple[Delivery | None, int]]:
-    """Cut a delivery at its target and at each decision; return each part with the offset after it."""
-    place = (delivery.relation, delivery.partition)
-    rest: Delivery | None = delivery
-    while rest is not None and position < target:
-        decided = decisions.next_after(place, position)
-        stop = target if decided is None else min(decided, target)
-        head, rest = cut(rest, channel, stop)
-        position = stop if rest is not None else delivery.next_offset
-        yield head, position
-
-
-def _obey(work: PipelineState, decisions: DecisionLog, place: PartitionId, offset: int) -> bool:
-    """Apply the decisions at an offset; return whether there were any."""
-    found = decisions.at(place, offset)
-    for decision in found:
-        work.obey(decision)
-    return bool(found)
-
-
-class _Reading:
-    """Pauses partitions that have reached their targets, and those that backpressure pauses."""
-
-    def __init__(self, inbox: Inbox) -> None:
-        self._inbox = inbox
-        self._reached: dict[str, frozenset[int]] = {}
-        self._waiting: Paused = {}
-
-    def stop(self, place: PartitionId) -> None:
-        relation, partition = place
-        self._reached[relation] = self._reached.get(relation, frozenset()) | {partition}
-        self.pause(self._waiting)
-
-    def pause(self, partitions: Paused) -> None:
-        self._waiting = partitions
-        none: frozenset[int] = frozenset()
-        self._inbox.pause(
-            {
-                relation: self._reached.get(relation, none) | partitions.get(relation, none)
-                for relation in self._reached.keys() | partitions.keys()
-            }
-        )

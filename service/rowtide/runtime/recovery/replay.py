@@ -29,7 +29,6 @@ from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.runtime.change.applying import refuse_changed_streams, streams_of_both
 from rowtide.runtime.commit.output import Writes, target_table
 from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.intake import check_identity
 from rowtide.runtime.ingest.topics import adopt_topics, known_ids
 from rowtide.runtime.live.work import PipelineState
@@ -40,6 +39,7 @@ from rowtide.runtime.recovery.recovery import (
     begin_of_replay,
     check_ranges,
     flow_at,
+    logged,
     partitions_of,
     positions_of_others,
     replay,
@@ -157,7 +157,7 @@ def _recomputed(
         work,
         begin_of_replay(record, snapshot),
         record.positions(),
-        decisions=DecisionLog(context.ledger.decisions()),
+        decisions=logged(context.ledger, record),
         emit=turns.emit,
     )
     between = (compared.begin_ms, compared.end_ms)

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import structlog
 
-from rowtide.checkpoint.ledger import KeptSnapshot, PartitionId, PartitionPosition, Record
+from rowtide.checkpoint.ledger import KeptSnapshot, PartitionId, PartitionPosition, Record, takes_any
 from rowtide.errors import StatementError
 from rowtide.plan.outputs import table_nodes
 from rowtide.runtime.configured import takes_append_times
 from rowtide.runtime.ingest.append_times import AppendTimes, by_message_time
-from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.intake import check_identity
 from rowtide.runtime.ingest.topics import adopt_topics, compacted_topics, ids_of, known_ids
 from rowtide.runtime.live.work import PipelineState
@@ -40,6 +39,7 @@ from rowtide.runtime.recovery.recovery import (
     check_compacted,
     check_ranges,
     flow_at,
+    logged,
     replay,
     telling_progress,
     usable,
@@ -67,12 +67,37 @@ class Claimed:
     snapshots: NewestSnapshot
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A start that is allowed, and its findings. No process was disturbed.
+
+    ``record`` is the record that was found; None: the pipeline has never started.
+    """
+
+    record: Record | None
+    digests: Mapping[str, str]
+    begin: Begin
+    ranges: Mapping[str, Mapping[int, OffsetRange]]
+    compacted: Mapping[str, frozenset[str]]
+    created: Sequence[str]
+    snapshots: NewestSnapshot
+
+
 def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
     """Check everything, refuse an invalid start, take the epoch.
 
     Raises:
       StatementError: the start is refused; nothing has changed.
       TransientError, StoppedError: a dependency is down and is not waited for.
+    """
+    return take_epoch(io, check_start(io, begin))
+
+
+def check_start(io: PipelineIO, begin: Begin) -> Checked:
+    """Check everything and refuse an invalid start. Takes no epoch: a running process continues.
+
+    Raises:
+      As ``claim``.
     """
     context = io.context
     if not context.plan.pumps:
@@ -83,13 +108,8 @@ def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
     digests = plan_digests(context.plan)
     record = io.database.call(context.ledger.read)
     adopt_topics(context.sources, record)
-
-    def refuse(found: Record) -> None:
-        if found.partition_positions:
-            refuse_start(context.name, found, digests, begin)
-
     if record is not None and record.partition_positions:
-        refuse(record)
+        refuse_start(context.name, record, digests, begin)
     else:
         io.check_tables()
     io.check_sinks()
@@ -114,25 +134,58 @@ def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
     )
     if created:
         _log.info("tables_created", pipeline=context.name, tables=list(created))
+    return Checked(record, digests, begin, ranges, compacted, created, snapshots)
+
+
+def take_epoch(
+    io: PipelineIO, checked: Checked, refuse: Callable[[Record], None] = takes_any, *, once: bool = False
+) -> Claimed:
+    """Take the epoch, and record the start positions of a new pipeline.
+
+    Args:
+      io: the pipeline.
+      checked: what ``check_start`` has found.
+      refuse: raises, within the transaction, what prevents the claim.
+      once: raise what fails because the database is down; False: wait for it.
+
+    Raises:
+      As ``claim``; what ``refuse`` raises; with ``once`` UnavailableError.
+    """
+    context = io.context
+
+    def refuse_found(found: Record) -> None:
+        if found.partition_positions:
+            refuse_start(context.name, found, checked.digests, checked.begin)
+        refuse(found)
+
+    def take() -> Record:
+        return context.ledger.claim(dumped(checked.digests), holder, refuse_found)
+
     context.crash_points.reach("start.before_epoch")
     holder = f"{socket.gethostname()} process {os.getpid()}"
+    seen = () if checked.record is None else checked.record.partition_positions
     # Again: `rowtide apply`, or another first start, may have committed since.
-    record = io.database.call(lambda: context.ledger.claim(dumped(digests), holder, refuse))
+    record = take() if once else io.database.call(take)
     context.crash_points.reach("start.after_epoch")
-    # Another process may have read new topics since.
+    # Another process may have read new topics since, and messages after the ends that this one has seen.
     adopt_topics(context.sources, record)
-    ranges |= {
-        relation: io.broker.call(source.ranges)
-        for relation, source in sources
-        if isinstance(source, MatchingSource)
+    has_moved = record.partition_positions != seen
+    ranges = {
+        **checked.ranges,
+        **{
+            relation: io.broker.call(source.ranges)
+            for relation, source in sorted(context.sources.items())
+            if has_moved or isinstance(source, MatchingSource)
+        },
     }
+    ranges |= io.list_files(record.epoch)
     io.board.claimed(record.epoch)
     context.observer.claimed(context.name, record)
     if not record.partition_positions:
-        record = _record_start(io, record, begin)
+        record = _record_start(io, record, checked.begin)
     io.identities = known_ids(record.partition_positions)
     io.board.begins_at(record)
-    return Claimed(record, ranges, compacted, created, snapshots)
+    return Claimed(record, ranges, checked.compacted, checked.created, checked.snapshots)
 
 
 def recover(io: PipelineIO, claimed: Claimed) -> PipelineState:
@@ -146,39 +199,63 @@ def recover(io: PipelineIO, claimed: Claimed) -> PipelineState:
     io.board.enter("recovering")
     context.crash_points.reach("recovery.before_snapshot")
     snapshot = usable(io.database.call(claimed.snapshots.take), record)
+    built = build(io, record, snapshot, claimed.ranges, claimed.compacted)
+    context.crash_points.reach("recovery.before_replay")
+    began = context.clock.monotonic()
+    messages = replay(
+        io,
+        built.work,
+        built.begin,
+        record.positions(),
+        decisions=io.database.call(partial(logged, context.ledger, record)),
+        progress=telling_progress(context.name, context.clock, built.work, record.positions()),
+    )
+    recovered(io, built.work, began, "recovered", snapshot=snapshot is not None, replayed_messages=messages)
+    return built.work
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A flow in the state of a snapshot or in its first state, and the positions from which it is to read on."""
+
+    work: PipelineState
+    begin: Mapping[PartitionId, int]
+
+
+def build(
+    io: PipelineIO,
+    record: Record,
+    snapshot: KeptSnapshot | None,
+    ranges: Mapping[str, Mapping[int, OffsetRange]],
+    compacted: Mapping[str, frozenset[str]],
+) -> Built:
+    """Build the flow that a replay brings to the positions of ``record``.
+
+    Raises:
+      As ``recover``.
+    """
+    context = io.context
     resubmissions = io.database.call(context.ledger.resubmissions)
     flow = flow_at(table_nodes(context.plan), record, snapshot, resubmissions)
     work = PipelineState(flow, context.plan.targets, record.partition_positions)
     io.prepare_outputs(work)
     context.crash_points.reach("recovery.after_snapshot")
-    begin = _begin_of_replay(record, snapshot, claimed.ranges, claimed.compacted)
+    begin = _begin_of_replay(record, snapshot, ranges, compacted)
     if record.commits > START_COMMITS and snapshot is None:
         # Rows of the pipeline's own INSERT statements came out with the first commit of rows.
         work.drain()
         work.drop()
-    context.crash_points.reach("recovery.before_replay")
-    began = context.clock.monotonic()
-    messages = replay(
-        io,
-        work,
-        begin,
-        record.positions(),
-        decisions=DecisionLog(io.database.call(context.ledger.decisions)),
-        progress=telling_progress(context.name, context.clock, work, record.positions()),
-    )
+    return Built(work, begin)
+
+
+def recovered(io: PipelineIO, work: PipelineState, began: float, event: str, **fields: object) -> None:
+    """Continue the accounts of the last commit, and report that ``work`` is at the committed positions."""
+    context = io.context
     work.go_on_from(io.database.call(context.ledger.accounts))
     context.crash_points.reach("recovery.after_replay")
     seconds = context.clock.monotonic() - began
     context.observer.recovered(work, seconds)
-    _log.info(
-        "recovered",
-        pipeline=context.name,
-        snapshot=snapshot is not None,
-        replayed_messages=messages,
-        held_rows=work.held(),
-        seconds=round(seconds, 3),
-    )
-    return work
+    _log.info(event, pipeline=context.name, **fields, held_rows=work.held(), seconds=round(seconds, 3))
 
 
 def _append_times(io: PipelineIO) -> AppendTimes:

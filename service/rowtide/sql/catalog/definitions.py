@@ -142,19 +142,21 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
             return with_renamed_column(catalog, statement, column)
         case Rename():
             return _renamed(catalog, statement)
-        case AlterPump(name=name, start=start, every=True):
+        case AlterPump(names=(name,), start=start, every=True):
             schema = _schema(catalog, name) if name.parts else catalog.current
             for key, pump in catalog.pumps():
                 if key[0] == schema:
                     catalog = catalog.define(key, replace(pump, started=start, origin=origin))
             return catalog
-        case AlterPump(name=name, start=start):
-            key, found = catalog.find(name, "pump")
-            if not isinstance(found, PumpDefinition):
-                raise StatementError(
-                    f'"{relation_name(key)}" is a {found.kind.value}, not a pump', place=name.place
-                )
-            return catalog.define(key, replace(found, started=start, origin=origin))
+        case AlterPump(names=names, start=start):
+            for name in names:
+                key, found = catalog.find(name, "pump")
+                if not isinstance(found, PumpDefinition):
+                    raise StatementError(
+                        f'"{relation_name(key)}" is a {found.kind.value}, not a pump', place=name.place
+                    )
+                catalog = catalog.define(key, replace(found, started=start, origin=origin))
+            return catalog
         case Drop():
             return _drop(catalog, statement)
         case _:

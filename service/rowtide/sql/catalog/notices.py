@@ -124,10 +124,10 @@ def _silent(name: str, table: KeyedTable, streams: Mapping[str, ForeignStream]) 
     See docs/sql/semantics.md#joins-of-a-stream-with-a-table.
     """
     for source in nodes_below(table):
-        if isinstance(source, TableSource) and not source.loaded_once:
+        if isinstance(source, TableSource) and source.loaded_once and not source.rows:
             yield Notice(
                 name,
-                f'rows wait until table "{table.relation}" has a rowtime bound past them; '
+                f'table "{table.relation}" is empty until a statement is sent with `rowtide execute`: '
                 "no pump and no INSERT statement fills it",
             )
         if isinstance(source, Source) and source.relation in streams:

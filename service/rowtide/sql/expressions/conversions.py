@@ -9,8 +9,9 @@ from itertools import chain, product
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import cast_allowed, resolve
+from rowtide.expr.functions.times.zones import FROM_UTC
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal
-from rowtide.rows.types import BOOLEAN, INTEGER, INTERVAL_DAY, TIMESTAMP, VARCHAR, Kind, Type
+from rowtide.rows.types import BOOLEAN, INSTANT, INTEGER, INTERVAL_DAY, TIMESTAMP, VARCHAR, Kind, Type
 
 UNTYPED_NULL = Literal(None, Type(Kind.VARCHAR, -1))
 """NULL without a type; never in a finished tree."""
@@ -26,6 +27,8 @@ def cast(operand: Expr, of: Type, place: SourceSpan) -> Expr:
     Raises:
       StatementError: the CAST does not exist.
     """
+    if of == INSTANT:
+        refuse_local(operand, place)
     guarded(lambda: resolve("CAST", (operand.type, of)), place)
     if isinstance(operand, FieldRef) and _holds_all(of, operand.type):
         return replace(operand, type=of)
@@ -36,7 +39,7 @@ def assign(operand: Expr, of: Type, what: str, place: SourceSpan) -> Expr:
     """Return ``operand`` as it is stored in a column of type ``of``; ``what`` names the column.
 
     Numbers go into numbers and text into text (a CAST at run time rejects what does not fit),
-    DATE into TIMESTAMP; everything else needs an explicit CAST.
+    DATE and the other TIMESTAMP into TIMESTAMP; everything else needs an explicit CAST.
 
     Raises:
       StatementError: the types do not match.
@@ -50,7 +53,7 @@ def assign(operand: Expr, of: Type, what: str, place: SourceSpan) -> Expr:
         (source.is_numeric and of.is_numeric)
         or (source.is_string and of.is_string and (source.is_text or of.is_text))
         or (source.is_binary and of.is_binary)
-        or (source.kind is Kind.DATE and of.kind is Kind.TIMESTAMP)
+        or (of.is_timestamp and (source.is_timestamp or source.kind is Kind.DATE))
         or source.kind is of.kind
     )
     if not assignable:
@@ -81,6 +84,20 @@ def with_typed_nulls(name: str, args: Sequence[Expr]) -> tuple[Expr, ...]:
             continue
         return whole
     return tuple(Literal(None, known) if arg == UNTYPED_NULL else arg for arg in args)
+
+
+def refuse_local(operand: Expr, place: SourceSpan) -> None:
+    """Refuse the result of AT TIME ZONE as an instant: it is what clocks of a zone show, not a time of UTC.
+
+    Raises:
+      StatementError: it is such a result.
+    """
+    if isinstance(operand, Call) and operand.function == FROM_UTC:
+        raise StatementError(
+            f"the result of AT TIME ZONE is a local time, which is not a {INSTANT}",
+            place=place,
+            hint=f"CAST(x AS {INSTANT}) is the instant of a time x in UTC, FROM_TZ(x, zone) that of a local time.",
+        )
 
 
 def _holds_all(wide: Type, narrow: Type) -> bool:

@@ -15,6 +15,7 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.aggregates import ONLY_OVER
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import FUNCTIONS
+from rowtide.expr.functions.arrays import elements
 from rowtide.expr.functions.times.times import ROUNDED_TO
 from rowtide.expr.tree import Call, Expr, Literal
 from rowtide.rows.types import (
@@ -167,6 +168,8 @@ class ExpressionPlanner:
                 return self._case(syntax)
             case Cast(operand=operand, type=of, interval=IntervalFields() as fields):
                 return self._cast_to_interval(syntax, self.plan_as(operand, of), fields)
+            case Cast(operand=FunctionCall(name=elements.MAKER, args=()), type=of) if of.element is not None:
+                return Literal((), of)
             case Cast(operand=operand, type=of, place=place, tried=tried):
                 cast_to = try_converted if tried else converted
                 unit = unit_of(operand)

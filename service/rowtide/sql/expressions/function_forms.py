@@ -15,7 +15,7 @@ from rowtide.expr.functions.text.patterns import pattern_error
 from rowtide.expr.functions.times.time_formats import FormatError
 from rowtide.expr.functions.times.times import UNITS
 from rowtide.expr.functions.times.times_as_text import FORMATS
-from rowtide.expr.functions.times.zones import FROM_UTC, TO_UTC, zone_names, zone_of
+from rowtide.expr.functions.times.zones import FROM_TZ, FROM_UTC, TO_UTC, zone_names, zone_of
 from rowtide.expr.json_path import JsonPathError, parse_path
 from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import Call, Expr, Literal
@@ -77,6 +77,25 @@ def _found(args: Sequence[Expression], place: SourceSpan) -> Expression:
 
 def _found_last(args: Sequence[Expression], place: SourceSpan) -> Expression:
     return FunctionCall("POSITION", (args[1], args[0]), place)
+
+
+def _bit_length(args: Sequence[Expression], place: SourceSpan) -> Expression:
+    return Binary("*", FunctionCall("OCTET_LENGTH", (args[0],), place), NumberLiteral("8", place), place)
+
+
+def _numbered(values: Sequence[Expression], place: SourceSpan) -> list[tuple[Expression, Expression]]:
+    return [(NumberLiteral(str(number), place), value) for number, value in enumerate(values, start=1)]
+
+
+def _field(args: Sequence[Expression], place: SourceSpan) -> Expression:
+    operand, *values = args
+    branches = tuple((value, number) for number, value in _numbered(values, place))
+    return Case(operand, branches, NumberLiteral("0", place), place)
+
+
+def _elt(args: Sequence[Expression], place: SourceSpan) -> Expression:
+    operand, *values = args
+    return Case(operand, tuple(_numbered(values, place)), None, place)
 
 
 def _space(args: Sequence[Expression], place: SourceSpan) -> Expression:
@@ -262,6 +281,9 @@ _FORMS: dict[str, tuple[int, int | None, str, _Write]] = {
     "LOCATE": (2, 2, "part, x", _found),
     "CHARINDEX": (2, 2, "part, x", _found),
     "SPACE": (1, 1, "n", _space),
+    "BIT_LENGTH": (1, 1, "x", _bit_length),
+    "FIELD": (2, None, "x, value, ..", _field),
+    "ELT": (2, None, "n, value, ..", _elt),
     "DATE_TRUNC": (2, 2, "'unit', x", _date_trunc),
     "DATEDIFF": (2, 3, "unit, x, y", _datediff),
     "DATE_DIFF": (3, 3, "'unit', x, y", _datediff),
@@ -340,7 +362,7 @@ def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> No
         )
         if why is not None:
             raise StatementError(f"invalid regular expression: {why}", place=syntax.args[1].place)
-    if name in (FROM_UTC, TO_UTC) and len(args) == 2:
+    if name in (FROM_UTC, TO_UTC, FROM_TZ) and len(args) == 2:
         zone = args[1]
         if isinstance(zone, Literal) and isinstance(zone.value, str) and zone_of(zone.value) is None:
             raise StatementError(

@@ -1,11 +1,25 @@
-"""The types whose values cannot be compared, and cannot be keys: JSON."""
+"""The types whose values cannot be keys: JSON, which has no comparison; and sort keys: arrays, which have no order."""
 
 from __future__ import annotations
 
 from rowtide.errors import SourceSpan, StatementError
-from rowtide.rows.types import JSON, Type
+from rowtide.rows.types import JSON, Kind, Type
 
 _HINT = "Take a value of it, x ->> 'name', or its text, CAST(x AS VARCHAR)."
+
+
+_NO_ORDER = "a[1] is an element of an array a, CARDINALITY(a) the number of its elements."
+
+
+def check_order(of: Type, what: str, place: SourceSpan) -> None:
+    """Check that values of a type have an order; ``what`` names the clause that orders them.
+
+    Raises:
+      StatementError: they are JSON or arrays.
+    """
+    check_key(of, what, place)
+    if of.kind is Kind.ARRAY:
+        raise StatementError(f"{what} cannot be {of}: arrays have no order", place=place, hint=_NO_ORDER)
 
 
 def check_key(of: Type, what: str, place: SourceSpan) -> None:

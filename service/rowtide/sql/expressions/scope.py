@@ -164,7 +164,9 @@ class NameScope:
             (binding, field) for binding in self.bindings if (field := binding.field(name.text)) is not None
         ]
         if not found:
-            names = [column for binding in self.bindings for column in binding.row_type.names]
+            # The one row of a query without FROM has a field that no query can name.
+            all_names = (column for binding in self.bindings for column in binding.row_type.names)
+            names = [column for column in all_names if not column.startswith("$")]
             raise _no_column(name, names)
         if len(found) > 1:
             owners = " and ".join(f'"{binding.alias}"' for binding, _ in found)
@@ -199,6 +201,8 @@ def _no_column(name: Name, names: Sequence[str], where: str = "") -> StatementEr
             hint="A foreign stream of Kafka has it: a view on it can select it under a name.",
         )
     hint = COLUMNS.get(name.text) or did_you_mean_or_all(name.text, names)
+    if not (hint or names):
+        hint = f"No column can be named here. Text is in single quotes: '{name.text.lower()}'."
     if name.text != name.text.upper() and did_you_mean(name.text, names) is None:
         hint = f"Text is in single quotes: '{name.text}'. {hint or ''}".rstrip()
     return StatementError(f'column "{name.text}"{where} does not exist', place=name.place, hint=hint)

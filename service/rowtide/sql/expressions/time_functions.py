@@ -8,7 +8,7 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions.function import mismatch
 from rowtide.expr.functions.times.times import UNITS
 from rowtide.expr.tree import Expr, Literal
-from rowtide.rows.types import BIGINT, INTERVAL_DAY, INTERVAL_MONTH, TIME, TIMESTAMP, Kind, Type
+from rowtide.rows.types import BIGINT, INSTANT, INTERVAL_DAY, INTERVAL_MONTH, TIME, TIMESTAMP, Kind, Type
 from rowtide.sql.expressions.literals import interval_of, unit_literal, whole
 from rowtide.sql.expressions.typed_calls import OperandPlanner, call, converted
 from rowtide.sql.grammar.syntax import ColumnRef, FunctionCall, Stepped, StringLiteral
@@ -52,7 +52,8 @@ def date_bin(planner: OperandPlanner, syntax: FunctionCall) -> Expr:
     if isinstance(stride, StringLiteral):
         stride = interval_of(stride)
     length = step_ms(planner, Stepped(syntax.args[1], stride, place), "DATE_BIN")
-    moment = converted(planner.plan_as(syntax.args[1], TIMESTAMP), TIMESTAMP, place)
+    given = planner.plan_as(syntax.args[1], TIMESTAMP)
+    moment = converted(given, TIMESTAMP, place)
     offset = 0
     if len(syntax.args) == 3:
         origin = converted(planner.plan_as(syntax.args[2], TIMESTAMP), TIMESTAMP, place)
@@ -61,7 +62,8 @@ def date_bin(planner: OperandPlanner, syntax: FunctionCall) -> Expr:
         offset = origin.value % int(str(length.value))
     moved = Literal(offset, INTERVAL_DAY)
     step = call("STEP", [call("-", [moment, moved], place) if offset else moment, length], place)
-    return call("+", [step, moved], place) if offset else step
+    found = call("+", [step, moved], place) if offset else step
+    return converted(found, INSTANT, place) if given.type == INSTANT else found
 
 
 def by_unit(planner: OperandPlanner, syntax: FunctionCall) -> Expr:
@@ -107,10 +109,11 @@ def check_unit(
     Raises:
       StatementError: they do not.
     """
-    if operand.type not in known:
+    given = TIMESTAMP if operand.type == INSTANT else operand.type
+    if given not in known:
         kinds = ", ".join(str(each) for each in known)
         raise StatementError(f"{what} a unit of {kinds}; this is {operand.type}", place=place)
-    units = known[operand.type]
+    units = known[given]
     if unit not in units:
         raise StatementError(
             f"{operand.type} has no {unit}", place=place, hint=f"{what} {', '.join(units)} of it."

@@ -8,9 +8,12 @@ from typing import Protocol
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import common_type, resolve
+from rowtide.expr.functions.arrays.changes import joining
+from rowtide.expr.functions.function import TypeMismatch
+from rowtide.expr.functions.times.zones import FROM_TZ, TO_UTC
 from rowtide.expr.tree import Call, Expr, Literal
-from rowtide.rows.types import BOOLEAN, INTERVAL_DAY, TIMESTAMP, Type
-from rowtide.sql.expressions.conversions import UNTYPED_NULL, cast, guarded, with_typed_nulls
+from rowtide.rows.types import BOOLEAN, INSTANT, INTERVAL_DAY, TIMESTAMP, Kind, Type
+from rowtide.sql.expressions.conversions import UNTYPED_NULL, cast, guarded, refuse_local, with_typed_nulls
 from rowtide.sql.grammar.syntax import Expression
 
 
@@ -30,6 +33,16 @@ class OperandPlanner(Protocol):
         ...
 
 
+_COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
+_EXAMPLES = {
+    Kind.DATE: "'2024-02-29'",
+    Kind.TIME: "'10:00:00'",
+    Kind.TIMESTAMP: "'2024-02-29 10:00:00'",
+    Kind.INSTANT: "'2024-02-29 10:00:00+01:00'",
+}
+"""Types of points in time, each with a constant."""
+
+
 def call(name: str, args: Sequence[Expr], place: SourceSpan) -> Call:
     """Return the call of an operator or function, typed.
 
@@ -40,14 +53,68 @@ def call(name: str, args: Sequence[Expr], place: SourceSpan) -> Call:
       StatementError: the function does not exist, or takes no such types; with its place.
     """
     operands = with_typed_nulls(name, args)
+    if name in _COMPARISONS and len(operands) == 2:
+        operands = _with_times(operands, place)
+    if name == "||" and len(operands) == 2:
+        name = joining([operand.type for operand in operands])
     if name in ("+", "-"):
         first, *rest = (operand.type for operand in operands)
-        if rest and first == TIMESTAMP and rest[0].is_integer:
+        if rest and first.is_timestamp and rest[0].is_integer:
             operands = (operands[0], converted(operands[1], INTERVAL_DAY, place))
-        elif rest and rest[0] == TIMESTAMP and first.is_integer and name == "+":
+        elif rest and rest[0].is_timestamp and first.is_integer and name == "+":
             operands = (converted(operands[0], INTERVAL_DAY, place), operands[1])
+    if any(operand.type == INSTANT for operand in operands):
+        return _of_instants(name, operands, place)
     of = guarded(lambda: resolve(name, tuple(operand.type for operand in operands)), place)
     return Call(name, operands, of)
+
+
+_OF_LOCAL = (TO_UTC, FROM_TZ)
+"""Functions of local times, which an instant is not."""
+
+
+def _of_instants(name: str, operands: tuple[Expr, ...], place: SourceSpan) -> Call:
+    """Return the call of a function with arguments of TIMESTAMP WITH TIME ZONE, of which it may know nothing.
+
+    A function of times then gets a TIMESTAMP in UTC, and a TIMESTAMP that it returns is an instant, too.
+    """
+    for operand in operands:
+        refuse_local(operand, place)
+    try:
+        return Call(name, operands, resolve(name, tuple(operand.type for operand in operands)))
+    except TypeMismatch as error:
+        error.place = place
+        if name in _OF_LOCAL:
+            raise
+        given = tuple(
+            converted(each, TIMESTAMP, place) if each.type == INSTANT else each for each in operands
+        )
+        try:
+            found = Call(name, given, resolve(name, tuple(each.type for each in given)))
+        except TypeMismatch:
+            raise error from None
+    return Call("CAST", (found,), INSTANT) if found.type == TIMESTAMP else found
+
+
+def _with_times(operands: tuple[Expr, ...], place: SourceSpan) -> tuple[Expr, ...]:
+    """Return the operands of a comparison, in which text constants beside a time are times.
+
+    Raises:
+      StatementError: the text is not such a time.
+    """
+    first, second = operands
+    return _as_time(first, second.type, place), _as_time(second, first.type, place)
+
+
+def _as_time(operand: Expr, beside: Type, place: SourceSpan) -> Expr:
+    if not isinstance(operand, Literal) or not operand.type.is_text or beside.kind not in _EXAMPLES:
+        return operand
+    found = fold(Call("CAST", (operand,), beside))
+    if isinstance(found, Literal):
+        return found
+    raise StatementError(
+        f"'{operand.value}' is not a {beside}", place=place, hint=f"Write {_EXAMPLES[beside.kind]}."
+    )
 
 
 def converted(operand: Expr, of: Type, place: SourceSpan) -> Expr:

@@ -200,7 +200,7 @@ class Cursor:
         token = self.current
         return (
             token.kind is TokenKind.END
-            or (token.kind is TokenKind.SYMBOL and token.text in (")", ",", ";"))
+            or (token.kind is TokenKind.SYMBOL and token.text in (")", "]", ",", ";"))
             or (token.kind is TokenKind.WORD and token.text in ("FROM", "WHERE", "GROUP", "HAVING", "ORDER"))
         )
 

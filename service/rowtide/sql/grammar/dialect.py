@@ -75,7 +75,7 @@ _FOREIGN = {
     "**": "POWER(x, y) is x to the power of y.",
     "~~": "LIKE compares with a pattern.",
     "~~*": "ILIKE compares with a pattern in any case.",
-    "@>": "There are no arrays and ranges.",
+    "@>": "x = ANY (a) asks whether an array has an element.",
 }
 """The SQL to write instead of an operator of another dialect."""
 
@@ -99,13 +99,15 @@ class _Tokenizer(Tokenizer):
         ">": TokenType.GT,
         "'": TokenType.UNKNOWN,
         '"': TokenType.UNKNOWN,
+        "[": TokenType.L_BRACKET,
+        "]": TokenType.R_BRACKET,
         "|": TokenType.PIPE,
         "&": TokenType.AMP,
         "#": TokenType.HASH,
         "~": TokenType.TILDE,
-        # These characters are not tokens alone, but they end a word: a!=b, a::b.
+        ":": TokenType.COLON,
+        # This character is not a token alone, but it ends a word: a!=b.
         "!": TokenType.UNKNOWN,
-        ":": TokenType.UNKNOWN,
     }
     KEYWORDS: ClassVar[dict[str, TokenType]] = {
         "||": TokenType.DPIPE,
@@ -134,6 +136,9 @@ _SYMBOLS = frozenset(
     {
         TokenType.L_PAREN,
         TokenType.R_PAREN,
+        TokenType.L_BRACKET,
+        TokenType.R_BRACKET,
+        TokenType.COLON,
         TokenType.COMMA,
         TokenType.DOT,
         TokenType.SEMICOLON,
@@ -215,6 +220,9 @@ def tokenize(text: str) -> tuple[list[Token], LineIndex]:
         raise StatementError(
             "a string, quoted name or comment that begins here is not closed",
             place=places.place(start, start + 1),
+            hint="A quote in a string is written twice, without a backslash: 'it''s'."
+            if "\\'" in text
+            else None,
         ) from error
     tokens: list[Token] = []
     for found in raw:
@@ -257,7 +265,6 @@ _INSTEAD = {
     "!": "NOT x is the contrary of x, x <> y says that they differ.",
     "?": "Parameters are not supported: write the value.",
     "^": "POWER(x, y) is x to the power of y; x # y is the exclusive or of bits.",
-    "[": "There are no arrays: SPLIT_PART(x, ',', n) is the nth part of a text.",
     "{": "There are no maps and structs: list the fields as columns.",
     "@": "There are no variables: write the value.",
     "$": "Parameters are not supported: write the value.",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from rowtide.errors import SourceSpan
 from rowtide.rowtime.period import CalendarUnit
-from rowtide.sql.grammar.clauses import periods
+from rowtide.sql.grammar.clauses import arrays, json_values, periods
 from rowtide.sql.grammar.clauses.aggregate_forms import aggregate_written_out, value_order
 from rowtide.sql.grammar.clauses.window_grammar import over
 from rowtide.sql.grammar.dialect import Token, TokenKind
@@ -123,14 +123,16 @@ class ExpressionGrammar(TypeGrammar):
         return any(cursor.is_word(word) for word in ("ANY", "SOME", "ALL")) and cursor.ahead(1).text == "("
 
     def _quantified(self, operator: str, left: Expression, first: Token) -> Expression:
-        """Read ``ANY (query)`` or ``ALL (query)``: ``= ANY`` is IN, ``<> ALL`` is NOT IN."""
+        """Read ANY or ALL of a query or an array: of a query ``= ANY`` is IN, ``<> ALL`` is NOT IN."""
         cursor = self.cursor
-        word = cursor.one_of("ANY", "SOME", "ALL")
+        every = cursor.one_of("ANY", "SOME", "ALL") == "ALL"
         cursor.expect_symbol("(")
+        operator = "<>" if operator == "!=" else operator
+        if not cursor.is_query:
+            return arrays.compared_with_elements(self, operator, left, first, every=every)
         query = self.query()
         cursor.expect_symbol(")")
-        place, every = cursor.span(first), word == "ALL"
-        operator = "<>" if operator == "!=" else operator
+        place = cursor.span(first)
         if (operator, every) in (("=", False), ("<>", True)):
             return InQuery(left, query, every, place)
         return Quantified(operator, left, query, every, place)
@@ -258,7 +260,7 @@ class ExpressionGrammar(TypeGrammar):
         """Read a value and its JSON accesses: ``x -> 'user' ->> 'name'``."""
         cursor = self.cursor
         first = cursor.current
-        left = self._primary()
+        left = arrays.with_subscripts(self, self._primary(), first)
         while cursor.is_symbol("->", "->>"):
             operator = cursor.advance().text
             negative = cursor.accept_symbol("-")
@@ -287,6 +289,8 @@ class ExpressionGrammar(TypeGrammar):
             return self._measured(inner, token)
         if periods.is_period(cursor):
             return periods.period(self)
+        if arrays.is_array(cursor):
+            return arrays.array(self)
         if token.kind is TokenKind.WORD:
             special = self._word(token)
             if special is not None:
@@ -387,7 +391,7 @@ class ExpressionGrammar(TypeGrammar):
                 query = self.query()
                 cursor.expect_symbol(")")
                 return Exists(query, cursor.span(token))
-            case "DATE" | "TIME" | "TIMESTAMP" if following.kind is TokenKind.STRING:
+            case "DATE" | "TIME" | "TIMESTAMP" | "TIMESTAMPTZ" if self.is_datetime():
                 return self.datetime()
             case "LEFT" | "RIGHT" if following.kind is TokenKind.SYMBOL and following.text == "(":
                 cursor.advance()
@@ -484,22 +488,10 @@ class ExpressionGrammar(TypeGrammar):
             case "OVERLAY":
                 return self._listed(token, "OVERLAY", ("PLACING", "FROM", "FOR"))
             case "JSON_VALUE":
-                return self._json_value(token)
+                return json_values.json_value(self, token)
+            case "JSON_OBJECT" | "JSON_ARRAY":
+                return json_values.made_json(self, token, name.text)
         return self._plain_call(token, name)
-
-    def _json_value(self, token: Token) -> Expression:
-        """Read ``JSON_VALUE(x, path [RETURNING type])``: the text is cast to the type."""
-        cursor = self.cursor
-        args = cursor.comma_list(self.expression)
-        target = self.type() if cursor.accept("RETURNING") else None
-        if cursor.is_word("NULL", "ON") or cursor.is_word("ERROR", "ON") or cursor.is_word("DEFAULT"):
-            raise cursor.unsupported(
-                "ON EMPTY and ON ERROR are",
-                hint="What is not there is NULL: write COALESCE(JSON_VALUE(..), ..).",
-            )
-        cursor.expect_symbol(")")
-        value = FunctionCall("JSON_VALUE", args, cursor.span(token))
-        return value if target is None else Cast(value, target, cursor.span(token))
 
     def _plain_call(self, token: Token, name: Name) -> FunctionCall:
         """Read the arguments of ``name`` and the clauses after an aggregate."""
@@ -510,7 +502,10 @@ class ExpressionGrammar(TypeGrammar):
             cursor.accept("ALL")
         if cursor.is_word("SELECT") or cursor.is_word("CURSOR"):
             raise cursor.unsupported("a query as an argument is")
-        args = () if star or cursor.is_symbol(")") else cursor.comma_list(self.expression)
+        if name.text in json_values.AGGREGATES and token.kind is TokenKind.WORD:
+            args: tuple[Expression, ...] = (json_values.aggregated_json(self, token, name.text),)
+        else:
+            args = () if star or cursor.is_symbol(")") else cursor.comma_list(self.expression)
         descending = False
         if cursor.is_word("ORDER"):
             order, descending = value_order(self, name.text, args)

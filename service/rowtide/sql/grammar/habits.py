@@ -14,19 +14,31 @@ _WINDOW = "GROUP BY TUMBLE(ROWTIME, INTERVAL '1' MINUTE), or HOP or SESSION, mak
 _OPTIONS = "CREATE FOREIGN STREAM name (..) SERVER name OPTIONS (topic 'name', format 'JSON') reads a topic."
 _REGULAR = "x ~ 'expression' or REGEXP_LIKE(x, 'expression') says whether it matches."
 _JSON = "JSON_VALUE(x, '$.name') and x ->> 'name' read a value, JSON_QUERY(x, '$.name') an object or array."
-_NO_JSON = "Rowtide reads JSON and does not write it: CONCAT puts text together."
+_MAKE_JSON = "JSON_OBJECT('name' VALUE x, ..) and JSON_ARRAY(x, ..) make JSON, JSON_ARRAYAGG(x) of a group."
 _ROWS = "Rows of an array stand in FROM: s CROSS JOIN JSON_TABLE (s.x, '$[*]' COLUMNS (a VARCHAR PATH '$.a')) AS t."
-_ARRAYS = "There are no arrays: LISTAGG(x, ', ') puts values together as text."
+_ARRAYS = "ARRAY[x, y] is an array of values, ARRAY_AGG(x) one of the values of a group."
 _RANDOM = (
     "There are no random values: results depend on the data alone. MD5(x) of a key of the row spreads rows."
 )
 _NUMBER = "CAST(x AS INTEGER) or x::INTEGER converts text; TRY_CAST gives NULL where it does not fit."
-_ZONE = "All times are UTC; x AT TIME ZONE 'Europe/Berlin' is the local time of a zone."
 _CLOCK = "CURRENT_TIMESTAMP is the ROWTIME of the row: a query cannot read the clock."
 _MODELS = "CREATE MODEL name AS 'package.module:Class' puts a model written in Python into a pipeline."
 _AS_OF = "JOIN table FOR SYSTEM_TIME AS OF s.ROWTIME AS t joins the table as of the row's time; so does a plain JOIN."
 _EXISTS = "WHERE EXISTS (SELECT ..) or NOT EXISTS asks whether there is a row."
 _QUOTED = "A quote in a string is written twice: 'it''s'. CHR(10) is a line break."
+_KEYS = (
+    "INSERT into a table with a PRIMARY KEY replaces the row of that key; MERGE INTO tells the cases apart."
+)
+_CARRIED = (
+    "LAST_VALUE(x) IGNORE NULLS OVER (PARTITION BY k ROWS UNBOUNDED PRECEDING) carries a value forward."
+)
+_EACH_PERIOD = (
+    "LAST_VALUE(x) with GROUP BY HOP(ROWTIME, INTERVAL '1' MINUTE, INTERVAL '5' MINUTE), k has a row each minute until "
+    "five minutes after the last row."
+)
+_LINES = (
+    "The table function rowtide.functions.interpolation.Linear has the values on straight lines between rows."
+)
 _PERIODS = "(start, end) OVERLAPS (x, y) compares periods of time."
 _NO_FUNCTION = (
     "FROM TABLE(f(CURSOR(SELECT STREAM ..), ..)) reads the rows of a table function; JSON_TABLE gives rows of a "
@@ -41,8 +53,7 @@ _AT_STATEMENT: Mapping[str, str] = {
     "SUBSCRIBE": "rowtide sql --follow shows the rows of a query as they come.",
     "COMMENT": "DESCRIPTION 'text' at the end of CREATE says what an object is for.",
     "CALL": _MODELS,
-    "UPSERT": "INSERT into a table with a PRIMARY KEY replaces the row of that key.",
-    "REPLACE": "INSERT into a table with a PRIMARY KEY replaces the row of that key.",
+    **dict.fromkeys(("UPSERT", "REPLACE"), _KEYS),
     "ANALYZE": "Nothing needs it: plans do not depend on statistics.",
     "VACUUM": "Nothing needs it.",
 }
@@ -65,6 +76,8 @@ _AT: Mapping[str, str] = {
     **dict.fromkeys(("RLIKE", "REGEXP"), _REGULAR),
     "GLOB": "x LIKE 'a%' compares with a pattern.",
     "CONTAINS": "POSITION(part IN x) > 0 asks for a part of a text; PERIOD (start, end) CONTAINS x for a time.",
+    ":": "x::type converts x, as CAST(x AS type) does; there are no named parameters.",
+    "[": 'A name that is not a plain word is in double quotes: "order". An array is written ARRAY[x, y].',
     "ASOF": _AS_OF,
     **dict.fromkeys(("SEMI", "ANTI"), _EXISTS),
     "APPLY": "JOIN .. ON joins each row with those of a table; a scalar sub-query gives one value.",
@@ -102,6 +115,10 @@ _AFTER: Mapping[str, str] = {
 """Hints by the previous word, which was read as a name."""
 _WANTED: Mapping[tuple[str, str], str] = {
     (
+        '"]"',
+        ",",
+    ): "There are no maps: list the values as columns, or keep them as JSON. An array is ARRAY[x, y].",
+    (
         '"ON"',
         "WITHIN",
     ): "JOIN s OVER (RANGE INTERVAL '1' HOUR FOLLOWING) ON .. joins rows that are at most an hour apart.",
@@ -130,6 +147,12 @@ _WANTED: Mapping[tuple[str, str], str] = {
         "a unit such as",
         "",
     ): "It is written EXTRACT(YEAR FROM x); units are YEAR to MILLISECOND, WEEK, DOW, DOY, EPOCH and others.",
+    (
+        "an expression",
+        "SOME",
+    ): "BOOL_OR(x) is TRUE if a row is; = SOME (SELECT ..) compares with the rows of a query.",
+    ('"SELECT"', "ANALYZE"): "EXPLAIN shows the plan; rowtide explain PIPELINE shows that of each relation.",
+    ("the end of the statement", "RETURNING"): "A SELECT shows the rows of a table.",
     ("an expression", "ALL"): "List the terms: GROUP BY FLOOR(ROWTIME TO MINUTE), x.",
     (
         "an expression",
@@ -137,7 +160,7 @@ _WANTED: Mapping[tuple[str, str], str] = {
     ): "QUALIFY ROW_NUMBER() OVER (PARTITION BY x ORDER BY ROWTIME) = 1 keeps the first row of each x.",
     ('"AS"', ","): "It is written CAST(x AS type).",
     ('")"', "AS"): "TRY_CAST(x AS type) gives NULL where a value does not fit; other functions take commas.",
-    ('")"', "VALUE"): _NO_JSON,
+    ('")"', "VALUE"): _MAKE_JSON,
     ("the end of the statement", "CROSS"): _AT["APPLY"],
 }
 """Hints by the expected syntax, or a part of it, and the actual word or sign ('' for any)."""
@@ -151,7 +174,8 @@ _UNSUPPORTED: Mapping[str, str] = {
     **dict.fromkeys(
         ("COMMIT", "ROLLBACK"), "The service commits by itself: output and positions in one transaction."
     ),
-    "INSERT EXPEDITED": "Write INSERT INTO.",
+    "ON CONFLICT": _KEYS,
+    "NOT ENFORCED": "Remove it: a row replaces the row of its PRIMARY KEY.",
     "EXCLUDE": "SUM(x) OVER w - x is the sum without the current row.",
     "GROUP BY": "UNION ALL of one grouped query a grouping gives the same rows.",
     "TABLE(...)": "TABLE(TUMBLE(TABLE s, DESCRIPTOR(ROWTIME), INTERVAL '1' MINUTE)) makes windows. "
@@ -181,14 +205,23 @@ FUNCTIONS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("RANDOM", "RAND", "RAND_INTEGER", "RANDOMBLOB"), _RANDOM),
     **dict.fromkeys(("JSON_EXTRACT", "EXTRACTJSONFIELD", "GET_JSON_OBJECT", "JSON_EXTRACT_PATH_TEXT"), _JSON),
-    **dict.fromkeys(("JSON_OBJECT", "TO_JSON", "JSON_ARRAYAGG", "JSON_AGG"), _NO_JSON),
+    **dict.fromkeys(("JSON_AGG", "JSONB_AGG", "JSON_OBJECT_AGG", "JSONB_OBJECT_AGG"), _MAKE_JSON),
+    **dict.fromkeys(
+        ("JSON_BUILD_OBJECT", "JSONB_BUILD_OBJECT", "JSON_BUILD_ARRAY", "ROW_TO_JSON"), _MAKE_JSON
+    ),
     "ISNULL": "COALESCE(x, y) gives y where x is NULL; x IS NULL asks whether it is.",
     "ZEROIFNULL": "Write COALESCE(x, 0).",
     "NULLIFZERO": "Write NULLIF(x, 0).",
     "ROW": "There are no row values: write the columns one by one.",
-    "SPLIT": "SPLIT_PART(x, ',', n) is the nth part of a text.",
-    "STRING_TO_ARRAY": "SPLIT_PART(x, ',', n) is the nth part of a text.",
-    "STRSPLIT": "SPLIT_PART(x, ',', n) is the nth part of a text.",
+    **dict.fromkeys(
+        ("SPLIT", "STRSPLIT"),
+        "STRING_TO_ARRAY(x, ',') is the array of the parts of a text, SPLIT_PART(x, ',', n) the nth part.",
+    ),
+    **dict.fromkeys(("ARRAY_LENGTH", "ARRAY_SIZE", "SIZE", "ARRAY_UPPER"), "CARDINALITY(a) counts elements."),
+    "ELEMENT_AT": "Write a[1] for the first element of an array.",
+    "ARRAY_JOIN": "Write ARRAY_TO_STRING(a, ', ').",
+    "ARRAY_SLICE": "Write a[1:2] for the first two elements of an array.",
+    "ARRAYS_OVERLAP": "EXISTS and UNNEST, or x = ANY (a), ask what arrays hold.",
     **dict.fromkeys(("REGEXP_MATCHES", "REGEXP_MATCH", "REGEXP"), _REGULAR),
     "REGEXP_SPLIT_TO_ARRAY": "REGEXP_EXTRACT(x, 'expression', group) is a part of a text.",
     **dict.fromkeys(("TO_NUMBER", "TO_INT", "TOINT", "TO_DOUBLE", "TO_DECIMAL", "INT", "FLOAT"), _NUMBER),
@@ -209,7 +242,7 @@ FUNCTIONS: Mapping[str, str] = {
     ),
     "AGE": "x - y is the time between, TIMESTAMPDIFF(MONTH, x, y) counts whole months.",
     "TIMEZONE": "x AT TIME ZONE 'Europe/Berlin' is the local time of a zone.",
-    "TO_TIMESTAMP_LTZ": "TO_TIMESTAMP(seconds), or CAST(milliseconds AS TIMESTAMP). " + _ZONE,
+    "TO_TIMESTAMP_LTZ": "CAST(TO_TIMESTAMP(seconds) AS TIMESTAMPTZ), or CAST(milliseconds AS TIMESTAMPTZ).",
     "DATE_ADD": "x + INTERVAL '1' DAY adds a length of time; TIMESTAMPADD(DAY, n, x) adds n units.",
     "DATE_SUB": "x - INTERVAL '1' DAY goes back by a length of time.",
     "TIMEDIFF": "x - y is the time between; TIMESTAMPDIFF(SECOND, x, y) counts units.",
@@ -225,7 +258,7 @@ FUNCTIONS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("TUMBLINGWINDOW", "HOPPINGWINDOW", "SLIDINGWINDOW", "SESSIONWINDOW"), _WINDOW),
     **dict.fromkeys(
-        ("ARRAY_AGG", "COLLECT_LIST", "COLLECT_SET", "ARRAY", "LIST", "CARDINALITY"),
+        ("COLLECT_LIST", "COLLECT_SET", "ARRAY", "LIST", "MAKE_ARRAY"),
         _ARRAYS,
     ),
     **dict.fromkeys(
@@ -245,31 +278,48 @@ FUNCTIONS: Mapping[str, str] = {
         ("JSON_TO_RECORDSET", "JSONB_TO_RECORDSET", "JSON_EACH", "JSONB_EACH", "OPENJSON"), _ROWS
     ),
     "GROUP_CONCAT": "Write LISTAGG(x, ', ').",
+    "APPROX_TOP_K": "MODE(x) is the most frequent value, TOPK(x, 3) are the greatest ones.",
     **dict.fromkeys(
-        ("TOPK", "TOPKDISTINCT", "APPROX_TOP_K"),
-        "ORDER BY FLOOR(ROWTIME TO MINUTE), x DESC LIMIT 3 takes the greatest of each period.",
+        ("COUNT_DISTINCT", "UNIQ", "HLL", "APPROX_DISTINCT", "APPROX_UNIQUE"),
+        "COUNT(DISTINCT x) counts different values exactly, APPROX_COUNT_DISTINCT(x) with little state.",
     ),
     **dict.fromkeys(
-        ("APPROX_COUNT_DISTINCT", "COUNT_DISTINCT", "UNIQ", "HLL"),
-        "COUNT(DISTINCT x) counts different values, exactly.",
+        ("APPROX_QUANTILES", "PERCENTILE_APPROX", "TDIGEST", "HISTOGRAM"),
+        "APPROX_PERCENTILE(x, 0.9) needs little state, PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x) is exact.",
     ),
-    "APPROX_PERCENTILE": "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x) is exact.",
     "PERCENTILE": "Write PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x).",
     "QUANTILE": "Write PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x).",
     "AVERAGE": "Write AVG(x).",
     "MEAN": "Write AVG(x).",
+    **dict.fromkeys(("ISNAN", "IS_NAN"), "Write x <> x: only NaN differs from itself."),
     "FIRST": "Write FIRST_VALUE(x).",
     "LAST": "Write LAST_VALUE(x).",
     "EXP_AVG": "CREATE AGGREGATE FUNCTION exp_avg(x DOUBLE, n INTEGER) RETURNS DOUBLE LANGUAGE PYTHON "
     "AS 'rowtide.functions.averages.ByCount' declares it.",
     "NTH_VALUE": "NTH_VALUE(x, n) OVER (..) is the nth value of a window.",
     "COLLECT": _ARRAYS,
+    **dict.fromkeys(("LOCF", "FILL", "BFILL", "FFILL"), _CARRIED),
+    **dict.fromkeys(
+        ("TIME_BUCKET_GAPFILL", "GAP_FILL", "DATE_BIN_GAPFILL", "GENERATE_SERIES", "SEQUENCE"), _EACH_PERIOD
+    ),
+    **dict.fromkeys(("INTERPOLATE", "LINEAR_INTERPOLATE"), _LINES),
     "LEN": "Write LENGTH(x).",
     "DATALENGTH": "Write OCTET_LENGTH(x).",
     "CHAR": "Write CHR(n).",
     "IFF": "Write IF(condition, x, y).",
     "SWITCH": "Write CASE WHEN condition THEN x ELSE y END.",
     "SUBSTRING_INDEX": "SPLIT_PART(x, ',', n) is the nth part of a text.",
+    **dict.fromkeys(
+        (
+            "PARSE_URL",
+            "URL_EXTRACT_HOST",
+            "URL_EXTRACT_PATH",
+            "URL_EXTRACT_PROTOCOL",
+            "URL_EXTRACT_PARAMETER",
+        ),
+        "CREATE FUNCTION uri_part(uri VARCHAR, name VARCHAR(9)) RETURNS VARCHAR LANGUAGE PYTHON AS "
+        "'rowtide.functions.uri.part' declares it; uri_part(x, 'host') is the host.",
+    ),
     "MID": "Write SUBSTRING(x FROM start FOR length).",
     "USER": "A pipeline has no users.",
 }
@@ -294,11 +344,15 @@ COLUMNS: Mapping[str, str] = {
 
 TYPES: Mapping[str, str] = {
     **dict.fromkeys(("DATETIME", "DATETIME2", "SMALLDATETIME"), "Write TIMESTAMP."),
-    **dict.fromkeys(("TIMESTAMPTZ", "TIMESTAMP_LTZ", "TIMETZ"), "Write TIMESTAMP: all times are UTC."),
+    "TIMETZ": "Write TIME: all times of day are UTC.",
     **dict.fromkeys(("VARIANT", "SUPER", "OBJECT"), "Write JSON, or list the fields as columns."),
     **dict.fromkeys(
-        ("ARRAY", "MAP", "STRUCT", "MULTISET", "LIST"),
+        ("MAP", "STRUCT", "MULTISET"),
         "There are no such values: list them as columns, or keep them as JSON.",
+    ),
+    **dict.fromkeys(
+        ("ARRAY", "LIST"),
+        "Write the type of the elements first: INTEGER ARRAY, or INTEGER[].",
     ),
     **dict.fromkeys(("UNIQUEIDENTIFIER", "GUID"), "Write UUID."),
     **dict.fromkeys(("SERIAL", "BIGSERIAL"), "Write BIGINT: there are no generated keys."),
@@ -325,8 +379,6 @@ def where_stopped(wanted: str, found: str, before: Sequence[str]) -> str | None:
         return _AT_CREATED.get(found)
     if found == "'" and before[:1] == ["E"]:
         return _QUOTED
-    if wanted == '"SELECT"' and before[:2] in (["(", "ANY"], ["(", "SOME"], ["(", "ALL"]):
-        return "A list of values follows IN: x IN (1, 2)."
     for (part, word), hint in _WANTED.items():
         if word in ("", found) and (part == wanted or (part in wanted and not part.startswith('"'))):
             return hint

@@ -1,4 +1,4 @@
-"""Constants of the text in row form: DATE, TIME, TIMESTAMP and INTERVAL.
+"""Constants of the text in row form: DATE, TIME, TIMESTAMP with and without time zone, and INTERVAL.
 
 Digits below a millisecond are refused, not cut. The functions raise
 ValueError with a message fragment; the caller adds the place.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from datetime import date
 from decimal import Decimal
+
+from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 
 MS = {"SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 """Milliseconds of the units of a day-time interval."""
@@ -38,6 +40,7 @@ _PART_IN_WORDS = re.compile(
 )
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
 _TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d+))?")
+_OFFSET = re.compile(r"(.*:\d\d(?:\.\d+)?)\s*(?:[Zz]|([+-])(\d{2})(?::?(\d{2}))?)")
 _SEPARATORS = {("DAY", "HOUR"): " ", ("YEAR", "MONTH"): "-"}
 
 
@@ -82,6 +85,42 @@ def timestamp_ms(text: str) -> int:
     if not blank or not _DATE.fullmatch(day) or not _TIME.fullmatch(time.strip()):
         raise ValueError(f"'{text}' is not a timestamp of the form YYYY-MM-DD HH:MM:SS[.mmm]")
     return date_days(day) * MS["DAY"] + time_ms(time)
+
+
+def instant_ms(text: str) -> int:
+    """Read ``YYYY-MM-DD HH:MM:SS[.mmm][+HH:MM]``, in UTC without an offset, as milliseconds since the epoch.
+
+    Raises:
+      ValueError: the timestamp is invalid.
+    """
+    body, offset = _without_offset(text.strip().replace("T", " ", 1))
+    day, _, time = body.partition(" ")
+    if not _DATE.fullmatch(day) or not _TIME.fullmatch(time.strip()):
+        raise ValueError(f"'{text}' is not a timestamp of the form YYYY-MM-DD HH:MM:SS[.mmm][+HH:MM]")
+    found_ms = timestamp_ms(body) - offset
+    if not MIN_TIMESTAMP_MS <= found_ms <= MAX_TIMESTAMP_MS:
+        raise ValueError(f"'{text}' is not within the years 1 to 9999")
+    return found_ms
+
+
+def has_offset(text: str) -> bool:
+    """Return whether the text of a timestamp ends with an offset or Z."""
+    return _OFFSET.fullmatch(text.strip()) is not None
+
+
+def _without_offset(text: str) -> tuple[str, int]:
+    """Return a timestamp without its offset, and the offset in milliseconds, 0 without one.
+
+    Raises:
+      ValueError: no zone has such an offset.
+    """
+    found = _OFFSET.fullmatch(text)
+    if found is None:
+        return text, 0
+    hours, minutes = int(found[3] or 0), int(found[4] or 0)
+    if hours > 23 or minutes > 59:
+        raise ValueError(f"'{text}' has an offset that no zone has")
+    return found[1], (hours * MS["HOUR"] + minutes * MS["MINUTE"]) * (-1 if found[2] == "-" else 1)
 
 
 def interval(text: str, unit: str, to: str | None = None) -> int:

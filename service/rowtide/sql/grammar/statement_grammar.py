@@ -9,6 +9,7 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.sql.functions.function_grammar import create_aggregate, create_function, no_aggregate_kind
 from rowtide.sql.grammar.clauses.changes import row_change
 from rowtide.sql.grammar.clauses.created_as import created_as, is_created_as
+from rowtide.sql.grammar.clauses.pumps import altered_pumps
 from rowtide.sql.grammar.clauses.shows import show_or_describe
 from rowtide.sql.grammar.cursor import Cursor
 from rowtide.sql.grammar.dialect import LineIndex, Token, TokenKind, tokenize
@@ -165,6 +166,8 @@ class _Grammar(QueryGrammar):
                     )
                 cursor.expect("VALUES")
                 rows = cursor.comma_list(lambda: cursor.wrapped(self.inserted))
+                if cursor.is_word("ON", "CONFLICT"):
+                    raise cursor.unsupported("ON CONFLICT is")
                 return InsertValues(target, columns, rows, cursor.place_of(first))
         for word in _NOT_OURS:
             if cursor.is_word(word):
@@ -236,7 +239,7 @@ class _Grammar(QueryGrammar):
         unique = cursor.accept("UNIQUE")
         cursor.expect("INDEX")
         token = cursor.current
-        name = cursor.name("the name of the index")
+        name = None if cursor.is_word("ON") else cursor.name("the name of the index")
         cursor.expect("ON")
         table = cursor.qualified_name("the name of a table")
         columns = cursor.wrapped(lambda: cursor.name("the name of a column"))
@@ -278,6 +281,8 @@ class _Grammar(QueryGrammar):
                 if key:
                     raise cursor.fail("a second PRIMARY KEY", token=token)
                 key.extend(cursor.wrapped(lambda: cursor.name("the name of a column")))
+                if cursor.is_word("NOT", "ENFORCED"):
+                    raise cursor.unsupported("NOT ENFORCED is")
                 return
             if cursor.is_word("CHECK"):
                 checks.append(self._check(constraint))
@@ -410,8 +415,8 @@ class _Grammar(QueryGrammar):
     def _into(self) -> tuple[QualifiedName, tuple[Name, ...]]:
         """Read INTO target [(columns)]."""
         cursor = self.cursor
-        if cursor.is_word("EXPEDITED"):
-            raise cursor.unsupported("INSERT EXPEDITED is")
+        # Rows never wait for others to come with them, so each INSERT is expedited.
+        cursor.accept("EXPEDITED")
         cursor.expect("INTO")
         target = cursor.qualified_name("the name of a stream or table")
         columns: tuple[Name, ...] = ()
@@ -481,16 +486,14 @@ class _Grammar(QueryGrammar):
         cursor = self.cursor
         kind = self._kind("can be altered")
         place = cursor.place_of(first)
-        if kind is ObjectKind.PUMP and (all_of := self._all_pumps()) is not None:
-            word = cursor.one_of("START", "STOP")
-            if word is None:
-                raise cursor.unexpected("START or STOP")
-            return AlterPump(all_of, word == "START", place, every=True)
         if kind is ObjectKind.VIEW and self._is_new_view():
             return dataclasses.replace(self._view(first, replace=True), alters=True)
-        name = cursor.qualified_name(f"the name of the {kind.value}")
-        if kind is ObjectKind.PUMP and (word := cursor.one_of("START", "STOP")) is not None:
-            return AlterPump(name, word == "START", place)
+        if kind is ObjectKind.PUMP:
+            name = altered_pumps(cursor, place)
+            if isinstance(name, AlterPump):
+                return name
+        else:
+            name = cursor.qualified_name(f"the name of the {kind.value}")
         if cursor.is_word("DESCRIPTION"):
             self._description()
             return Alter(kind, name, (), place)
@@ -527,19 +530,6 @@ class _Grammar(QueryGrammar):
         return cursor.ahead(behind).text == "(" or any(
             cursor.is_word(word, ahead=behind) for word in ("AS", "OPTIONS")
         )
-
-    def _all_pumps(self) -> QualifiedName | None:
-        """Read ``*`` or ``schema.*``; the name is that of the schema, or empty."""
-        cursor = self.cursor
-        first = cursor.current
-        if cursor.accept_symbol("*"):
-            return QualifiedName((), cursor.span(first))
-        if not cursor.is_name() or cursor.ahead(1).text != "." or cursor.ahead(2).text != "*":
-            return None
-        schema = cursor.name("the name of a schema")
-        cursor.expect_symbol(".")
-        cursor.expect_symbol("*")
-        return QualifiedName((schema,), cursor.span(first))
 
     def _added_column(self, kind: ObjectKind, name: QualifiedName, place: SourceSpan) -> AddColumn:
         cursor = self.cursor

@@ -338,9 +338,9 @@ RowChange = Update | Delete | Truncate | MergeInto
 
 @dataclass(frozen=True, slots=True)
 class AlterPump:
-    """ALTER PUMP name START | STOP; with ``every`` all pumps of schema ``name``, or of the current schema."""
+    """ALTER PUMP name, .. START | STOP; with ``every`` all pumps of the schema ``names``, or of the current one."""
 
-    name: QualifiedName
+    names: tuple[QualifiedName, ...]
     start: bool
     place: SourceSpan = field(default=NOWHERE, compare=False)
     every: bool = False

@@ -11,7 +11,7 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
     folded: dict[str, str] = {}
     for candidate in sorted(candidates):
         folded.setdefault(candidate.upper(), candidate)
-    near = get_close_matches(name.upper(), list(folded), n=1, cutoff=0.6)
+    near = get_close_matches(name.upper(), list(folded), n=1, cutoff=0.7)
     return f'Did you mean "{folded[near[0]]}"?' if near else None
 
 

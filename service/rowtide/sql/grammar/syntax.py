@@ -93,7 +93,7 @@ class NullLiteral:
 
 @dataclass(frozen=True, slots=True)
 class TypedLiteral:
-    """A constant with its value in row form: DATE '..', TIME '..', TIMESTAMP '..', INTERVAL '..' .."""
+    """A constant with its value in row form: DATE '..', TIMESTAMP WITH TIME ZONE '..', INTERVAL '..' .."""
 
     value: int
     type: Type

@@ -7,6 +7,7 @@ from string import hexdigits
 from rowtide.errors import StatementError
 from rowtide.rows.types import (
     DATE,
+    INSTANT,
     INTERVAL_DAY,
     INTERVAL_MONTH,
     JSON,
@@ -19,11 +20,13 @@ from rowtide.rows.types import (
     decimal,
 )
 from rowtide.sql.grammar import habits, literals
+from rowtide.sql.grammar.clauses.arrays import array_in_angles, array_type
 from rowtide.sql.grammar.cursor import Cursor
 from rowtide.sql.grammar.dialect import Token, TokenKind
 from rowtide.sql.grammar.syntax import BinaryLiteral, IntervalFields, TypedLiteral
 
 MAX_TEXT_LENGTH = 2**31 - 1
+_ZONED = ("WITH", "TIME", "ZONE")
 
 
 class TypeGrammar:
@@ -35,7 +38,19 @@ class TypeGrammar:
     # ---------------------------------------------------------------- types
 
     def type(self) -> Type:
-        """Read the name of a type."""
+        """Read the name of a type, which may be an array: INTEGER ARRAY, INTEGER[] or ARRAY<INTEGER>."""
+        cursor = self.cursor
+        first = cursor.current
+        if cursor.is_word("ARRAY") and cursor.ahead(1).text == "<":
+            cursor.advance()
+            cursor.advance()
+            found = array_in_angles(cursor, self.type(), first)
+        else:
+            found = self._scalar()
+        return array_type(cursor, found, first)
+
+    def _scalar(self) -> Type:
+        """Read the name of a type that is not an array."""
         cursor = self.cursor
         token = cursor.current
         word = token.text if token.kind is TokenKind.WORD else ""
@@ -44,8 +59,8 @@ class TypeGrammar:
             cursor.advance()
             if word == "DOUBLE":
                 cursor.accept("PRECISION")
-            if plain in (TIME, TIMESTAMP):
-                self._millisecond_precision(word)
+            if plain in (TIME, TIMESTAMP, INSTANT):
+                return self._of_milliseconds(word, plain)
             return plain
         match word:
             case "DECIMAL" | "NUMERIC" | "DEC":
@@ -120,8 +135,8 @@ class TypeGrammar:
         cursor.expect_symbol(")")
         return length
 
-    def _millisecond_precision(self, word: str) -> None:
-        """Read ``(3)`` and WITHOUT TIME ZONE if they follow; refuse any other precision and zone."""
+    def _of_milliseconds(self, word: str, plain: Type) -> Type:
+        """Read ``(3)`` and WITH or WITHOUT TIME ZONE if they follow; refuse any other precision and a TIME's zone."""
         cursor = self.cursor
         if cursor.accept_symbol("("):
             token = cursor.current
@@ -129,9 +144,13 @@ class TypeGrammar:
                 hint = f"Write {word} or {word}(3): text with more digits is cut to milliseconds."
                 raise cursor.fail(f"{word} supports millisecond precision only", token=token, hint=hint)
             cursor.expect_symbol(")")
-        if cursor.is_word("WITH", "TIME", "ZONE"):
-            raise cursor.unsupported(f"{word} WITH TIME ZONE is", hint="All times are UTC.")
-        cursor.accept("WITHOUT", "TIME", "ZONE")
+        if plain == TIMESTAMP and (cursor.accept(*_ZONED) or cursor.accept("WITH", "LOCAL", "TIME", "ZONE")):
+            return INSTANT
+        if plain == TIME and cursor.is_word(*_ZONED):
+            raise cursor.unsupported(f"{word} WITH TIME ZONE is", hint="All times of day are UTC.")
+        if plain != INSTANT:
+            cursor.accept("WITHOUT", "TIME", "ZONE")
+        return plain
 
     def _digits(self, what: str) -> int:
         token = self.cursor.current
@@ -143,9 +162,10 @@ class TypeGrammar:
     # ------------------------------------------------------------- literals
 
     def datetime(self) -> TypedLiteral:
-        """Read DATE, TIME or TIMESTAMP and the text after it."""
+        """Read DATE, TIME, TIMESTAMP or TIMESTAMP WITH TIME ZONE and the text after it."""
         cursor = self.cursor
         first = cursor.advance()
+        zoned = cursor.accept(*_ZONED) or first.text == "TIMESTAMPTZ"
         text = cursor.advance().text
         try:
             match first.text:
@@ -153,10 +173,22 @@ class TypeGrammar:
                     return TypedLiteral(literals.date_days(text), DATE, cursor.span(first))
                 case "TIME":
                     return TypedLiteral(literals.time_ms(text), TIME, cursor.span(first))
+                case _ if zoned:
+                    return TypedLiteral(literals.instant_ms(text), INSTANT, cursor.span(first))
                 case _:
                     return TypedLiteral(literals.timestamp_ms(text), TIMESTAMP, cursor.span(first))
         except ValueError as error:
-            raise StatementError(str(error), place=cursor.span(first)) from error
+            hint = None
+            if first.text == "TIMESTAMP" and not zoned and literals.has_offset(text):
+                hint = f"Write {INSTANT} '{text}'."
+            raise StatementError(str(error), place=cursor.span(first), hint=hint) from error
+
+    def is_datetime(self) -> bool:
+        """Return whether a literal of a time follows."""
+        cursor = self.cursor
+        ahead = 4 if cursor.is_word("TIMESTAMP", *_ZONED) else 1
+        named = cursor.current.text in ("DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ")
+        return named and cursor.ahead(ahead).kind is TokenKind.STRING
 
     def interval(self) -> TypedLiteral:
         """Read INTERVAL [sign] '..' unit [TO unit], or INTERVAL '2 hours 30 minutes'."""
@@ -264,5 +296,6 @@ _PLAIN_TYPES = {
     "DATE": DATE,
     "TIME": TIME,
     "TIMESTAMP": TIMESTAMP,
+    **dict.fromkeys(("TIMESTAMPTZ", "TIMESTAMP_LTZ"), INSTANT),
 }
 _TYPE_NAMES = ", ".join(kind.value for kind in Kind if "INTERVAL" not in kind.value) + " and INTERVAL"

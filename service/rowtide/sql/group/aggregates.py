@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.aggregates import AGGREGATES, SPELLED, Aggregate
+from rowtide.expr.constant import fold
 from rowtide.expr.functions import resolve
-from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef
-from rowtide.rows.types import Type
-from rowtide.sql.expressions.keys import check_key
+from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.rows.types import INTEGER, VARCHAR, Type
+from rowtide.sql.expressions.conversions import cast
+from rowtide.sql.expressions.keys import check_key, check_order
 from rowtide.sql.grammar.syntax import Expression, FunctionCall
 
 
@@ -20,7 +23,7 @@ class ArgumentPlanner(Protocol):
         """Return the typed tree of an argument."""
 
 
-LATER = frozenset({"NTH_VALUE", "COLLECT", "APPROX_COUNT_DISTINCT"})
+LATER = frozenset({"NTH_VALUE", "COLLECT"})
 """Aggregates that are not supported yet."""
 GROUP_WINDOWS = frozenset({"TUMBLE", "HOP", "CUMULATE", "SESSION"})
 """Functions that define periods, only in GROUP BY."""
@@ -28,8 +31,26 @@ WINDOW_EDGES = frozenset(f"{name}_{edge}" for name in GROUP_WINDOWS for edge in 
 """Functions in the select list and HAVING that return the edges of the window of GROUP BY."""
 
 
-_OF_JSON = frozenset(("COUNT", "ANY_VALUE", "FIRST_VALUE", "LAST_VALUE", "NTH_VALUE", "LAG", "LEAD"))
+_OF_JSON = frozenset(
+    (
+        "JSON_ARRAYAGG",
+        "JSON_OBJECTAGG",
+        "COUNT",
+        "ANY_VALUE",
+        "FIRST_VALUE",
+        "LAST_VALUE",
+        "NTH_VALUE",
+        "LAG",
+        "LEAD",
+    )
+)
 """Aggregates that neither compare values nor compute with them."""
+
+
+_ORDERED = frozenset(
+    {"MIN", "MAX", *(each.name for each in AGGREGATES.values() if each.ascending or each.takes_fraction)}
+)
+"""Aggregates that compare values by their order."""
 
 
 def result_type(function: str, argument: Type | None, place: SourceSpan) -> Type:
@@ -41,7 +62,7 @@ def result_type(function: str, argument: Type | None, place: SourceSpan) -> Type
     if argument is None and function != "COUNT":
         raise StatementError(f"{function} takes one argument", place=place)
     if function not in _OF_JSON and argument is not None:
-        check_key(argument, f"the argument of {function}", place)
+        (check_order if function in _ORDERED else check_key)(argument, f"the argument of {function}", place)
     found = AGGREGATES[function].result(argument)
     if found is None:
         hint = "CAST(x AS INTEGER) converts text." if argument is not None and argument.is_text else None
@@ -62,6 +83,8 @@ def paired(planner: ArgumentPlanner, syntax: FunctionCall) -> tuple[Expr, Type]:
     if aggregate.pair_of == "$NUMBERS" and not all(each.type.is_numeric for each in args):
         given = ", ".join(str(each.type) for each in args)
         raise StatementError(f"{syntax.name} takes two numbers, not ({given})", place=place)
+    if aggregate.pair_of == "$BY":
+        check_order(args[1].type, f"the second argument of {syntax.name}", syntax.args[1].place)
     name = aggregate.pair_of or ""
     return Call(name, args, resolve(name, [each.type for each in args])), args[0].type
 
@@ -69,6 +92,62 @@ def paired(planner: ArgumentPlanner, syntax: FunctionCall) -> tuple[Expr, Type]:
 def unpaired(found: Expr, of: Type, aggregate: Aggregate) -> Expr:
     """Return the result of an aggregate of pairs; for MAX_BY and MIN_BY the value, which has type ``of``."""
     return Call("$VALUE", (found,), of) if aggregate.pair_of == "$BY" else found
+
+
+def number_of(typed: Expr, syntax: FunctionCall) -> int:
+    """Return the number that an aggregate is written with, its second argument.
+
+    Raises:
+      StatementError: it is not a constant from 1 to the most.
+    """
+    most = SPELLED[syntax.name].takes_number or 0
+    value = typed.value if isinstance(typed, Literal) else None
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise StatementError(
+            f"{syntax.name} takes a constant number from 1 to {most}", place=syntax.args[1].place
+        )
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The plan of LISTAGG: each value follows the separator, and the first separator is removed in the end."""
+
+    function: str
+    argument: Expr
+    width: int
+
+    def result(self, whole: Expr) -> Expr:
+        """Return the list of what the aggregate returns."""
+        if not self.width:
+            return whole
+        return Call("SUBSTRING", (whole, Literal(self.width + 1, INTEGER)), VARCHAR)
+
+
+def listed_argument(planner: ArgumentPlanner, syntax: FunctionCall) -> Listed:
+    """Return the plan of LISTAGG.
+
+    Raises:
+      StatementError: the separator is not constant, or the order is another than the value's or that of time.
+    """
+    place, args = syntax.place, syntax.args
+    if syntax.star or not 1 <= len(args) <= 3:
+        raise StatementError(f"{syntax.name} is written {syntax.name}(x, ', ')", place=place)
+    value = planner.plan(args[0])
+    separator = planner.plan(args[1]) if len(args) > 1 else Literal("", VARCHAR)
+    if not isinstance(separator, Literal) or not isinstance(separator.value, str):
+        raise StatementError(f"the separator of {syntax.name} must be constant text", place=args[1].place)
+    name = "LISTAGG"
+    if len(args) == 3 and not isinstance(by := planner.plan(args[2]), RowtimeRef):
+        if by != value:
+            raise StatementError(
+                f"{syntax.name} can order by the value itself or by ROWTIME only", place=args[2].place
+            )
+        name = "SORTED_LISTAGG"
+    if not value.type.is_text:
+        value = cast(value, VARCHAR, args[0].place)
+    width = len(separator.value)
+    return Listed(name, fold(Call("||", (separator, value), VARCHAR)) if width else value, width)
 
 
 def star_of_groups(place: SourceSpan) -> StatementError:

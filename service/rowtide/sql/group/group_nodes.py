@@ -17,7 +17,7 @@ from rowtide.plan.nodes import (
     Node,
 )
 from rowtide.rows.types import TIMESTAMP, Field, RowType
-from rowtide.rowtime.period import Cumulate, Hop, Period, Session
+from rowtide.rowtime.period import Cumulate, CumulateByMonths, Hop, HopByMonths, Period, Session
 from rowtide.sql.group.group_windows import Window
 from rowtide.sql.select.guards import filtered_first
 from rowtide.sql.select.relations import aggregate_label, can_be_null, project, unique_names
@@ -36,9 +36,9 @@ def group_rows(
     match window:
         case Period():
             return GroupByPeriod(relation, node, window, *parts)
-        case Hop():
+        case Hop() | HopByMonths():
             return GroupByHop(relation, node, window, *parts)
-        case Cumulate():
+        case Cumulate() | CumulateByMonths():
             return GroupByCumulate(relation, node, window, *parts)
         case Session():
             return GroupBySession(relation, node, window, *parts)
@@ -48,7 +48,7 @@ def group_changes(
     relation: str, node: Node, window: Window | None, keys: Sequence[Expr], calls: Sequence[AggregateCall]
 ) -> GroupChanges:
     """Return the node of groups that emit every change; its fields are window (if any), keys, aggregates."""
-    assert not isinstance(window, Cumulate)
+    assert not isinstance(window, Cumulate | CumulateByMonths)
     # Which of two rows with equal arguments leaves may matter: all fields of the rows decide which one it is.
     whole = any(call.of is not None and not call.of.retracts for call in calls)
     node, parts = _computed(relation, node, window, keys, calls, whole=whole)

@@ -9,19 +9,30 @@ start of its window as first field and the end as ROWTIME.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions import resolve
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.types import INTERVAL_DAY, INTERVAL_MONTH, TIMESTAMP, Kind
-from rowtide.rowtime.period import CalendarUnit, Cumulate, Hop, Period, PeriodEdge, Session
+from rowtide.rowtime.period import (
+    DAY_MS,
+    CalendarUnit,
+    Cumulate,
+    CumulateByMonths,
+    Hop,
+    HopByMonths,
+    Period,
+    PeriodEdge,
+    Session,
+)
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.literals import unit_literal
 from rowtide.sql.grammar.syntax import Expression, FunctionCall
 from rowtide.sql.group.aggregates import AggregateList
 from rowtide.sql.select.relations import is_plain_rowtime, substitute
 
-Window = Period | Hop | Cumulate | Session
+Window = Period | Hop | HopByMonths | Cumulate | CumulateByMonths | Session
 """The windows of groups with a limited period."""
 
 FORMS = {
@@ -54,8 +65,8 @@ def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) ->
             place=rowtime.place,
             hint="Promote another column in a query in FROM: SELECT STREAM x AS ROWTIME, ..",
         )
-    if name == "TUMBLE" and (months := _constant(planner, rest[0], (Kind.INTERVAL_MONTH,))) is not None:
-        return _of_months(months, rest)
+    if name != "SESSION" and (months := _months(planner, rest[count - 1], name)) is not None:
+        return _of_months(planner, name, months, rest)
     lengths = [_length(planner, each, name) for each in rest[:count]]
     match name:
         case "TUMBLE":
@@ -66,11 +77,7 @@ def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) ->
         case "HOP":
             slide, size = lengths
             if size > MAX_WINDOWS * slide:
-                raise StatementError(
-                    f"each row would be in more than {MAX_WINDOWS} windows",
-                    place=syntax.place,
-                    hint="Use a larger slide in HOP.",
-                )
+                raise _too_many(name, syntax.place)
             return Hop(slide, size, _offset(planner, rest[count:], name) % slide)
         case "CUMULATE":
             step, size = lengths
@@ -85,20 +92,84 @@ def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) ->
             return Session(lengths[0])
 
 
-def _of_months(months: int, lengths: list[Expression]) -> Period:
-    """Return the period of TUMBLE by a number of months, which is one of the calendar."""
+def _of_months(
+    planner: ExpressionPlanner, name: str, months: int, lengths: list[Expression]
+) -> Period | HopByMonths | CumulateByMonths:
+    """Return a window with a size of months, which are those of the calendar; ``lengths`` are all arguments."""
+    count = _LENGTHS[name]
+    if len(lengths) > count:
+        raise StatementError(
+            f"{name} by months takes no offset: its windows begin with months of the calendar",
+            place=lengths[count].place,
+        )
     unit = _UNITS_OF_MONTHS.get(months)
+    if name == "TUMBLE":
+        return HopByMonths(months, months) if unit is None else Period(PeriodEdge.FLOOR, unit)
+    step = _months(planner, lengths[0], name)
+    if name == "HOP":
+        if step is None:
+            raise StatementError(
+                "the slide of a HOP by months is a number of months",
+                place=lengths[0].place,
+                hint="CUMULATE(ROWTIME, INTERVAL '1' DAY, INTERVAL '1' MONTH) has a row each day of the month so far.",
+            )
+        return _few(HopByMonths(step, months), "HOP", lengths[0].place)
     if unit is None:
         raise StatementError(
-            "TUMBLE takes 1 month, 3 months or 1 year of the calendar",
-            place=lengths[0].place,
-            hint="INTERVAL '1' MONTH, '3' MONTH or '1' YEAR; months are rolled up by FLOOR(m TO YEAR).",
+            "the size of CUMULATE by months is 1 month, 3 months or 1 year",
+            place=lengths[1].place,
+            hint="These begin with the months, quarters and years of the calendar.",
         )
-    if len(lengths) > 1:
+    if step is not None:
+        if months % step:
+            raise StatementError(
+                "the size of CUMULATE must be a multiple of its step",
+                place=lengths[0].place,
+                hint=f"It is written {FORMS[name]}: the step comes first.",
+            )
+        return CumulateByMonths(unit, step_months=step)
+    length = _length(planner, lengths[0], name)
+    if DAY_MS % length:
         raise StatementError(
-            "TUMBLE by months takes no offset: its periods are those of the calendar", place=lengths[1].place
+            "a day must be a multiple of the step of CUMULATE by months",
+            place=lengths[0].place,
+            hint="Every month has whole days: INTERVAL '1' DAY, or INTERVAL '6' HOUR.",
         )
-    return Period(PeriodEdge.FLOOR, unit)
+    return _few(CumulateByMonths(unit, step_ms=length), "CUMULATE", lengths[0].place)
+
+
+_Overlapping = TypeVar("_Overlapping", HopByMonths, CumulateByMonths)
+
+
+def _few(window: _Overlapping, name: str, place: SourceSpan) -> _Overlapping:
+    """Return a window that overlaps.
+
+    Raises:
+      StatementError: a row is in too many of them.
+    """
+    if window.at_a_time() > MAX_WINDOWS:
+        raise _too_many(name, place)
+    return window
+
+
+def _too_many(name: str, place: SourceSpan) -> StatementError:
+    return StatementError(
+        f"each row would be in more than {MAX_WINDOWS} windows",
+        place=place,
+        hint=f"Use a larger {'slide' if name == 'HOP' else 'step'} in {name}.",
+    )
+
+
+def _months(planner: ExpressionPlanner, syntax: Expression, name: str) -> int | None:
+    """Return the months of a length; None if it is none of months.
+
+    Raises:
+      StatementError: it is not above zero.
+    """
+    months = _constant(planner, syntax, (Kind.INTERVAL_MONTH,))
+    if months is not None and months <= 0:
+        raise _no_interval(name, "an interval above zero", syntax.place)
+    return months
 
 
 def window_edge(
@@ -125,13 +196,15 @@ def last_edge(window: Window | None, aggregates: AggregateList) -> Expr:
     A session ends one gap after its last row.
     """
     match window:
-        case None | Cumulate():
+        case None | Cumulate() | CumulateByMonths():
             raise ValueError("these groups have no window whose end is known from a row")
         case Session(gap_ms=gap):
             last = aggregates.reference(AggregateCall("MAX", RowtimeRef(), TIMESTAMP))
             return _moved("+", last, Literal(gap, INTERVAL_DAY))
         case Hop(size_ms=size):
             return _moved("+", FieldRef(0, TIMESTAMP), Literal(size, INTERVAL_DAY))
+        case HopByMonths(size=months):
+            return _moved("+", FieldRef(0, TIMESTAMP), Literal(months, INTERVAL_MONTH))
         case Period(unit=CalendarUnit() as unit):
             months = next(each for each, of in _UNITS_OF_MONTHS.items() if of is unit)
             return _moved("+", FieldRef(0, TIMESTAMP), Literal(months, INTERVAL_MONTH))
@@ -149,8 +222,14 @@ def start_of_end(window: Window) -> Expr | None:
             return RowtimeRef()
         case Hop(size_ms=size):
             return _moved("-", RowtimeRef(), Literal(size, INTERVAL_DAY))
-        case Cumulate(size_ms=size, offset_ms=offset):
-            whole = Period(PeriodEdge.FLOOR, step_ms=size, offset_ms=offset)
+        case HopByMonths(size=months):
+            return _moved("-", RowtimeRef(), Literal(months, INTERVAL_MONTH))
+        case Cumulate() | CumulateByMonths():
+            whole = (
+                Period(PeriodEdge.FLOOR, window.unit)
+                if isinstance(window, CumulateByMonths)
+                else Period(PeriodEdge.FLOOR, step_ms=window.size_ms, offset_ms=window.offset_ms)
+            )
             return period_call(whole, _moved("-", RowtimeRef(), Literal(1, INTERVAL_DAY)))
         case Session():
             return None
@@ -214,9 +293,9 @@ def _length(planner: ExpressionPlanner, syntax: Expression, name: str) -> int:
     if value is None or value <= 0:
         if _constant(planner, syntax, (Kind.INTERVAL_MONTH,)) is not None:
             raise StatementError(
-                f"{name} by months is not supported: months have different lengths",
+                f"this length of {name} is an interval of days to seconds: months have different lengths",
                 place=syntax.place,
-                hint="TUMBLE(ROWTIME, INTERVAL '1' MONTH) makes groups of months.",
+                hint="If the size is a number of months, the slide of a HOP and the step of a CUMULATE can be, too.",
             )
         raise _no_interval(name, "an interval of days to seconds above zero", syntax.place)
     return value

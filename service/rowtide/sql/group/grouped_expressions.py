@@ -10,11 +10,12 @@ from rowtide.errors import StatementError
 from rowtide.expr.aggregates import SPELLED, Family
 from rowtide.expr.constant import fold
 from rowtide.expr.functions.arguments import PACKED
+from rowtide.expr.functions.arrays.elements import MAKER
 from rowtide.expr.tree import AggregateCall, Call, Expr, Literal, PythonAggregate, RowtimeRef
-from rowtide.rows.types import INTEGER, VARCHAR
-from rowtide.sql.expressions.conversions import cast
+from rowtide.rows.types import VARCHAR
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.scope import NameScope
+from rowtide.sql.expressions.typed_calls import call
 from rowtide.sql.functions.declared_aggregates import declared_argument, declared_result
 from rowtide.sql.grammar.syntax import (
     BinaryLiteral,
@@ -32,7 +33,16 @@ from rowtide.sql.grammar.syntax import (
     is_aggregate,
 )
 from rowtide.sql.grammar.syntax_walk import calls_in
-from rowtide.sql.group.aggregates import LATER, WINDOW_EDGES, AggregateList, paired, result_type, unpaired
+from rowtide.sql.group.aggregates import (
+    LATER,
+    WINDOW_EDGES,
+    AggregateList,
+    listed_argument,
+    number_of,
+    paired,
+    result_type,
+    unpaired,
+)
 
 
 class GroupedPlanner(ExpressionPlanner):
@@ -108,14 +118,20 @@ class GroupedPlanner(ExpressionPlanner):
             return self._declared(syntax, syntax.declared, syntax.declared.aggregate, inner)
         aggregate = SPELLED[syntax.name]
         name, place = aggregate.name, syntax.place
-        argument, fraction, value_type = None, aggregate.fraction, None
+        argument, fraction, value_type, number = None, aggregate.fraction, None, None
         args = syntax.args
         if name == "LISTAGG":
             return self._list(syntax, inner)
+        if name == "ARRAY_AGG":
+            return self._array(syntax, inner)
         if aggregate.takes_fraction and not syntax.star:
             if len(args) != 2:
                 raise StatementError(f"{name} is written {name}(0.9) WITHIN GROUP (ORDER BY x)", place=place)
             fraction, args = fraction_of(inner.plan(args[0]), syntax), args[1:]
+        if aggregate.takes_number is not None and not syntax.star:
+            if len(args) != 2:
+                raise StatementError(f"{name} is written {aggregate.written[0]}", place=place)
+            number, args = number_of(inner.plan(args[1]), syntax), args[:1]
         if syntax.star:
             if name != "COUNT":
                 raise StatementError(f"{syntax.name}(*) is not allowed", place=place)
@@ -134,7 +150,9 @@ class GroupedPlanner(ExpressionPlanner):
         condition = None if syntax.condition is None else inner.condition(syntax.condition)
         of = result_type(name, argument.type if argument is not None else None, place)
         distinct = syntax.distinct and aggregate.distinct_matters
-        call = AggregateCall(name, argument, of, distinct, condition, syntax.ignore_nulls, fraction)
+        call = AggregateCall(
+            name, argument, of, distinct, condition, syntax.ignore_nulls, fraction, number=number
+        )
         return unpaired(self._aggregates.reference(call), value_type or of, aggregate)
 
     def _declared(
@@ -147,29 +165,33 @@ class GroupedPlanner(ExpressionPlanner):
         return declared_result(self._aggregates.reference(call), of)
 
     def _list(self, syntax: FunctionCall, inner: ExpressionPlanner) -> Expr:
-        """Plan LISTAGG: concatenate the separator and each value, then remove the first separator."""
-        place, args = syntax.place, syntax.args
-        if syntax.star or not 1 <= len(args) <= 3:
-            raise StatementError(f"{syntax.name} is written {syntax.name}(x, ', ')", place=place)
-        value = inner.plan(args[0])
-        separator = inner.plan(args[1]) if len(args) > 1 else Literal("", VARCHAR)
-        if not isinstance(separator, Literal) or not isinstance(separator.value, str):
-            raise StatementError(f"the separator of {syntax.name} must be constant text", place=args[1].place)
-        name = "LISTAGG"
-        if len(args) == 3 and not isinstance(by := inner.plan(args[2]), RowtimeRef):
-            if by != value:
-                raise StatementError(
-                    f"{syntax.name} can order by the value itself or by ROWTIME only", place=args[2].place
-                )
-            name = "SORTED_LISTAGG"
-        if not value.type.is_text:
-            value = cast(value, VARCHAR, args[0].place)
-        width = len(separator.value)
-        argument = fold(Call("||", (separator, value), VARCHAR)) if width else value
+        listed = listed_argument(inner, syntax)
         condition = None if syntax.condition is None else inner.condition(syntax.condition)
-        call = AggregateCall(name, argument, VARCHAR, syntax.distinct, condition)
-        whole = self._aggregates.reference(call)
-        return Call("SUBSTRING", (whole, Literal(width + 1, INTEGER)), VARCHAR) if width else whole
+        call = AggregateCall(listed.function, listed.argument, VARCHAR, syntax.distinct, condition)
+        return listed.result(self._aggregates.reference(call))
+
+    def _array(self, syntax: FunctionCall, inner: ExpressionPlanner) -> Expr:
+        """Plan ARRAY_AGG: the elements of arrays of one value, sorted if it has an ORDER BY."""
+        place, args = syntax.place, syntax.args
+        if syntax.star or not 1 <= len(args) <= 2:
+            raise StatementError("ARRAY_AGG is written ARRAY_AGG(x [ORDER BY x])", place=place)
+        value = inner.plan(args[0])
+        by = inner.plan(args[1]) if len(args) > 1 else None
+        sorts = by is not None and not (isinstance(by, RowtimeRef) and not syntax.descending)
+        if sorts and by != value:
+            raise StatementError(
+                "ARRAY_AGG can order by the value itself, or by ROWTIME ascending, only",
+                place=args[1].place,
+                hint="Write ARRAY_AGG(x ORDER BY x). Without ORDER BY the values are in the order of the rows.",
+            )
+        argument = fold(call(MAKER, [value], args[0].place))
+        condition = None if syntax.condition is None else inner.condition(syntax.condition)
+        found = self._aggregates.reference(
+            AggregateCall("ARRAY_AGG", argument, argument.type, syntax.distinct, condition)
+        )
+        if not sorts:
+            return found
+        return Call("$SORTED_DOWN" if syntax.descending else "ARRAY_SORT", (found,), found.type)
 
 
 _STEP = Fraction(1, 2**40)

@@ -9,15 +9,17 @@ from typing import TypeVar
 from rowtide.errors import StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import cast_allowed
+from rowtide.expr.functions.arrays.parts import ELEMENT
 from rowtide.expr.json_path import JsonPathError, parse_path, parse_row_path
-from rowtide.expr.tree import Expr, FieldRef, Literal
+from rowtide.expr.tree import Call, Expr, FieldRef, Literal
 from rowtide.plan.json_columns import JsonColumn, JsonColumnKind
 from rowtide.plan.nodes import Filter, Node
 from rowtide.plan.nodes.json_table import JsonTable
-from rowtide.rows.types import BOOLEAN, JSON, VARCHAR, Field, RowType
+from rowtide.rows.types import BOOLEAN, JSON, VARCHAR, Field, RowType, Type
 from rowtide.sql.expressions.conversions import assign, cast
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.scope import Binding, NameScope
+from rowtide.sql.grammar.clauses.json_rows import UNNEST
 from rowtide.sql.grammar.syntax import (
     BooleanLiteral,
     Expression,
@@ -62,11 +64,17 @@ def json_table(relation: str, item: JsonRows, left: Node, scope: NameScope) -> t
       StatementError: the document is not text, a path is not one, or a column cannot have its type; with its place.
     """
     document = ExpressionPlanner(scope, item.function).plan(item.document)
-    if not (document.type.is_text or document.type == JSON):
+    element = document.type.element
+    if element is not None and item.function == UNNEST:
+        document = cast(document, VARCHAR, item.document.place)
+        item = replace(item, columns=tuple(_of_element(each, element) for each in item.columns))
+    elif not (document.type.is_text or document.type == JSON):
         raise StatementError(
             f"{item.function} reads JSON, not {document.type}",
             place=item.document.place,
-            hint="A column of JSON or VARCHAR holds an array or object of a message.",
+            hint="A column of JSON or VARCHAR holds an array or object of a message."
+            if element is None
+            else "UNNEST (a) returns the elements of an array.",
         )
     own = columns_of(item, len(left.row_type))
     if own.alias in [binding.alias for binding in scope.bindings]:
@@ -85,7 +93,7 @@ def json_table(relation: str, item: JsonRows, left: Node, scope: NameScope) -> t
         left,
         document,
         _path(item.path, parse_row_path),
-        tuple(map(_column, item.columns)),
+        tuple(_column(each, element) for each in item.columns),
         item.kind == "LEFT",
         item.empty_on_error,
         RowType(tuple(named)),
@@ -96,6 +104,10 @@ def json_table(relation: str, item: JsonRows, left: Node, scope: NameScope) -> t
     return node, both
 
 
+def _of_element(column: JsonColumnSyntax, element: Type) -> JsonColumnSyntax:
+    return column if column.kind is JsonColumnKind.ORDINALITY else replace(column, type=element)
+
+
 def _path(written: StringLiteral, parse: Callable[[str], Steps]) -> Steps:
     try:
         return parse(written.text)
@@ -103,10 +115,16 @@ def _path(written: StringLiteral, parse: Callable[[str], Steps]) -> Steps:
         raise StatementError(str(error), place=written.place, hint=error.hint) from error
 
 
-def _column(column: JsonColumnSyntax) -> JsonColumn:
+def _column(column: JsonColumnSyntax, element: Type | None) -> JsonColumn:
+    """Return a column; ``element`` is the type of the elements if the rows are those of an array."""
     if column.kind is JsonColumnKind.ORDINALITY:
         return JsonColumn(column.kind)
     of, any_case, kind = column.type, column.path is None, column.kind
+    if element is not None:
+        value = Call(ELEMENT, (FieldRef(0, VARCHAR),), element)
+        return JsonColumn(JsonColumnKind.JSON, (), value, Literal(None, element))
+    if of.element is not None:
+        return _array(column)
     if of == JSON and kind is JsonColumnKind.VALUE:
         kind = JsonColumnKind.JSON
     if kind is JsonColumnKind.JSON and not (of.is_text or of == JSON):
@@ -130,6 +148,25 @@ def _column(column: JsonColumnSyntax) -> JsonColumn:
         _value(column.on_empty, column),
         _value(column.on_error, column),
         any_case,
+    )
+
+
+def _array(column: JsonColumnSyntax) -> JsonColumn:
+    """Return a column of arrays; null of JSON is NULL."""
+    steps = (column.name.text,) if column.path is None else _path(column.path, parse_path)
+    if column.kind is JsonColumnKind.EXISTS:
+        raise StatementError(
+            f'column "{column.name.text}": a truth value is not a value of {column.type}', place=column.place
+        )
+    text = FieldRef(0, VARCHAR)
+    given = Call("NULLIF", (text, Literal("null", VARCHAR)), VARCHAR)
+    return JsonColumn(
+        JsonColumnKind.JSON,
+        steps,
+        cast(given, column.type, column.place),
+        _value(column.on_empty, column),
+        _value(column.on_error, column),
+        column.path is None,
     )
 
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from rowtide.errors import StatementError
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, uses_rowtime
 from rowtide.rows.types import BOOLEAN, TIMESTAMP
-from rowtide.rowtime.period import Cumulate, Period, PeriodEdge, Session
+from rowtide.rowtime.period import Cumulate, CumulateByMonths, Period, PeriodEdge, Session
 from rowtide.sql.expressions.conversions import UNTYPED_NULL
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
-from rowtide.sql.expressions.keys import check_key
+from rowtide.sql.expressions.keys import check_order
 from rowtide.sql.expressions.scope import ROWTIME, NameScope
 from rowtide.sql.grammar.syntax import ColumnRef, Expression, OrderItem, Select, SelectItem
 from rowtide.sql.grammar.syntax_walk import parts_of
@@ -93,7 +93,11 @@ class OrderPlanner:
             of_rowtime = plain and self._is_order_of(first, promotion, grouped=window is not None)
             named = window is not None and promotion is None and typed == FieldRef(0, TIMESTAMP)
             same = promotion is not None and first.expression == promotion.syntax
-            exact = of_rowtime or same or (named and not isinstance(window, Session | Cumulate))
+            exact = (
+                of_rowtime
+                or same
+                or (named and not isinstance(window, Session | Cumulate | CumulateByMonths))
+            )
             period = Period(PeriodEdge.EXACT) if exact else None
             if window is None and not exact and not _qualifies_rowtime(first.expression):
                 period = period_of(typed)
@@ -131,7 +135,7 @@ class OrderPlanner:
                 if isinstance(each, SelectItem) and each.alias == name:
                     syntax = each.expression
         key = planner.plan_as(syntax, UNTYPED_NULL.type)
-        check_key(key.type, "a sort key", item.place)
+        check_order(key.type, "a sort key", item.place)
         if isinstance(key, Literal):
             raise StatementError("a constant is not a sort key", place=item.place)
         if promotion is not None and uses_rowtime(key):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.tree import Expr
 from rowtide.plan.nodes import BoundPolicy, Node, Promote, Source, below_same_rowtime
-from rowtide.rows.types import Kind
 from rowtide.sql.expressions.conversions import UNTYPED_NULL
 from rowtide.sql.grammar.syntax import Expression
 from rowtide.sql.select.period_order import with_old_rowtime
@@ -47,7 +46,7 @@ def check_rowtime_type(expr: Expr, place: SourceSpan) -> None:
     Raises:
       StatementError: it is not.
     """
-    if expr.type.kind is not Kind.TIMESTAMP or expr == UNTYPED_NULL:
+    if not expr.type.is_timestamp or expr == UNTYPED_NULL:
         shown = "NULL" if expr == UNTYPED_NULL else str(expr.type)
         raise StatementError(
             f"ROWTIME is a TIMESTAMP, what is promoted is {shown}",

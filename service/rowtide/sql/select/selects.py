@@ -16,7 +16,7 @@ from rowtide.expr.tree import Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import Filter, Node, Sort
 from rowtide.plan.questions import begins_with_window, reads_streams
 from rowtide.rows.types import TIMESTAMP, RowType
-from rowtide.rowtime.period import Cumulate, Period, Session
+from rowtide.rowtime.period import Cumulate, CumulateByMonths, Period, Session
 from rowtide.sql.catalog.objects import Retention
 from rowtide.sql.expressions.conversions import UNTYPED_NULL
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
@@ -353,7 +353,9 @@ class SelectPlanner:
         # A group's window and its ROWTIME determine each other, except for a SESSION and CUMULATE, which have no
         # fixed length.
         named_by = (
-            None if window is None or isinstance(window, Session | Cumulate) else FieldRef(0, TIMESTAMP)
+            None
+            if window is None or isinstance(window, Session | Cumulate | CumulateByMonths)
+            else FieldRef(0, TIMESTAMP)
         )
         windows = Windows(
             self._relation, planner_of("a window"), select.windows, named_by, of_changes=self._tells_changes
@@ -437,7 +439,7 @@ class SelectPlanner:
                 if window is not None:
                     raise StatementError("GROUP BY has a period already", place=term.place)
                 window = group_window(planner, term, term.name)
-                if isinstance(window, Cumulate) and self._tells_changes:
+                if isinstance(window, Cumulate | CumulateByMonths) and self._tells_changes:
                     raise StatementError(
                         "CUMULATE with changes is not supported",
                         place=term.place,

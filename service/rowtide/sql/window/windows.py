@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rowtide.errors import StatementError
-from rowtide.expr.aggregates import SPELLED, Family, aggregate_of, spelled
+from rowtide.expr.aggregates import AGGREGATES, SPELLED, Family, aggregate_of, spelled
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import common_type
 from rowtide.expr.functions.arguments import PACKED
@@ -22,7 +22,7 @@ from rowtide.rows.types import BIGINT, BOOLEAN, DOUBLE, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge
 from rowtide.sql.expressions.conversions import UNTYPED_NULL, assign
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
-from rowtide.sql.expressions.keys import check_key
+from rowtide.sql.expressions.keys import check_key, check_order
 from rowtide.sql.expressions.scope import NameScope
 from rowtide.sql.functions.declared_aggregates import declared_argument, declared_result
 from rowtide.sql.grammar import habits
@@ -38,7 +38,7 @@ from rowtide.sql.grammar.syntax import (
     OrderItem,
     WindowSpec,
 )
-from rowtide.sql.group.aggregates import paired, result_type, unpaired
+from rowtide.sql.group.aggregates import listed_argument, number_of, paired, result_type, unpaired
 from rowtide.sql.group.group_windows import period_of
 from rowtide.sql.group.grouped_expressions import fraction_of
 from rowtide.sql.select.guards import filtered_first
@@ -173,6 +173,8 @@ class Windows:
         if call.of is not None:
             return declared_result(found, call.of)
         declared = SPELLED.get(syntax.name)
+        if declared is not None and declared.name == "LISTAGG":
+            return listed_argument(self._planner, syntax).result(found)
         if declared is None or declared.pair_of is None:
             return found
         return unpaired(found, paired(self._planner, syntax)[1], declared)
@@ -348,6 +350,7 @@ class Windows:
         keys: list[tuple[Expr, bool]] = []
         for item in items:
             key = self._of_row(item.expression)
+            check_order(key.type, "a term of ORDER BY", item.place)
             if item.nulls_first not in (None, item.descending):
                 keys.append((Call("IS NULL", (key,), BOOLEAN), bool(item.nulls_first)))
             keys.append((key, item.descending))
@@ -413,14 +416,21 @@ class Windows:
     def _aggregate(self, syntax: FunctionCall) -> WindowCall:
         aggregate = SPELLED[syntax.name]
         name, place = aggregate.name, syntax.place
-        argument, fraction = None, aggregate.fraction
+        argument, fraction, number = None, aggregate.fraction, 1
         args = syntax.args
+        listed = listed_argument(self._planner, syntax) if name == "LISTAGG" else None
+        if listed is not None:
+            name, argument = listed.function, fold(listed.argument)
         if aggregate.takes_fraction:
             if len(args) != 2 or syntax.star:
                 raise StatementError(f"{name} is written {name}(0.9) WITHIN GROUP (ORDER BY x)", place=place)
             fraction, args = fraction_of(self._planner.plan(args[0]), syntax), args[1:]
+        if aggregate.takes_number is not None and not syntax.star:
+            if len(args) != 2:
+                raise StatementError(f"{name} is written {aggregate.written[0]}", place=place)
+            number, args = number_of(self._planner.plan(args[1]), syntax), args[:1]
         distinct = syntax.distinct and aggregate.distinct_matters
-        if distinct and aggregate.order_matters:
+        if distinct and AGGREGATES[name].order_matters:
             raise StatementError(f"{name}(DISTINCT) over a window is not supported", place=place)
         if syntax.ignore_nulls:
             raise StatementError(
@@ -434,13 +444,15 @@ class Windows:
             argument = fold(self._planner.as_one(args, place))
         elif aggregate.pair_of is not None:
             argument = fold(paired(self._planner, syntax)[0])
-        elif len(args) != 1:
-            raise StatementError(f"{syntax.name} takes one argument", place=place)
-        else:
+        elif listed is None:
+            if len(args) != 1:
+                raise StatementError(f"{syntax.name} takes one argument", place=place)
             argument = fold(self._planner.plan(args[0]))
         condition = None if syntax.condition is None else self._planner.condition(syntax.condition)
         of = result_type(name, None if argument is None else argument.type, place)
-        return filtered_first(WindowCall(name, argument, of, distinct, condition, fraction=fraction))
+        return filtered_first(
+            WindowCall(name, argument, of, distinct, condition, fraction=fraction, number=number)
+        )
 
     def _declared(self, syntax: FunctionCall, function: DeclaredFunction, of: PythonAggregate) -> WindowCall:
         argument = fold(declared_argument(self._planner, function, of, syntax))

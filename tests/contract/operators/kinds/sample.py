@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from decimal import Decimal
 from typing import Any
@@ -74,6 +75,8 @@ def word(value: Any, kind: Type) -> int:
             return int.from_bytes(struct.pack("<d", canonical), "little")
         case Decimal():
             return unscaled(value, kind.scale) % WORD
+        case tuple():
+            return crc32(json.dumps(value, separators=(",", ":")).encode())
         case _:
             return int(value) % WORD
 

@@ -13,7 +13,8 @@ TRY_CAST is NULL where CAST rejects the row. The module of each family defines t
 | TIMESTAMP | integers |          | yes  |        | yes  | yes  | yes       |            |
 | INTERVAL  | integers |          | yes  |        |      |      |           | same kind  |
 
-UUID and JSON are cast to and from text.
+TIMESTAMP WITH TIME ZONE is cast like TIMESTAMP, and to and from it.
+UUID and JSON are cast to and from text, arrays to and from text, JSON and arrays whose elements can be cast.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 
 from rowtide.errors import Reason, rejection_of
 from rowtide.expr.evaluation import ColumnKernel, RowKernel
-from rowtide.expr.functions.casts import cast_numbers, cast_text, cast_times
+from rowtide.expr.functions.casts import cast_arrays, cast_numbers, cast_text, cast_times
 from rowtide.expr.functions.function import CallSignature, ScalarFunction, TypeMismatch, mismatch, strict
 from rowtide.rows.types import BOOLEAN, Type
 
@@ -38,15 +39,37 @@ _Makers = tuple[Callable[[Type, Type], RowKernel], Callable[[Type, Type], Column
 
 def _family(source: Type, target: Type) -> _Makers | None:
     """Return the makers of the row and column functions; None if the cast does not exist."""
+    if cast_arrays.is_of_arrays(source, target):
+        return _of_arrays(source, target)
     if source.is_numeric and target.is_numeric:
         return cast_numbers.row, cast_numbers.columns
     if (source == BOOLEAN and target.is_integer) or (target == BOOLEAN and source.is_integer):
         return cast_numbers.row, cast_numbers.columns
+    if source.is_timestamp and target.is_timestamp:
+        return _same_row, _same_columns
     if cast_text.allowed(source, target):
         return cast_text.row, cast_text.columns
     if cast_times.allowed(source, target):
         return cast_times.row, cast_times.columns
     return None
+
+
+def _of_arrays(source: Type, target: Type) -> _Makers | None:
+    if source.element is not None and target.element is not None:
+        allowed = cast_allowed(source.element, target.element)
+    else:
+        allowed = cast_arrays.is_text(source) or cast_arrays.is_text(target)
+    return (_arrays_by_row, cast_arrays.columns) if allowed else None
+
+
+def _arrays_by_row(source: Type, target: Type) -> RowKernel:
+    def of_elements(element: Type, other: Type) -> RowKernel:
+        makers = _family(element, other)
+        if makers is None:
+            raise TypeMismatch(f"{source} cannot be cast to {target}")
+        return makers[0](element, other)
+
+    return cast_arrays.row(source, target, of_elements)
 
 
 def _resolve(args: Sequence[Type]) -> Type:

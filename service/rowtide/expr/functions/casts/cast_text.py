@@ -9,6 +9,7 @@ Text of a value:
 | REAL, DOUBLE           | the shortest that reads back the same, as Python writes it       |
 | DATE, TIME             | 2024-02-29, 12:34:56 or 12:34:56.789                             |
 | TIMESTAMP              | date and time with a blank; T is read too, and Z or +hh:mm       |
+| TIMESTAMP WITH TIME ZONE | the same in UTC with +00:00                                    |
 | INTERVAL day to second | [-]d hh:mm:ss[.mmm]                                              |
 | INTERVAL year to month | [-]y-m                                                           |
 | BINARY                 | UTF-8                                                            |

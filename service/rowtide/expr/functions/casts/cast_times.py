@@ -1,6 +1,6 @@
-"""CAST between DATE, TIME, TIMESTAMP, INTERVAL and integers.
+"""CAST between DATE, TIME, TIMESTAMP with and without time zone, INTERVAL and integers.
 
-A DATE is the midnight that it begins with. An integer converts to and from a TIMESTAMP as
+A DATE is the midnight that it begins with. Every TIMESTAMP is in UTC. An integer converts to and from one as
 milliseconds since 1970-01-01 00:00:00 UTC, as in JSON messages, and to and from an INTERVAL as
 milliseconds or months. A TIME does not convert to a TIMESTAMP, because expressions have no current
 date.
@@ -17,7 +17,7 @@ from rowtide.expr.evaluation import ColumnKernel, RowKernel
 from rowtide.expr.functions.numbers import exact
 from rowtide.expr.functions.times import civil
 from rowtide.rows.arrays import Mask
-from rowtide.rows.types import DATE, INTERVAL_DAY, INTERVAL_MONTH, TIME, TIMESTAMP, Type
+from rowtide.rows.types import DATE, INSTANT, INTERVAL_DAY, INTERVAL_MONTH, TIME, TIMESTAMP, Type
 
 
 def allowed(source: Type, target: Type) -> bool:
@@ -56,9 +56,12 @@ def columns(source: Type, target: Type) -> ColumnKernel:
     return checked
 
 
-_COUNTED = (TIMESTAMP, INTERVAL_DAY, INTERVAL_MONTH)
+_COUNTED = (TIMESTAMP, INSTANT, INTERVAL_DAY, INTERVAL_MONTH)
 _CONVERT: dict[tuple[Type, Type], Any] = {
     (DATE, TIMESTAMP): lambda days: days * civil.DAY_MS,
     (TIMESTAMP, DATE): lambda ms: ms // civil.DAY_MS,
     (TIMESTAMP, TIME): lambda ms: ms % civil.DAY_MS,
+    (DATE, INSTANT): lambda days: days * civil.DAY_MS,
+    (INSTANT, DATE): lambda ms: ms // civil.DAY_MS,
+    (INSTANT, TIME): lambda ms: ms % civil.DAY_MS,
 }

@@ -25,6 +25,7 @@ from rowtide.rows.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    INSTANT,
     INTERVAL_DAY,
     INTERVAL_MONTH,
     MAX_DECIMAL_PRECISION,
@@ -185,6 +186,7 @@ _READERS: dict[Type, Callable[[str], Any]] = {
     DATE: _read_date,
     TIME: _read_time,
     TIMESTAMP: _read_timestamp,
+    INSTANT: _read_timestamp,
     INTERVAL_DAY: _read_day_time,
     INTERVAL_MONTH: _read_year_month,
 }

@@ -17,6 +17,8 @@ from rowtide.rows.types import INTEGER_BYTES, TIME, TIMESTAMP, Kind, Type
 
 _PLAIN_FROM, _PLAIN_BELOW = 1e-4, 1e15
 """Python writes doubles between these without an exponent. Arrow does so in part of this range."""
+UTC_OFFSET = "+00:00"
+"""What the text of a TIMESTAMP WITH TIME ZONE ends with."""
 
 
 def _date_text(day: int) -> str:
@@ -34,6 +36,10 @@ def _time_text(ms: int) -> str:
 def _timestamp_text(ms: int) -> str:
     day, rest = divmod(ms, civil.DAY_MS)
     return f"{_date_text(day)} {_time_text(rest)}"
+
+
+def _instant_text(ms: int) -> str:
+    return f"{_timestamp_text(ms)}{UTC_OFFSET}"
 
 
 def _day_time_text(ms: int) -> str:
@@ -55,6 +61,7 @@ WRITERS: dict[Kind, Callable[[Any], str]] = {
     Kind.DATE: _date_text,
     Kind.TIME: _time_text,
     Kind.TIMESTAMP: _timestamp_text,
+    Kind.INSTANT: _instant_text,
     Kind.INTERVAL_DAY: _day_time_text,
     Kind.INTERVAL_MONTH: _year_month_text,
 }
@@ -96,6 +103,14 @@ def _moment_texts(kind: Type, seconds: pa.DataType, milliseconds: pa.DataType) -
     return write
 
 
+_timestamp_texts = _moment_texts(TIMESTAMP, pa.timestamp("s"), pa.timestamp("ms"))
+
+
+def _instant_texts(values: Any) -> tuple[Any, Mask | None]:
+    texts, outside = _timestamp_texts(values)
+    return pc.binary_join_element_wise(texts, UTC_OFFSET, ""), outside
+
+
 def _date_texts(days: Any) -> tuple[Any, Mask | None]:
     days, outside = exact.within(days, civil.MIN_DAY, civil.MAX_DAY, np.dtype(np.int64))
     return _texts_of(days, pa.date32()), outside
@@ -112,6 +127,7 @@ COLUMN_WRITERS: dict[Kind, ColumnKernel] = {
     Kind.DOUBLE: _double_texts,
     Kind.DATE: _date_texts,
     Kind.TIME: _moment_texts(TIME, pa.time32("s"), pa.time32("ms")),
-    Kind.TIMESTAMP: _moment_texts(TIMESTAMP, pa.timestamp("s"), pa.timestamp("ms")),
+    Kind.TIMESTAMP: _timestamp_texts,
+    Kind.INSTANT: _instant_texts,
 }
 """Writers of columns, for types where that is faster than value by value."""

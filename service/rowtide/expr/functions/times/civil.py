@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rowtide.rows.types import DATE, INTERVAL_DAY, INTERVAL_MONTH, TIME, TIMESTAMP, Type
+from rowtide.rows.types import DATE, INSTANT, INTERVAL_DAY, INTERVAL_MONTH, TIME, TIMESTAMP, Type
 
 Days = TypeVar("Days", int, NDArray[np.int64])
 """A day, or a column of days."""
@@ -21,6 +21,7 @@ MIN_DAY, MAX_DAY = -719_162, 2_932_896
 
 RANGES: dict[Type, tuple[int, int]] = {
     TIMESTAMP: (MIN_DAY * DAY_MS, MAX_DAY * DAY_MS + DAY_MS - 1),
+    INSTANT: (MIN_DAY * DAY_MS, MAX_DAY * DAY_MS + DAY_MS - 1),
     DATE: (MIN_DAY, MAX_DAY),
     TIME: (0, DAY_MS - 1),
     INTERVAL_DAY: (-(2**63), 2**63 - 1),

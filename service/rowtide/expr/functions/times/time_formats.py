@@ -101,6 +101,8 @@ _TEMPLATE: Mapping[str, FormatPart] = {
     "FF3": FormatPart("fraction", 3),
     "FF6": FormatPart("fraction", 6),
     "FF": FormatPart("fraction", 3),
+    "TZ": FormatPart("zone", text="UTC"),
+    "OF": FormatPart("zone", text="+00"),
 }
 _TEMPLATE_NAMES = {
     "MONTH": "month name",
@@ -160,6 +162,8 @@ def template(text: str) -> tuple[FormatPart, ...]:
         part = _TEMPLATE.get(word)
         if part is None:
             part = FormatPart(_TEMPLATE_NAMES[word], style=_style(given))
+        elif part.field == "zone":
+            part = replace(part, style=_style(given))
         elif not filled and part.field != "fraction":
             part = replace(part, digits=1)
         parts.append(part)
@@ -236,8 +240,10 @@ def month_name(day: int) -> str:
 
 def _piece(part: FormatPart, at: DayTime) -> str:
     match part.field:
-        case "" | "zone":
+        case "":
             return part.text
+        case "zone":
+            return part.style(part.text)
         case "fraction":
             return f"{at.ms % 1_000:03d}{'0' * max(part.digits - 3, 0)}"[: max(part.digits, 1)]
         case "month name" | "short month name":

@@ -1,7 +1,10 @@
-"""Local times of named zones: FROM_UTC_TIMESTAMP(x, zone), which is AT TIME ZONE, and TO_UTC_TIMESTAMP(x, zone).
+"""Local times of named zones: FROM_UTC_TIMESTAMP(x, zone), which is AT TIME ZONE, TO_UTC_TIMESTAMP and FROM_TZ.
 
 The rules of the zones are those of package tzdata, which is locked, and not those of the machine: a pipeline and
-Spark give the same times. A local time that a clock skips or shows twice is read with the offset before the change.
+Spark give the same times.
+
+A local time that a clock skips is read with the offset before the change. One that it shows twice is the first
+for TO_UTC_TIMESTAMP, as in Spark, and for FROM_TZ the second, which is standard time, as in PostgreSQL.
 """
 
 from __future__ import annotations
@@ -21,9 +24,9 @@ from rowtide.expr.functions.numbers import exact
 from rowtide.expr.functions.rejections import overflow, undefined
 from rowtide.expr.functions.times import civil
 from rowtide.rows.arrays import Mask
-from rowtide.rows.types import DATE, TIMESTAMP, Type
+from rowtide.rows.types import DATE, INSTANT, TIMESTAMP, Type
 
-FROM_UTC, TO_UTC = "FROM_UTC_TIMESTAMP", "TO_UTC_TIMESTAMP"
+FROM_UTC, TO_UTC, FROM_TZ = "FROM_UTC_TIMESTAMP", "TO_UTC_TIMESTAMP", "FROM_TZ"
 _EPOCH = datetime(1970, 1, 1)
 _QUARTER_MS = 900_000
 """Within a quarter of an hour the offset of a zone changes at most once."""
@@ -59,18 +62,34 @@ def _offset_to(zone: ZoneInfo, local: int) -> int:
     return _milliseconds((_EPOCH + timedelta(milliseconds=local)).replace(tzinfo=zone).utcoffset())
 
 
+def _standard_offset_to(zone: ZoneInfo, local: int) -> int:
+    """Return the same, where clocks show a local time twice for the second time.
+
+    The offset before a skipped time, and the one after a change back, is the smaller one of the two.
+    """
+    at = (_EPOCH + timedelta(milliseconds=local)).replace(tzinfo=zone)
+    return min(_milliseconds(at.replace(fold=fold).utcoffset()) for fold in (0, 1))
+
+
 def _milliseconds(offset: timedelta | None) -> int:
     return 0 if offset is None else offset // timedelta(milliseconds=1)
 
 
-def _zoned(name: str, sign: int, offset_of: Callable[[ZoneInfo, int], int]) -> ScalarFunction:
+def _zoned(
+    name: str,
+    sign: int,
+    offset_of: Callable[[ZoneInfo, int], int],
+    takes: Sequence[Type] = (TIMESTAMP, DATE),
+    gives: Type = TIMESTAMP,
+) -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
-        if len(args) != 2 or args[0] not in (TIMESTAMP, DATE) or not args[1].is_text:
+        if len(args) != 2 or args[0] not in takes or not args[1].is_text:
             raise mismatch(name, args, hint="It takes a TIMESTAMP and the name of a zone: 'Europe/Berlin'.")
-        return TIMESTAMP
+        return gives
 
     def operands(args: Sequence[Type], result: Type) -> Sequence[Type]:
-        return (result, args[1])
+        del result
+        return (TIMESTAMP, args[1])
 
     def row(value: int, zone_name: str) -> int:
         zone = zone_of(zone_name)
@@ -79,9 +98,9 @@ def _zoned(name: str, sign: int, offset_of: Callable[[ZoneInfo, int], int]) -> S
         try:
             found = value + sign * offset_of(zone, value)
         except OverflowError:
-            raise overflow(name, (value, zone_name), TIMESTAMP) from None
+            raise overflow(name, (value, zone_name), gives) from None
         if not _LOW <= found <= _HIGH:
-            raise overflow(name, (value, zone_name), TIMESTAMP)
+            raise overflow(name, (value, zone_name), gives)
         return found
 
     def kernel(signature: CallSignature) -> ColumnKernel | None:
@@ -115,4 +134,8 @@ def _offset_of_quarter(zone: ZoneInfo, quarter: int, offset_of: Callable[[ZoneIn
         return _CHANGES
 
 
-ZONES: Sequence[ScalarFunction] = (_zoned(FROM_UTC, 1, _offset_from), _zoned(TO_UTC, -1, _offset_to))
+ZONES: Sequence[ScalarFunction] = (
+    _zoned(FROM_UTC, 1, _offset_from, (TIMESTAMP, INSTANT, DATE)),
+    _zoned(TO_UTC, -1, _offset_to),
+    _zoned(FROM_TZ, -1, _standard_offset_to, gives=INSTANT),
+)

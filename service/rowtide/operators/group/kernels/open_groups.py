@@ -125,6 +125,7 @@ def into_hops(
     slide: int,
     size: int,
     offset: int,
+    places: Int64s,
     rowtime: Int64s,
     origin: Int32s,
     counter: Int64s,
@@ -138,13 +139,14 @@ def into_hops(
 ) -> int:
     """Write the windows of each row, the earliest first, and return the new number of groups.
 
+    ``places`` are the rowtimes in the unit of slide, size and offset, which is that of the windows' edges.
     ``of`` becomes the row and ``found`` the group, ``last`` 1 for a row's last window; ``progress`` has how
     many there are, then how many rows are in no window. ``latest`` has a line a key: a window is at its
     number modulo the length of the line.
     """
     used = 0
     for row in range(len(keys)):
-        key, now = keys[row], rowtime[row]
+        key, now = keys[row], places[row]
         newest = now - (now - offset) % slide
         windows = max(0, -((now - newest - size) // slide))
         if windows == 0:
@@ -169,8 +171,9 @@ def into_hops(
 def into_growing(
     keys: Int64s,
     step: int,
-    size: int,
-    offset: int,
+    starts: Int64s,
+    stops: Int64s,
+    places: Int64s,
     rowtime: Int64s,
     origin: Int32s,
     counter: Int64s,
@@ -184,16 +187,15 @@ def into_growing(
 ) -> int:
     """Write the windows of each row, the smallest first, and return the new number of groups.
 
-    The windows of one start end every ``step`` after it, up to ``size``. ``of``, ``found`` and ``last`` are
-    those of ``into_hops``; ``progress`` has how many there are. ``latest`` has a line a key, with a place for
-    each length of a window.
+    The windows of a row begin at its ``starts`` and end every ``step`` after it, up to its ``stops``.
+    ``places``, ``of``, ``found`` and ``last`` are those of ``into_hops``; ``progress`` has how many there are.
+    ``latest`` has a line a key, with a place for each length of a window.
     """
     used = 0
-    windows = size // step
     for row in range(len(keys)):
-        key, now = keys[row], rowtime[row]
-        start = now - (now - offset) % size
-        for at in range((now - start) // step, windows):
+        key, start = keys[row], starts[row]
+        windows = (stops[row] - start) // step
+        for at in range((places[row] - start) // step, windows):
             group = latest[key, at]
             if group >= count or groups[group, KEY] != key or groups[group, START] != start:
                 group = count

@@ -396,8 +396,16 @@ class DistinctFunction:
 
 
 def in_order(values: Iterable[Any]) -> list[Any]:
-    """Return values sorted, NaN last."""
-    return sorted(values, key=lambda value: (is_nan(value), value))
+    """Return values sorted, NaN last; arrays by their elements, NULL as the last one."""
+    return sorted(values, key=_place)
+
+
+def _place(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return (2,)
+    if isinstance(value, tuple):
+        return (0, tuple(map(_place, value)))
+    return (1,) if is_nan(value) else (0, value)
 
 
 def one_nan(value: Any) -> Any:
@@ -409,6 +417,8 @@ def to_json(value: object) -> object:
     """Return a value in row form as a JSON value."""
     if isinstance(value, Decimal):
         return str(value)
+    if isinstance(value, tuple):
+        return [to_json(each) for each in value]
     return value.hex() if isinstance(value, bytes | float) else value
 
 
@@ -416,6 +426,8 @@ def from_json(of: Type, value: Any) -> object:
     """Return the value of type ``of`` from a JSON value of ``to_json``."""
     if value is None:
         return None
+    if of.element is not None:
+        return tuple(from_json(of.element, each) for each in value)
     if of.kind is Kind.DECIMAL:
         return Decimal(value)
     if of.is_binary:

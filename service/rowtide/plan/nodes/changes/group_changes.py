@@ -14,14 +14,14 @@ from rowtide.plan.calls import (
     is_small_of_rows,
 )
 from rowtide.plan.limits import FOR_EVER_MS
-from rowtide.plan.nodes.group import GroupNode, windows_at_a_time
+from rowtide.plan.nodes.group import GroupNode
 from rowtide.plan.nodes.lineage import SourceRows, identity, in_window
 from rowtide.plan.nodes.node import Agreed, Form, require
 from rowtide.plan.nodes.over_one import names_of
 from rowtide.plan.show import show_group_window, show_interval, show_period
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.types import RowType
-from rowtide.rowtime.period import Hop, Period, Session
+from rowtide.rowtime.period import Hop, HopByMonths, Period, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class GroupChanges(GroupNode):
     over the output fields that something reads; a change that leaves all of them equal is not emitted.
     """
 
-    window: Period | Hop | Session | None
+    window: Period | Hop | HopByMonths | Session | None
     keys: tuple[int, ...]
     aggregates: tuple[AggregateCall, ...]
     row_type: RowType
@@ -77,8 +77,8 @@ class GroupChanges(GroupNode):
                 text = f"a group for each {names}"
             case Period():
                 text = f"{self.each_key()} and period that is not over"
-            case Hop() as hop:
-                text = f"{self.each_key()} and window that is not over: {windows_at_a_time(hop)}"
+            case Hop() | HopByMonths() as hop:
+                text = f"{self.each_key()} and window that is not over: {hop.at_a_time()} at a time"
             case Session():
                 text = f"{self.each_key()} and session that is not over"
         if self.of_changes and not self.is_one_small_group():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from rowtide.expr.failing import can_fail
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal
 from rowtide.plan.calls import are_objects
 from rowtide.plan.nodes.join.join_kind import JoinKind
@@ -95,9 +96,12 @@ class TableJoin(OverOne):
         )
 
     def form(self) -> Form | None:
-        """Return whether the join has no condition, and kernels can hold every field."""
+        """Return whether the condition only filters pairs, if there is one, and kernels can hold every field."""
+        only_filters = self.condition is None or (
+            self.kind is JoinKind.INNER and not can_fail(self.condition)
+        )
         fields = are_objects(self.input.row_type, range(len(self.input.row_type)))
-        return Form.BY_ROW if self.condition is not None or any(fields) else Form.COMPILED
+        return Form.COMPILED if only_filters and not any(fields) else Form.BY_ROW
 
     def detail(self) -> str:
         """Return the key of the join, as the projections below compute it."""

@@ -1,7 +1,7 @@
 """Forms of aggregates: the order of their values, and names that stand for another aggregate.
 
 ``LISTAGG(x ORDER BY y)`` and ``PERCENTILE_CONT(..) WITHIN GROUP (ORDER BY y)`` order their values. COUNT_IF,
-REGR_COUNT and LATEST_BY_OFFSET are other names of COUNT and LAST_VALUE.
+REGR_COUNT and LATEST_BY_OFFSET are other names of COUNT and LAST_VALUE, and TOPK_DISTINCT is TOPK(DISTINCT ..).
 """
 
 from __future__ import annotations
@@ -44,15 +44,27 @@ def _regr_count(call: FunctionCall) -> FunctionCall:
     return _count_where(call, [IsTest(each, "NULL", True, call.place) for each in call.args])
 
 
+def _fraction_first(call: FunctionCall) -> FunctionCall:
+    """Return a percentile with its arguments in the order of PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)."""
+    value, fraction = call.args
+    return replace(call, args=(fraction, value))
+
+
 def _not_null(name: str) -> Callable[[FunctionCall], FunctionCall]:
     return lambda call: replace(call, name=name, ignore_nulls=True)
+
+
+def _of_different(call: FunctionCall) -> FunctionCall:
+    return replace(call, name="TOPK", distinct=True)
 
 
 _FORMS: dict[str, tuple[int, str, Callable[[FunctionCall], FunctionCall]]] = {
     "COUNT_IF": (1, "condition", _count_if),
     "COUNTIF": (1, "condition", _count_if),
     "REGR_COUNT": (2, "y, x", _regr_count),
+    **dict.fromkeys(("APPROX_PERCENTILE", "APPROX_QUANTILE"), (2, "x, 0.9", _fraction_first)),
     "LATEST_BY_OFFSET": (1, "x", _not_null("LAST_VALUE")),
+    **dict.fromkeys(("TOPK_DISTINCT", "TOPKDISTINCT"), (2, "x, k", _of_different)),
     "EARLIEST_BY_OFFSET": (1, "x", _not_null("FIRST_VALUE")),
 }
 """For each other name: the number of arguments, the arguments in messages, and the function for its aggregate."""
@@ -84,13 +96,14 @@ def value_order(
     cursor = grammar.cursor
     aggregate = SPELLED.get(name)
     lists = aggregate is not None and aggregate.name == "LISTAGG"
-    has_fraction = aggregate is not None and aggregate.takes_fraction
-    if not lists and not has_fraction and not (name == "MODE" and not args):
+    makes_array = aggregate is not None and aggregate.name == "ARRAY_AGG"
+    has_fraction = aggregate is not None and aggregate.takes_fraction and aggregate.sketch is None
+    if not lists and not makes_array and not has_fraction and not (name == "MODE" and not args):
         raise cursor.unsupported(f"ORDER BY inside of {name} is")
     separator = (StringLiteral("", cursor.place_of(cursor.current)),) if lists and len(args) == 1 else ()
     cursor.expect("ORDER", "BY")
     order = grammar.expression()
-    if cursor.is_word("DESC") and not has_fraction:
+    if cursor.is_word("DESC") and not has_fraction and not makes_array:
         raise cursor.unsupported(f"DESC in {name} is")
     descending = cursor.accept("DESC")
     if not descending:

@@ -24,13 +24,13 @@ from rowtide.sql.grammar.syntax import (
     StringLiteral,
 )
 
-_JSON_TABLE, _UNNEST = "JSON_TABLE", "UNNEST"
+_JSON_TABLE, UNNEST = "JSON_TABLE", "UNNEST"
 _ELEMENTS = {
     **dict.fromkeys(("JSON_ARRAY_ELEMENTS", "JSONB_ARRAY_ELEMENTS"), JsonColumnKind.JSON),
     **dict.fromkeys(("JSON_ARRAY_ELEMENTS_TEXT", "JSONB_ARRAY_ELEMENTS_TEXT"), JsonColumnKind.TEXT),
 }
 _RECORDS = ("JSON_TO_RECORDSET", "JSONB_TO_RECORDSET")
-_FUNCTIONS = frozenset((_JSON_TABLE, _UNNEST, *_ELEMENTS, *_RECORDS))
+_FUNCTIONS = frozenset((_JSON_TABLE, UNNEST, *_ELEMENTS, *_RECORDS))
 _ALIAS = "the alias of a relation"
 _USAGE = (
     "FROM orders AS o CROSS JOIN JSON_TABLE (o.items, '$[*]' COLUMNS (sku VARCHAR(20) PATH '$.sku')) AS l"
@@ -241,7 +241,7 @@ def _elements(grammar: RowsGrammar, found: JsonRows) -> JsonRows:
     kind = _ELEMENTS.get(found.function, JsonColumnKind.TEXT)
     found = _with_alias(grammar, found)
     # A function that returns one value names its column like its relation, unless it has a name of its own.
-    own = found.alias.text if found.alias is not None and found.function == _UNNEST else "VALUE"
+    own = found.alias.text if found.alias is not None and found.function == UNNEST else "VALUE"
     columns = [_whole(Name(own, place), kind, place)]
     if numbered:
         columns.append(

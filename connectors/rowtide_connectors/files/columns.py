@@ -1,0 +1,83 @@
+"""Files of Parquet and of Avro: their rows become JSON objects, as rows of a polled table do.
+
+Times are whole milliseconds since 1970, dates are text, decimals are numbers with all their digits, binary is base64.
+Times within lists and records are text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, BinaryIO
+
+import msgspec
+
+from rowtide_connectors.files.batches import GROUP_ROWS, Row
+
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+_EPOCH, _EPOCH_UTC = datetime(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
+_BUFFER_BYTES = 1 << 18
+"""How much of each column of a row group is read at once: without it, all of them would be."""
+_COUNTS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+def parquet_rows(stream: BinaryIO, skip: int) -> Iterator[Row]:
+    """Yield the rows of a Parquet file, without row groups that end before place ``skip``."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(stream, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
+        place = 0
+        for number in range(file.num_row_groups):
+            count = file.metadata.row_group(number).num_rows
+            if place + count > skip:
+                at = place
+                for batch in file.iter_batches(GROUP_ROWS, row_groups=[number]):
+                    if at + batch.num_rows > skip:
+                        yield from (Row(at + index, value) for index, value in enumerate(_objects(batch)))
+                    at += batch.num_rows
+            place += count
+
+
+def avro_rows(stream: BinaryIO, skip: int) -> Iterator[Row]:
+    """Yield the rows of an Avro object container, without blocks that end before place ``skip``."""
+    import fastavro
+
+    place = 0
+    for block in fastavro.block_reader(stream):
+        if place + block.num_records > skip:
+            yield from (Row(place + index, _encode(_plain(row))) for index, row in enumerate(block))
+        place += block.num_records
+
+
+def _objects(batch: Any) -> Iterator[bytes]:
+    """Yield the rows of a batch of Arrow as JSON objects."""
+    names = batch.schema.names
+    columns = [_values(column) for column in batch.columns]
+    for row in zip(*columns, strict=True):
+        yield _encode(dict(zip(names, row, strict=True)))
+
+
+def _values(column: Any) -> list[object]:
+    """Return a column's values as JSON has them."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        per_second = _COUNTS[column.type.unit]
+        counts: list[int | None] = column.cast(pa.int64()).to_pylist()
+        return [None if each is None else each * 1_000 // per_second for each in counts]
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    values: list[object] = column.to_pylist()
+    return values
+
+
+def _plain(row: Any) -> object:
+    """Return a record with its times as JSON has them; a value of another type stays."""
+    if not isinstance(row, dict):
+        return {"value": row}
+    return {name: _in_ms(value) if isinstance(value, datetime) else value for name, value in row.items()}
+
+
+def _in_ms(value: datetime) -> int:
+    since = value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)
+    return (since.days * 86_400_000_000 + since.seconds * 1_000_000 + since.microseconds) // 1_000

@@ -1,0 +1,1 @@
+"""Rows between stages: blocks that go through the shuffle of Spark."""

@@ -1,0 +1,136 @@
+"""What a run begins from: the state that the live flow, or an earlier run, has left at the first offsets.
+
+The snapshot is that of a commit. Operators continue from it: each part of a
+segment from the state of its keys, each partition of a source from its own.
+Rows that wait in merges are rows again, before all others of their port.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from rowtide.flow.circuit import Circuit
+from rowtide.flow.flow import bounds_of
+from rowtide.flow.program import Port, Program
+from rowtide.flow.segments import Segment
+from rowtide.operators.contract import Account, State
+from rowtide.operators.registry import split
+from rowtide.plan.nodes import Merge
+from rowtide.rows.tray import Tray
+from rowtide.rows.types import RowType
+from rowtide.rowtime.bound import NO_BOUND, Bound
+from rowtide.runners.spark.shuffle.runs import BLOCK_ROWS, Numbered, numbered
+from rowtide.runners.spark.stage import steps_behind
+
+Snapshot = Mapping[str, State]
+"""The snapshot of a flow, by the key of each step."""
+
+
+class Start:
+    """The state that a run of a program begins from; None: the first state.
+
+    Args:
+      program: the program.
+      snapshot: of a flow of the same outputs and partitions.
+    """
+
+    def __init__(self, program: Program, snapshot: Snapshot | None) -> None:
+        self._program = program
+        self.snapshot = snapshot
+        self.waiting: dict[Port, pa.Table] = {}
+        """The rows that wait at each port of merges."""
+        self.promised: dict[tuple[str, int], Bound] = {}
+        """The explicit bounds of the sources' partitions."""
+        self._states: dict[int, State] = {}
+        self._bounds: dict[int, Bound] = {}
+        if snapshot is None:
+            return
+        given, explicit = bounds_of(snapshot, "given"), bounds_of(snapshot, "bounds")
+        entered = {at: place for place, at in program.entrances.items()}
+        for at, step in enumerate(program.steps):
+            if step.key in snapshot:
+                self._states[at] = self._apart(at, snapshot[step.key])
+            self._bounds[at] = given.get(step.key, NO_BOUND)
+            if at in entered and explicit.get(step.key, NO_BOUND) != NO_BOUND:
+                self.promised[entered[at]] = explicit[step.key]
+
+    def __bool__(self) -> bool:
+        """Return whether there is an earlier state."""
+        return self.snapshot is not None
+
+    def circuit(self, segment: Segment) -> Circuit:
+        """Return the circuit of a segment in this state, without the rows that wait in its merge."""
+        circuit = Circuit(self._program, segment.steps)
+        for at, operator in circuit.operators.items():
+            if operator is not None and at in self._states:
+                operator.restore(self._states[at])
+        circuit.bounds |= {at: self._bounds[at] for at in segment.steps if at in self._bounds}
+        return circuit
+
+    def rows_out(self, at: int) -> int:
+        """Return the number of rows that the operator of a step has given before."""
+        return Account.from_arrow(self._states[at]["account"]).rows_out if at in self._states else 0
+
+    def state(self, at: int) -> State:
+        """Return the state of a step."""
+        return self._states[at]
+
+    def parts(self, segment: Segment, parts: int) -> list[bytes]:
+        """Return the states that tasks with some keys each begin with, for one: with all. Empty: the first state."""
+        if not self:
+            return []
+        entry = segment.entries[0]
+        mine = [
+            at
+            for at in segment.steps
+            if at in self._states and not (at == entry and segment.is_merge(self._program))
+        ]
+        apart = {at: split(self._program.steps[at].node, self._states[at], parts) for at in mine}
+        return [pickle.dumps({at: states[part] for at, states in apart.items()}) for part in range(parts)]
+
+    def partitions(self, segment: Segment) -> dict[int, bytes]:
+        """Return the states behind each entrance of a source, for the task that reads it."""
+        found = {}
+        for entry in segment.entries if self else ():
+            behind = steps_behind(self._program, entry, frozenset(segment.steps))
+            if states := {at: self._states[at] for at in sorted(behind) if at in self._states}:
+                found[entry] = pickle.dumps(states)
+        return found
+
+    def _apart(self, at: int, state: State) -> State:
+        """Return the state of a step, of a merge without the rows that wait in it."""
+        if not isinstance(self._program.steps[at].node, Merge):
+            return state
+        found, held = dict(state), 0
+        for port in range(len(self._program.steps[at].place.port_origins)):
+            rows = state[f"queue {port}"]
+            if len(rows):
+                self.waiting[at, port] = rows
+                held += len(rows)
+                found[f"queue {port}"] = rows.slice(0, 0)
+        account = Account.from_arrow(state["account"])
+        found["account"] = replace(account, rows_in=account.rows_in - held).to_arrow()
+        return found
+
+
+def rows_of(table: pa.Table, row_type: RowType) -> Iterator[Numbered]:
+    """Yield the rows that wait at a port, some at a time: those of one place are numbered together."""
+    left = Tray.empty(row_type)
+    for batch in table.to_batches(max_chunksize=BLOCK_ROWS):
+        rows = Tray.concat([left, Tray.from_arrow(row_type, pa.Table.from_batches([batch]))])
+        is_last = (
+            (rows.rowtime == rows.rowtime[-1])
+            & (rows.origin == rows.origin[-1])
+            & (rows.counter == rows.counter[-1])
+        )
+        start = len(rows) - int(np.argmin(is_last[::-1])) if not is_last.all() else 0
+        if start:
+            yield numbered(rows.slice(0, start), None)
+        left = rows.slice(start, len(rows))
+    if len(left):
+        yield numbered(left, None)

@@ -1,0 +1,1 @@
+"""Archives: the messages of topics as files of Parquet (docs/howto/archive.md)."""
