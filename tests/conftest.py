@@ -18,6 +18,7 @@ pytest_plugins = [
     "real.pgbouncer",
     "real.spark",
     "registry_kit",
+    "unsteady",
 ]
 
 # A loaded machine must not fail a property: no deadlines, and the same examples in every run.

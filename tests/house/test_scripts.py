@@ -47,3 +47,38 @@ def test_ci_runs_the_test_command_of_the_readme_and_then_the_deployment(tmp_path
     assert played(tmp_path, test=1) == (1, both)
     assert played(tmp_path, deploy=1) == (1, both)
     assert played(tmp_path, "-m", "kafka") == (0, ["test CI=true -m kafka"])
+
+
+def test_green_says_whether_this_very_tree_has_passed(tmp_path: Path) -> None:
+    clone, cache = tmp_path / "clone", tmp_path / "cache"
+    (clone / ".ci").mkdir(parents=True)
+    (clone / ".ci/green").write_text((ROOT / ".ci/green").read_text())
+    environment = {**os.environ, "ROWTIDE_CACHE": str(cache)}
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+        return subprocess.run(command, cwd=clone, capture_output=True, text=True, check=True).stdout.strip()
+
+    def green() -> tuple[int, str]:
+        done = subprocess.run(
+            ["bash", ".ci/green"], cwd=clone, env=environment, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    git("init", "--quiet")
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "one")
+    tree = git("rev-parse", "HEAD^{tree}")
+    assert green() == (
+        1,
+        f"Tree {tree} has not passed .ci/test on a fresh clone on this machine.\n",
+    )
+    cache.mkdir()
+    (cache / "green").write_text(f"{tree} 2026-01-02T03:04:05Z 840\n")
+    assert green() == (0, f"Tree {tree} passed on 2026-01-02T03:04:05Z in 14 minutes.\n")
+    # What is not committed counts, and stays as it is.
+    (clone / "new.txt").write_text("new\n")
+    code, said = green()
+    assert code == 1
+    assert f"Tree {tree} passed last, on 2026-01-02T03:04:05Z.\nWhat differs from it:\n new.txt | 1 +" in said
+    assert git("status", "--porcelain") == "?? new.txt"
