@@ -1,15 +1,12 @@
 """Scenarios come to the same on Spark, their rows in three or seven parts, as on the live engine.
 
-Each run plays a third of them, another third each day, in one of the two numbers of parts; the long run plays
-all in both. ``ROWTIDE_TEST_THIRD`` (0, 1 or 2) chooses the third.
-``tests/unit/runners/test_scenarios_in_parts.py`` plays all of them on a stand-in for Spark.
+Each run plays the same third of them, by a hash of the name, in one of the two numbers of parts; the long run plays all
+in both. ``tests/unit/runners/test_scenarios_in_parts.py`` plays all of them on a stand-in for Spark.
 """
 
 from __future__ import annotations
 
-import os
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,18 +31,17 @@ SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 
 PARTS = (3, 7)
-THIRD = int(os.environ.get("ROWTIDE_TEST_THIRD") or time.time() // 86_400 % 3)
 
 
-def cases(third: int = THIRD) -> list[object]:
+def cases() -> list[object]:
     """Return all scenarios in all parts; those of a third are run every time, each in one number of parts."""
     found: list[object] = []
     for path in find_scenarios([SCENARIOS]):
         name = path.relative_to(SCENARIOS).as_posix()
         turn = crc32(name.encode())
         for parts in PARTS:
-            is_due = turn % 3 == third and PARTS[turn // 3 % len(PARTS)] == parts
-            marks = [] if is_due else [pytest.mark.long]
+            is_always = turn % 3 == 0 and PARTS[turn // 3 % len(PARTS)] == parts
+            marks = [] if is_always else [pytest.mark.long]
             if name in IN_ORDER and parts == 3:
                 # In seven parts the order of its keys happens to be that of their parts.
                 marks.append(pytest.mark.xfail(strict=True, reason="parts do not keep the order of a state"))
@@ -64,15 +60,11 @@ def test_rows_are_split_however_few_they_are(spark: SparkSession) -> None:
     assert frames.FEW_ROWS == 0
 
 
-def test_each_scenario_has_its_day_and_some_come_in_three_parts_and_some_in_seven() -> None:
-    days = [
-        {case.id for case in cases(third) if pytest.mark.long not in case.marks}  # type: ignore[attr-defined]
-        for third in range(3)
-    ]
-    names = {path.relative_to(SCENARIOS).as_posix() for path in find_scenarios([SCENARIOS])}
-    assert {each.rpartition("-")[0] for day in days for each in day} == names
-    for day in days:
-        assert {each.rpartition("-")[2] for each in day} == {"3", "7"}
+def test_some_scenarios_come_in_three_parts_and_some_in_seven_every_time() -> None:
+    always = {case.id for case in cases() if pytest.mark.long not in case.marks}  # type: ignore[attr-defined]
+    names = {each.rpartition("-")[0] for each in always}
+    assert len(names) == len(always) >= len(find_scenarios([SCENARIOS])) // 4
+    assert {each.rpartition("-")[2] for each in always} == {"3", "7"}
 
 
 def played(runners: SparkRunners, path: Path) -> ScenarioOutcome:
@@ -90,13 +82,13 @@ def test_a_scenario_comes_to_the_same_on_spark(
 
 
 def in_slices() -> list[object]:
-    """Return all scenarios; a few of them are run every time, others each day."""
+    """Return all scenarios; a few of them are run every time."""
     found: list[object] = []
     for path in find_scenarios([SCENARIOS]):
         name = path.relative_to(SCENARIOS).as_posix()
         turn = crc32(name.encode())
         if name not in IN_ORDER:
-            marks = [] if turn % 3 == THIRD and turn // 3 % 20 == 0 else [pytest.mark.long]
+            marks = [] if turn % 60 == 0 else [pytest.mark.long]
             found.append(pytest.param(path, turn, id=name, marks=marks))
     return found
 
