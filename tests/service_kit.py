@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from rowtide.testing.processes import ENDS_WITH_PARENT
+from waiting import wait_until
 
 PERIOD_MS = 60_000
 WITHIN_MS = 2_000
@@ -123,11 +123,11 @@ class Service:
                 process.send_signal(signal.SIGKILL)
             process.wait()
 
-    def wait_for_log(self, event: str, timeout: float = 60, times: int = 1) -> None:
-        deadline = time.monotonic() + timeout
-        while self.log.read_text().count(f'"event": "{event}"') < times:
-            assert time.monotonic() < deadline, f"no {event}: {self.log.read_text()[-3_000:]}"
-            time.sleep(0.05)
+    def wait_for_log(self, event: str, times: int = 1) -> None:
+        wait_until(
+            lambda: self.log.read_text().count(f'"event": "{event}"') >= times,
+            lambda: f"no {event}: {self.log.read_text()[-3_000:]}",
+        )
 
 
 @contextmanager

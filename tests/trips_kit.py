@@ -7,13 +7,13 @@ import os
 import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from real.kafka import Broker
 from real.postgres import PostgresServer
+from waiting import wait_until
 
 BASE_MS = 1_700_000_000_000
 MESSAGES = 1_500
@@ -145,9 +145,9 @@ def contents(database: str) -> dict[str, list[str]]:
 
 def wait_for(connection: sa.Connection, query: str, process: subprocess.Popen[bytes], log: Path) -> None:
     """Wait until a query gives a row, while the process lives."""
-    for _ in range(1500):
-        if connection.execute(sa.text(query)).first() is not None:
-            return
+
+    def has_come() -> bool:
         assert process.poll() is None, log.read_text()[-3000:]
-        time.sleep(0.1)
-    raise AssertionError(f"nothing has come of: {query}")
+        return connection.execute(sa.text(query)).first() is not None
+
+    wait_until(has_come, lambda: f"nothing has come of: {query}")

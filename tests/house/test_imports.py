@@ -165,7 +165,8 @@ def test_a_start_of_a_plain_pipeline_loads_no_feature(tmp_path: Path) -> None:
         "import atexit, sys; atexit.register(lambda: print(*sys.modules)); "
         "from rowtide.__main__ import main; main()"
     )
-    for arguments, code in (("check",), 0), (("run", "--no-wait"), 3), (("run", "--no-wait"), 3):
+    run_once = ("run", "--no-wait", "--listen", "127.0.0.1:0")
+    for arguments, code in (("check",), 0), (run_once, 3), (run_once, 3):
         command = [arguments[0], str(tmp_path / "plain.sql"), *arguments[1:]]
         run = subprocess.run(
             [sys.executable, "-c", program, *command], capture_output=True, text=True, check=False

@@ -17,6 +17,7 @@ from real.parts import missing, uses_containers
 from rowtide.errors import RowtideError
 from rowtide.testing.kafka_server import EVENT_TIME_CONFIG, KAFKA_VERSION, KafkaServer
 from rowtide.testing.processes import LOCAL, free_port
+from waiting import wait_until
 
 READY_S = 150
 """A loaded machine takes a minute or two where an idle one takes 6 s."""
@@ -65,14 +66,21 @@ class Broker:
             try:
                 for created in self.admin.create_topics([new], request_timeout=REQUEST_S).values():
                     created.result(ANSWER_S)
-                return topic
+                break
             except ck.KafkaException as error:
                 code = error.args[0].code()
                 if is_again and code == ck.KafkaError.TOPIC_ALREADY_EXISTS:
-                    return topic
+                    break
                 if code not in _UNANSWERED or time.monotonic() > deadline:
                     raise
             is_again, self.admin = True, self._admin()
+        # The controller answers before the broker knows the topic, and before its partitions have leaders.
+        wait_until(lambda: self._has_leaders(topic, partitions))
+        return topic
+
+    def _has_leaders(self, topic: str, partitions: int) -> bool:
+        found = self.admin.list_topics(topic, timeout=ANSWER_S).topics[topic].partitions
+        return len(found) == partitions and all(each.leader >= 0 for each in found.values())
 
     def delete_topic(self, topic: str) -> None:
         for deleted in self.admin.delete_topics([topic]).values():

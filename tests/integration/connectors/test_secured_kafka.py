@@ -156,7 +156,6 @@ def run(secured: Secured, folder: Path, name: str, host: str, options: str, *arg
     if source not in known:
         secured.broker.create_topic(1, source)
         secured.broker.create_topic(1, sink)
-        time.sleep(1)
         secured.broker.produce(
             source, [b'{"n":%d}' % at for at in range(5)], timestamps=[START + at for at in range(5)]
         )

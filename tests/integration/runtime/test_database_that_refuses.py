@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
+from waiting import wait_until
 
 pytestmark = pytest.mark.postgres
 
@@ -34,13 +34,6 @@ CREATE FOREIGN STREAM readings (number BIGINT) SERVER k OPTIONS (topic 'readings
 CREATE FOREIGN TABLE log (number BIGINT) SERVER d;
 CREATE PUMP p STARTED AS INSERT INTO log SELECT STREAM number FROM readings;
 """
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from real.kafka import Broker, JavaBroker
 from real.postgres import PostgresServer
 from rowtide.testing.processes import free_port
 from service_kit import Reading, Service, assert_equal, config_for, positions_in, recomputed, sample, service
+from waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres, pytest.mark.timeout(300)]
 
@@ -41,14 +42,12 @@ def produce(broker: Broker, topic: str, logs: list[list[Reading]], start: int = 
         )
 
 
-def wait_until(url: str, made: Service, positions: list[int], timeout: float = 90) -> None:
+def wait_for_positions(url: str, made: Service, positions: list[int]) -> None:
     """Wait until exactly these positions are committed."""
     wanted = dict(enumerate(positions))
-    deadline = time.monotonic() + timeout
-    while (seen := positions_in(url)) != wanted:
-        assert time.monotonic() < deadline, (seen, made.log.read_text()[-3_000:])
-        time.sleep(0.1)
-    return
+    wait_until(
+        lambda: positions_in(url) == wanted, lambda: (positions_in(url), made.log.read_text()[-3_000:])
+    )
 
 
 def page(listen: str, name: str) -> int:
@@ -82,7 +81,7 @@ def test_a_database_that_breaks_every_connection_again_and_again_gets_everything
             until = time.monotonic() + 0.5
             while time.monotonic() < until:
                 postgres_server.drop_connections(url)
-        wait_until(url, made, [len(log) for log in logs])
+        wait_for_positions(url, made, [len(log) for log in logs])
         stop(process)
         assert '"event": "dependency_down"' in made.log.read_text()
     check(url, logs)
@@ -98,7 +97,7 @@ def test_a_broker_that_is_killed_and_comes_back_is_read_on(
         produce(own_kafka, topic, [log[:1_000] for log in logs])
         listen = f"127.0.0.1:{free_port()}"
         process = made.start(ROWTIDE_SERVICE__LISTEN=listen)
-        wait_until(postgres_url, made, [1_000, 1_000])
+        wait_for_positions(postgres_url, made, [1_000, 1_000])
         assert (page(listen, "readyz"), page(listen, "healthz")) == (200, 200)
         own_kafka.stop(kill=True)
         made.wait_for_log("dependency_down")
@@ -107,7 +106,7 @@ def test_a_broker_that_is_killed_and_comes_back_is_read_on(
         assert (page(listen, "readyz"), page(listen, "healthz")) == (503, 200)
         own_kafka.start()
         produce(own_kafka, topic, logs, start=1_000)
-        wait_until(postgres_url, made, [len(log) for log in logs])
+        wait_for_positions(postgres_url, made, [len(log) for log in logs])
         made.wait_for_log("dependency_back")
         assert page(listen, "readyz") == 200
         metrics = httpx.get(f"http://{listen}/metrics").text
@@ -138,7 +137,7 @@ def test_a_start_waits_for_what_is_down_and_with_no_wait_leaves_with_3(
         process = made.start()
         made.wait_for_log("dependency_down")
         own_kafka.start()
-        wait_until(postgres_url, made, [len(log) for log in logs])
+        wait_for_positions(postgres_url, made, [len(log) for log in logs])
         stop(process)
     check(postgres_url, logs)
 

@@ -13,6 +13,7 @@ import pytest
 from files_kit import KINDS, Folder, Row
 from rowtide.runtime.commit.crashpoints import CRASH_AT, FILES_POINTS
 from service_kit import service
+from waiting import PATIENCE_S
 
 SQL = """
 CREATE SERVER f FOREIGN DATA WRAPPER FILES OPTIONS (url 'set by the configuration');
@@ -59,7 +60,7 @@ def test_each_row_of_each_file_is_there_once_however_often_the_service_is_killed
         for point in KILLED_AT:
             arrive()
             process = made.start(**{CRASH_AT: point})
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + PATIENCE_S
             while process.poll() is None:
                 assert time.monotonic() < deadline, f"{point}: {made.log.read_text()[-3_000:]}"
                 arrive()

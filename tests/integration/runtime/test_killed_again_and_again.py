@@ -22,6 +22,7 @@ from service_kit import (
     sample,
     service,
 )
+from waiting import wait_until
 
 PARTITIONS = 4
 MESSAGES = 60_000
@@ -100,15 +101,15 @@ def killed_service(
 
 def moved_on(url: str, before: dict[int, int] | None, made: Service) -> Sample:
     """Wait until other positions are committed than ``before``, however slow the machine is."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
+
+    def has_moved() -> bool:
         now = positions_in(url)
-        if now is not None and any(now.values()) and now != before:
-            found = sample(url)
-            assert found is not None
-            return found
-        time.sleep(0.02)
-    pytest.fail(made.log.read_text()[-3_000:])
+        return now is not None and any(now.values()) and now != before
+
+    wait_until(has_moved, lambda: made.log.read_text()[-3_000:])
+    found = sample(url)
+    assert found is not None
+    return found
 
 
 def killed_while_it_works(made: Service, feed: Feed, url: str, kills: int) -> list[Sample | None]:
@@ -229,14 +230,11 @@ def test_a_zombie_commits_nothing(
 
 
 def wait_until_committed(url: str, messages: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 120
-    while True:
-        seen = positions_in(url)
-        if seen is not None and sum(seen.values()) >= messages:
-            return
+    def are_committed() -> bool:
         assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+        return sum((positions_in(url) or {}).values()) >= messages
+
+    wait_until(are_committed)
 
 
 @pytest.mark.kafka

@@ -9,6 +9,7 @@ import pytest
 
 from real.kafka import Broker
 from service_kit import Service, service
+from waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
 
@@ -80,10 +81,9 @@ def counted(database: Path) -> tuple[int, int]:
 
 
 def wait_for(database: Path, made: Service, rows: int) -> None:
-    deadline = time.monotonic() + 60
-    while counted(database)[0] < rows:
-        assert time.monotonic() < deadline, (counted(database), made.log.read_text()[-2_000:])
-        time.sleep(0.05)
+    wait_until(
+        lambda: counted(database)[0] >= rows, lambda: (counted(database), made.log.read_text()[-2_000:])
+    )
 
 
 def test_a_partition_far_ahead_takes_no_more_memory_than_the_limits_say(

@@ -17,7 +17,18 @@ import sqlalchemy as sa
 
 from real.kafka import Broker
 from rowtide.testing.processes import ENDS_WITH_PARENT
-from service_kit import Reading, Sample, Service, assert_equal, config_for, recomputed, sample, service
+from service_kit import (
+    Reading,
+    Sample,
+    Service,
+    assert_equal,
+    config_for,
+    positions_in,
+    recomputed,
+    sample,
+    service,
+)
+from waiting import wait_until
 
 PARTITIONS = 4
 TAKEOVER_MS = 1_500
@@ -90,12 +101,12 @@ class Pair:
         _, _, number = self.record()
         return next(each for each in self.made.processes if each.pid == number)
 
-    def wait_for_commit(self, epoch: int, commits: int, within_s: float = 60) -> None:
+    def wait_for_commit(self, epoch: int, commits: int) -> None:
         """Wait for a commit after so many, under this epoch or a later one, and compare the tables."""
-        deadline = time.monotonic() + within_s
-        while not (self.record()[0] >= epoch and self.record()[1] > commits):
-            assert time.monotonic() < deadline, self.made.log.read_text()[-4_000:]
-            time.sleep(0.02)
+        wait_until(
+            lambda: self.record()[0] >= epoch and self.record()[1] > commits,
+            lambda: self.made.log.read_text()[-4_000:],
+        )
         self.look()
 
     def look(self) -> None:
@@ -107,10 +118,8 @@ class Pair:
 
     def wait_until_all_is_committed(self) -> None:
         """Wait until everything that was sent is committed."""
-        deadline = time.monotonic() + 60
-        while (found := sample(self._url)) is None or found.positions != dict(enumerate(self._sent)):
-            assert time.monotonic() < deadline, self.made.log.read_text()[-4_000:]
-            time.sleep(0.1)
+        sent = dict(enumerate(self._sent))
+        wait_until(lambda: positions_in(self._url) == sent, lambda: self.made.log.read_text()[-4_000:])
         self.look()
 
     def events(self, name: str) -> list[dict[str, object]]:

@@ -12,6 +12,7 @@ from confluent_kafka.admin import NewPartitions
 from real.kafka import Broker
 from rowtide_connectors.registry import find_source
 from service_kit import config_for, positions_in, sample, service
+from waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 
@@ -53,10 +54,10 @@ def test_partitions_join_behind_the_streams_bound_and_a_topic_made_anew_is_refus
     config = config_for(kafka.bootstrap_servers, topic, postgres_url)
 
     def wait_for(positions: dict[int, int]) -> None:
-        deadline = time.monotonic() + 60
-        while (seen := positions_in(postgres_url)) != positions:
-            assert time.monotonic() < deadline, (seen, made.log.read_text()[-3_000:])
-            time.sleep(0.1)
+        wait_until(
+            lambda: positions_in(postgres_url) == positions,
+            lambda: (positions_in(postgres_url), made.log.read_text()[-3_000:]),
+        )
 
     with service(tmp_path, config) as made:
         for partition in range(2):
@@ -90,10 +91,7 @@ def test_partitions_join_behind_the_streams_bound_and_a_topic_made_anew_is_refus
         assert answer.returncode == 0, answer.stdout + answer.stderr
 
         kafka.delete_topic(topic)
-        deadline = time.monotonic() + 30
-        while topic in kafka.admin.list_topics(timeout=10).topics:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until(lambda: topic not in kafka.admin.list_topics(timeout=10).topics)
         kafka.create_topic(4, name=topic)
         for partition in range(2):
             produce(kafka, topic, partition, range(START, START + 300_000, 1_000))
@@ -125,10 +123,9 @@ def test_no_row_of_a_topic_made_anew_while_the_service_runs_is_committed(
         for partition in range(2):
             produce(kafka, topic, partition, range(START, START + 100_000, 1_000))
         process = made.start()
-        deadline = time.monotonic() + 60
-        while positions_in(postgres_url) != {0: 100, 1: 100}:
-            assert time.monotonic() < deadline, made.log.read_text()[-3_000:]
-            time.sleep(0.1)
+        wait_until(
+            lambda: positions_in(postgres_url) == {0: 100, 1: 100}, lambda: made.log.read_text()[-3_000:]
+        )
         seen = sample(postgres_url)
         make_anew(kafka, topic, 2)
         # Far more than was read: by offsets alone it could be the same topic.

@@ -2,7 +2,6 @@
 
 import json
 import random
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from real.kafka import Broker
 from real.postgres import PostgresServer
 from rowtide.testing.processes import free_port
 from service_kit import PERIOD_MS, Reading, config_for, sample, service
+from waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres, pytest.mark.timeout(180)]
 
@@ -36,11 +36,8 @@ def test_a_running_service_names_exactly_the_messages_of_a_minute(
     with service(tmp_path, config) as made:
         made.start()
         made.wait_for_log("running")
-        seen = None
-        deadline = time.monotonic() + 60
-        while (seen is None or not seen.minutes) and time.monotonic() < deadline:
-            time.sleep(0.1)
-            seen = sample(url)
+        wait_until(lambda: (seen := sample(url)) is not None and seen.minutes)
+        seen = sample(url)
         assert seen is not None
         (period, sensor, count, *_) = min(seen.minutes, key=repr)
         asked = made.run(

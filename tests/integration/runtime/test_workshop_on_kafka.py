@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from real.kafka import Broker
 from real.postgres import PostgresServer
+from waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres]
 
@@ -65,11 +66,10 @@ class Pipeline:
                 return []
 
     def wait_for(self, query: str, wanted: Rows) -> None:
-        deadline = time.monotonic() + 90
-        while (found := self.rows(query)) != wanted:
-            log = (self._folder / "log").read_text()[-2_000:]
-            assert time.monotonic() < deadline, f"{query}: {found}\n{log}"
-            time.sleep(0.1)
+        wait_until(
+            lambda: self.rows(query) == wanted,
+            lambda: f"{query}: {self.rows(query)}\n{(self._folder / 'log').read_text()[-2_000:]}",
+        )
 
     def close(self) -> None:
         self._database.dispose()

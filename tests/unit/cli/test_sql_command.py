@@ -235,12 +235,13 @@ def test_a_query_on_a_running_service_begins_with_what_it_keeps_and_follows(fore
 
         watcher = threading.Thread(target=look_on)
         watcher.start()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 200
         while not rows_of(seen) and time.monotonic() < deadline:
             if seen:
                 produce(memory_broker(str(foreign.parent / "out.db")), range(100, 104))
             time.sleep(0.2)
-    watcher.join(10)
+    watcher.join(100)
+    assert not watcher.is_alive()
     amounts = [each.row[1] for each in rows_of(seen)]
     assert 100 in amounts
     assert not set(amounts) & set(range(9)), "it begins where the pipeline stands"

@@ -3,7 +3,6 @@
 import random
 import threading
 import time
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from rowtide.runtime.ingest.inbox import ThreadedInbox
 from rowtide.runtime.ingest.intake import Delivery
 from rowtide_connectors.api import Messages
 from rowtide_connectors.errors import GoneError
+from waiting import wait_until
 
 
 class ScriptedIntake:
@@ -52,24 +52,17 @@ def inbox_of(*intakes: ScriptedIntake, **limits: int) -> ThreadedInbox:
     return ThreadedInbox([(each, retry) for each in intakes], **limits)  # type: ignore[misc]
 
 
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 @pytest.mark.parametrize("limits", [{"max_messages": 35}, {"max_bytes": 3_500}])
 def test_a_stream_that_is_not_taken_stops_being_read(limits: dict[str, int]) -> None:
     intake = ScriptedIntake()
     inbox = inbox_of(intake, **limits)
     try:
-        eventually(lambda: intake.polls == 4)
+        wait_until(lambda: intake.polls == 4)
         time.sleep(0.05)
         assert intake.polls == 4
         taken = inbox.take(1.0)
         assert [delivery.next_offset for delivery in taken] == [10, 20, 30, 40]
-        eventually(lambda: intake.polls == 8)
+        wait_until(lambda: intake.polls == 8)
     finally:
         inbox.close()
 
@@ -78,14 +71,14 @@ def test_one_full_stream_does_not_stop_another() -> None:
     full, other = ScriptedIntake("FULL"), ScriptedIntake("OTHER")
     inbox = inbox_of(full, other, max_messages=10)
     try:
-        eventually(lambda: full.polls == 1 and other.polls == 1)
+        wait_until(lambda: full.polls == 1 and other.polls == 1)
         seen: set[str] = set()
 
         def both_come() -> bool:
             seen.update(each.relation for each in inbox.take(0.1))
             return len(seen) == 2
 
-        eventually(both_come)
+        wait_until(both_come)
     finally:
         inbox.close()
 
@@ -104,7 +97,7 @@ def test_what_is_paused_reaches_the_reader_and_closing_closes_it() -> None:
     intake = ScriptedIntake()
     inbox = inbox_of(intake, max_messages=10)
     inbox.pause({"R": frozenset({0})})
-    eventually(lambda: bool(inbox.take(0.1)) and intake.paused == {0})
+    wait_until(lambda: bool(inbox.take(0.1)) and intake.paused == {0})
     inbox.close()
     assert intake.closed.is_set()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -18,6 +17,7 @@ from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.errors import DeniedError, RefusedMessageError, UnavailableError
 from rowtide_connectors.memory.broker import MemoryBroker
 from runtime_kit import World, fill
+from waiting import wait_until
 
 MAX_PENDING = 60
 PATIENCE_S = 60.0
@@ -27,13 +27,6 @@ def world_of(**options: str) -> World:
     topic = InMemoryTopic("readings", 3, None)
     fill(topic, random.Random(1))
     return World(topic, plan=alerts_plan(**options))
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +62,7 @@ def test_the_pipeline_stops_reading_at_the_limit_and_goes_on_when_the_broker_doe
     ran.start()
     try:
         wait_until(lambda: dict(service.board.status().pending).get("ALERTS", 0) >= MAX_PENDING)
-        time.sleep(0.5)
+        wait_until(lambda: service.board.status().phase == "waiting")
         record = world.checkpoint.record
         assert record is not None
         held = record.partition_positions

@@ -3,6 +3,7 @@
 import itertools
 import random
 import sqlite3
+import uuid
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ BAD = (b"{", b'{"sensor":1}', b'{"sensor":"s","at":99999999999}', b'{"amount":1}
 
 class World:
     def __init__(self, folder: Path, seed: int) -> None:
-        self.file = folder / f"{seed}-{random.random()}.db"
+        self.file = folder / f"{seed}-{uuid.uuid4().hex}.db"
         self.broker_name = str(self.file)
         self.broker = memory_broker(self.broker_name)
         self.broker.ensure_topic("readings", 3)

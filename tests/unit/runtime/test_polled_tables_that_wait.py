@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from rowtide.runtime.inspect.why_not import SilenceExplanation
 from rowtide.runtime.live.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
+from waiting import wait_until
 
 
 @contextmanager
@@ -42,13 +43,6 @@ def running(world: PolledWorld) -> Iterator[Service]:
             thread.join(60)
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def causes(service: Service) -> list[tuple[str, str]]:
     found: SilenceExplanation = service.requests.why_not("NAMED")
     return [(each.cause, each.why) for each in found.causes]
@@ -58,16 +52,16 @@ def test_what_waits_for_a_table_is_said_and_continues_when_its_database_is_back(
     world = PolledWorld(tmp_path, random.Random(1), "poll_interval '1 SECOND'")
     world.at_source("insert into people (id, name) values (1, 'ann')")
     with running(world) as service:
-        wait_for(lambda: service.board.status().phase == "running")
-        wait_for(lambda: world.sink("select 1 from users_now"))
+        wait_until(lambda: service.board.status().phase == "running")
+        wait_until(lambda: world.sink("select 1 from users_now"))
         # Ahead of the clock: no poll has promised this time yet.
         world.click(time.time_ns() // 1_000_000 + 3_600_000)
-        wait_for(lambda: [cause for cause, _ in causes(service)] == ["POLLED"])
+        wait_until(lambda: [cause for cause, _ in causes(service)] == ["POLLED"])
         assert 'Table "people" (USERS) is waiting for its next poll' in causes(service)[0][1]
 
         (tmp_path / "crm.db").rename(tmp_path / "away.db")
         (tmp_path / "crm.db").mkdir()
-        wait_for(lambda: service.board.status().waits_for == 'database of "USERS"')
+        wait_until(lambda: service.board.status().waits_for == 'database of "USERS"')
         assert service.board.status().phase == "waiting"
         ((cause, why),) = causes(service)
         assert cause == "BROKER_DOWN"
@@ -76,5 +70,5 @@ def test_what_waits_for_a_table_is_said_and_continues_when_its_database_is_back(
         (tmp_path / "crm.db").rmdir()
         (tmp_path / "away.db").rename(tmp_path / "crm.db")
         world.at_source("insert into people (id, name) values (2, 'bob')")
-        wait_for(lambda: len(world.sink("select 1 from users_now")) == 2)
-        wait_for(lambda: service.board.status().phase == "running")
+        wait_until(lambda: len(world.sink("select 1 from users_now")) == 2)
+        wait_until(lambda: service.board.status().phase == "running")
