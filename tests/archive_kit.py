@@ -16,7 +16,7 @@ from rowtide.runners.archived import ArchivedPart, Stamps, Wanted
 from rowtide.runtime.archive.archiver import ArchiveMeans, ArchiveOrder, Archiver, ArchiveReport
 from rowtide.runtime.archive.files import FileLimits
 from rowtide.runtime.archive.layout import place_in
-from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash
+from rowtide.runtime.crashpoints import CrashPoints, NoCrash
 from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.api import Fetched, TopicSource
 from rowtide_connectors.memory.broker import MemoryBroker

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rowtide.checkpoint.ledger import Decision, StoredError
-from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash, SimulatedCrash
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.crashpoints import CrashPoints, NoCrash, SimulatedCrash
+from rowtide.runtime.inspect.replay import Range, ReplayComparison, compare
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
-from rowtide.runtime.recovery.replay import Range, ReplayComparison, compare
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory import memory_broker

@@ -22,13 +22,13 @@ from rowtide.runtime.backfill.messages import FrameReader
 from rowtide.runtime.backfill.slice_work import OnSpark
 from rowtide.runtime.batches.loop import BatchPace
 from rowtide.runtime.batches.running import RunBatches
-from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash
-from rowtide.runtime.context import PipelineContext
+from rowtide.runtime.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.ingest.intake import BOUND_HEADER
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.leadership.watch import Standby
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
 from rowtide.runtime.service import Service
-from rowtide.runtime.standby.watch import Standby
+from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
 from spark_stand_in import StandIn

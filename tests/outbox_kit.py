@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rowtide.plan.plan import ForeignStream, Plan, Pump
-from rowtide.runtime.outbox.sinks import SinkOfStream
+from rowtide.runtime.state.topic_sinks import SinkOfStream
 from rowtide_connectors.api import Guarantee, MessageSink, OutgoingMessage
 from rowtide_connectors.errors import UnavailableError
 from rowtide_connectors.memory.broker import MemoryBroker

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from rowtide.cli.main import app
 from rowtide.plan.plan import Plan
-from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.crashpoints import CrashPoints, NoCrash
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.context import PipelineContext
 from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory import memory_broker
 

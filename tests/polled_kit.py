@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from rowtide.plan.plan import Plan
-from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash, SimulatedCrash
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.crashpoints import CrashPoints, NoCrash, SimulatedCrash
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory import memory_broker

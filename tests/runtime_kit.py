@@ -12,9 +12,9 @@ from rowtide.plan.nodes import GroupByPeriod, KeyedTable, Merge, Sort, Source
 from rowtide.plan.plan import ForeignStream, ForeignTable, Plan, Pump, Server
 from rowtide.rows.types import BIGINT, TIMESTAMP, VARCHAR, Field, RowType
 from rowtide.rowtime.period import CalendarUnit, Period, PeriodEdge
-from rowtide.runtime.commit.crashpoints import NoCrash
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.crashpoints import NoCrash
+from rowtide.runtime.pace import Pace
+from rowtide.runtime.state.context import PipelineContext
 from rowtide.testing.in_memory_database import Checkpoint, InMemoryDatabase
 from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide.testing.in_memory_topic import InMemoryTopic

@@ -11,11 +11,11 @@ from pathlib import Path
 from rowtide.cli.run import query_of
 from rowtide.clock import SystemClock
 from rowtide.metrics import Metrics
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.query.query_work import QueryLimits
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.web import Handlers, WebServer, build_app
 from rowtide.web.access import Access

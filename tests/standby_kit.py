@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from rowtide.runtime.commit.crashpoints import SimulatedCrash
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.inspect.status import Snapshot
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.crashpoints import SimulatedCrash
+from rowtide.runtime.leadership.watch import Standby
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
-from rowtide.runtime.standby.watch import Standby
+from rowtide.runtime.state.context import PipelineContext
+from rowtide.runtime.state.status import Snapshot
 from rowtide.testing.virtual_clock import VirtualClock
 from simulation.turns import Condition, Process, Turns
 

@@ -16,11 +16,11 @@ from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.checkpoint.statement_log import SentText, StatementChange
 from rowtide.rows.rowop import Opcode, Row
 from rowtide.rows.tray import Tray
-from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash, SimulatedCrash
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.pace import Pace
-from rowtide.runtime.recovery.replay import Range, compare
+from rowtide.runtime.crashpoints import CrashPoints, NoCrash, SimulatedCrash
+from rowtide.runtime.inspect.replay import Range, compare
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import SqlSession
 from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory.broker import MemoryBroker

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 
 from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
-from rowtide.runtime.inspect.status import Phase, ReplicaStatus
+from rowtide.runtime.state.status import Phase, ReplicaStatus
 from rowtide.web import Handlers, PositionStatus, build_app
 from rowtide.web.access import Access
 from rowtide.web.status import Summary

@@ -13,16 +13,16 @@ from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
 from rowtide.plan.nodes import Model, nodes_below
 from rowtide.plan.plan import Plan
-from rowtide.runtime.commit.crashpoints import crash_points_from_environment
-from rowtide.runtime.context import PipelineContext
+from rowtide.runtime.crashpoints import crash_points_from_environment
 from rowtide.runtime.ingest.intake import POLL_MESSAGES
-from rowtide.runtime.inspect.requests import Requests
+from rowtide.runtime.leadership.watch import Standby
 from rowtide.runtime.live.observing import MetricsObserver
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import Pipeline
 from rowtide.runtime.query.query_work import QueryLimits
+from rowtide.runtime.requests import Requests
 from rowtide.runtime.service import Runs, Service
-from rowtide.runtime.standby.watch import Standby
+from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.sent_statements import SentStatements
 from rowtide.startup import leave_pandas_out
 from rowtide.web import Handlers, WebServer, build_app, build_monitoring_app

@@ -48,7 +48,7 @@ FEATURES = {
     "rowtide.runtime.inspect.why_answer": "the question why a row is there",
     "rowtide.runtime.inspect.why_not": "the question why a relation is silent",
     "rowtide.sql.catalog.model_classes": "CREATE MODEL, which loads the procedural engine",
-    "rowtide.sql.functions.defining": "CREATE FUNCTION and DROP FUNCTION",
+    "rowtide.sql.statements.defining": "CREATE FUNCTION and DROP FUNCTION",
 }
 """Modules that only some pipelines or requests need, and what needs them. A start of others does not load them."""
 

@@ -21,9 +21,9 @@ ALLOWED = {
     "service/rowtide/runners/spark/faults.py": "faults between the tasks of one run",
     "service/rowtide/runners/spark/waiting.py": "places of rows between the driver and its own tasks",
     "service/rowtide/runtime/backfill/backfill_output.py": "error rows between the tasks of one run",
-    "service/rowtide/runtime/query/following.py": "rows between the service and the processes of its queries",
+    "service/rowtide/runtime/state/following.py": "rows between the service and the processes of its queries",
     "service/rowtide/runtime/query/query_work.py": "the planned query, from its process to the service that started it",
-    "service/rowtide/runtime/recovery/replay_tables.py": "rows in a temporary file that the process itself wrote",
+    "service/rowtide/runtime/inspect/replay_tables.py": "rows in a temporary file that the process itself wrote",
 }
 
 

@@ -13,10 +13,10 @@ from typing import Protocol
 from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.checkpoint.ledger import PartitionId
 from rowtide.plan.plan import Plan
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.pace import Pace
-from rowtide.runtime.recovery.replay import Range, compare
+from rowtide.runtime.inspect.replay import Range, compare
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.context import PipelineContext
 from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.api import Database
 from rowtide_connectors.memory.broker import MemoryBroker

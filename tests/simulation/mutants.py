@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.checkpoint.ledger import ErrorRow
 from rowtide.runtime.commit.commit import Committer
-from rowtide.runtime.commit.output import Writes
 from rowtide.runtime.commit.topic_checks import TopicChecks
 from rowtide.runtime.ingest.intake import StreamReader
-from rowtide.runtime.live.work import CommitBatch, PipelineState
+from rowtide.runtime.state.output import Writes
+from rowtide.runtime.state.pipeline_state import CommitBatch, PipelineState
 from rowtide_connectors.api import Transaction
 from rowtide_connectors.rdbms.database import SqlDatabase
 from rowtide_connectors.rdbms.transaction import sql_connection

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from rowtide.runtime.commit.crashpoints import SimulatedCrash
+from rowtide.runtime.crashpoints import SimulatedCrash
 
 
 class Condition(Enum):

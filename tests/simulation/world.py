@@ -12,12 +12,12 @@ from typing import TypeVar
 
 from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.errors import SupersededError, TransientError
-from rowtide.runtime.commit.crashpoints import SimulatedCrash
-from rowtide.runtime.commit.retry import StoppedError
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.crashpoints import SimulatedCrash
+from rowtide.runtime.leadership.watch import Standby
+from rowtide.runtime.pace import Pace
+from rowtide.runtime.retry import StoppedError
 from rowtide.runtime.service import Service
-from rowtide.runtime.standby.watch import Standby
+from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import SqlSession
 from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory.source import MemorySource

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rowtide.operators.kernels.lean import lean
+from rowtide.operators.storage.kernels.lean import lean
 from rowtide.rows.arrays import Bytes, Floats, Int32s, Int64s
 
 OFFSET, PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)

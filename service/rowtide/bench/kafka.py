@@ -17,8 +17,8 @@ from rowtide.bench.suite import Benchmark, Outcome, close_to
 from rowtide.bench.windows import W2_CHECKSUM, W2_EVENTS, W2_ROWS
 from rowtide.bench.workload import key_name
 from rowtide.clock import Clock
-from rowtide.runtime.live.observer import Unobserved
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
+from rowtide.runtime.state.observer import Unobserved
 from rowtide.sql.pipeline import plan_pipeline
 
 PARTITIONS = 8

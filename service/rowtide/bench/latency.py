@@ -23,15 +23,15 @@ from numpy.typing import NDArray
 from rowtide.bench.servers import BROKER, DATABASE, create_topic, given, service_of
 from rowtide.bench.suite import Benchmark, Outcome
 from rowtide.clock import Clock
-from rowtide.runtime.live.observer import Unobserved
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
+from rowtide.runtime.state.observer import Unobserved
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.processes import ENDS_WITH_PARENT
 
 if TYPE_CHECKING:
     from rowtide.checkpoint.ledger import ErrorRow
     from rowtide.runtime.ingest.intake import Delivery
-    from rowtide.runtime.live.work import CommitBatch, PipelineState
+    from rowtide.runtime.state.pipeline_state import CommitBatch, PipelineState
 
 RATE = 10_000
 EVENTS = 60 * RATE

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer
 
     from rowtide.clock import Clock
-    from rowtide.runtime.live.observer import Observer
-    from rowtide.runtime.live.pace import Pace
+    from rowtide.runtime.pace import Pace
     from rowtide.runtime.pipeline import Pipeline
     from rowtide.runtime.service import Service
+    from rowtide.runtime.state.observer import Observer
 
 BROKER, DATABASE = "ROWTIDE_BENCH_BROKER", "ROWTIDE_BENCH_DATABASE"
 
@@ -42,8 +42,8 @@ def service_of(
     pipeline: Pipeline, clock: Clock, pace: Pace, stopping: Callable[[], bool], observer: Observer
 ) -> Service:
     """Return a service on a pipeline that does not wait for servers."""
-    from rowtide.runtime.context import PipelineContext
     from rowtide.runtime.service import Service
+    from rowtide.runtime.state.context import PipelineContext
 
     return Service(
         PipelineContext(

@@ -20,10 +20,10 @@ from rowtide.runtime.change import applying
 from rowtide.runtime.change.planned_change import change_from
 from rowtide.runtime.change.switching import apply_at
 from rowtide.runtime.configured import configured
-from rowtide.runtime.live.stopping import StopSignals
+from rowtide.runtime.inspect.replay import compare
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.recovery.begin import parse_time
-from rowtide.runtime.recovery.replay import compare
+from rowtide.runtime.stopping import StopSignals
 from rowtide.sql.pipeline import plan_pipeline
 
 EXAMPLE = "Example: rowtide apply pipeline.sql --was pipeline-as-it-runs.sql --yes"

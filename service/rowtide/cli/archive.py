@@ -24,11 +24,11 @@ from rowtide.runtime.archive.archiver import (
     streams_to_archive,
 )
 from rowtide.runtime.archive.files import FileLimits
-from rowtide.runtime.commit.crashpoints import crash_points_from_environment
 from rowtide.runtime.configured import configured
-from rowtide.runtime.live.stopping import StopSignals
+from rowtide.runtime.crashpoints import crash_points_from_environment
 from rowtide.runtime.logs import set_up_logs
 from rowtide.runtime.pipeline import open_source
+from rowtide.runtime.stopping import StopSignals
 from rowtide.sql.grammar.literals import interval_text_ms
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.api import TopicSource

@@ -14,9 +14,9 @@ from rowtide.config.reading import load_settings
 from rowtide.rowtime.text import time_text
 from rowtide.runtime.configured import configured
 from rowtide.runtime.ingest.bound_records import stream_of, write_bounds
-from rowtide.runtime.ingest.topics import reads_topic
 from rowtide.runtime.pipeline import open_source
 from rowtide.runtime.recovery.begin import parse_time
+from rowtide.runtime.topics import reads_topic
 from rowtide.sql.pipeline import plan_pipeline
 
 EXAMPLE = "Example: rowtide bound pipeline.sql users '2026-05-05 10:00:00' --partition 0"

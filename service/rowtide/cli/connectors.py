@@ -15,17 +15,17 @@ from rowtide.cli.help_format import App
 from rowtide.cli.installed_parts import installed, offers_of_format, package_of
 from rowtide.cli.lazy_commands import LazyGroup
 from rowtide.clock import SystemClock
-from rowtide.codec.encode.message import MessageEncoder
+from rowtide.codec.message import MessageEncoder
 from rowtide.codec.registry import find_format, format_names, formats_of_packages
 from rowtide.config.reading import load_settings
 from rowtide.errors import StatementError
-from rowtide.runtime.commit.output import target_table
 from rowtide.runtime.configured import FORMAT_OPTIONS, STREAM_OPTIONS, configured, options_of_format
 from rowtide.runtime.inspect.sampling import findings, take_sample
-from rowtide.runtime.outbox.options import MESSAGE_OPTIONS, OUTBOX_OPTIONS
-from rowtide.runtime.outbox.sinks import sink_of
+from rowtide.runtime.outbox_options import MESSAGE_OPTIONS, OUTBOX_OPTIONS
 from rowtide.runtime.pipeline import open_database, open_polled, open_source
 from rowtide.runtime.polling.options import OWN_POLLED_OPTIONS, poller_of
+from rowtide.runtime.state.output import target_table
+from rowtide.runtime.state.topic_sinks import sink_of
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.api import MatchingSource
 from rowtide_connectors.errors import ConnectorError, OptionError

@@ -19,9 +19,9 @@ from rowtide.cli.errors import FAILED, shown_to_user
 from rowtide.cli.help_format import App
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst, opened
 from rowtide.errors import StatementError
-from rowtide.runtime.ingest.topics import adopt_topics
+from rowtide.runtime.ingest import skipping
 from rowtide.runtime.inspect.positions import progress_of
-from rowtide.runtime.recovery import skipping
+from rowtide.runtime.topics import adopt_topics
 from rowtide.sql.catalog.written_names import relation_name
 from rowtide_connectors.api import TopicSource
 from rowtide_connectors.several import SeveralTopics

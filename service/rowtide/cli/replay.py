@@ -12,14 +12,14 @@ from rowtide.cli.cells import row_cell
 from rowtide.cli.errors import FAILED, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
 from rowtide.errors import StatementError
+from rowtide.runtime.inspect.replay import Range
+from rowtide.runtime.inspect.replay import compare as compared
 from rowtide.runtime.recovery.begin import parse_time
-from rowtide.runtime.recovery.replay import Range
-from rowtide.runtime.recovery.replay import compare as compared
 
 if TYPE_CHECKING:
     from rowtide.plan.plan import ForeignTable
     from rowtide.rows.rowop import Row
-    from rowtide.runtime.recovery.replay import ReplayComparison, ReplayDifference
+    from rowtide.runtime.inspect.replay import ReplayComparison, ReplayDifference
 
 EXAMPLE = "Example: rowtide replay pipeline.sql --from '2026-01-31' --to '2026-02-01' --compare"
 

@@ -29,18 +29,18 @@ from rowtide.cli.spark_options import (
 )
 from rowtide.cli.version import program_version
 from rowtide.errors import StatementError, TransientError
-from rowtide.runtime.commit.retry import StoppedError
-from rowtide.runtime.live.stopping import BATCH_LIMIT_S, LIMIT_S, StopSignals
-from rowtide.runtime.query.following import Follower, QueryProcess
 from rowtide.runtime.query.query_work import QueryLimits, QueryText
 from rowtide.runtime.recovery.begin import parse_begin
+from rowtide.runtime.retry import StoppedError
+from rowtide.runtime.state.following import Follower, QueryProcess
+from rowtide.runtime.stopping import BATCH_LIMIT_S, LIMIT_S, StopSignals
 from rowtide.sql.pipeline import SqlSession
 
 if TYPE_CHECKING:
     from rowtide.config.settings import Settings
-    from rowtide.runtime.inspect.requests import Requests
     from rowtide.runtime.inspect.why_answer import RowExplanation
     from rowtide.runtime.pipeline import Pipeline
+    from rowtide.runtime.requests import Requests
     from rowtide.runtime.service import Runs
     from rowtide.sql.sent_statements import SentStatements
     from rowtide.web.query import QueryRunner

@@ -15,7 +15,7 @@ from rowtide.runtime.backfill.slice_work import OnSpark
 from rowtide.runtime.batches.limits import refuse_plan
 from rowtide.runtime.batches.loop import BatchPace
 from rowtide.runtime.batches.running import RunBatches
-from rowtide.runtime.standby.watch import Standby
+from rowtide.runtime.leadership.watch import Standby
 
 if TYPE_CHECKING:
     from rowtide.config.settings import Settings

@@ -23,18 +23,18 @@ from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import VARCHAR
 from rowtide.rowtime.text import time_text
-from rowtide.runtime.commit.deadletters import error_values
 from rowtide.runtime.configured import configured
 from rowtide.runtime.ingest.channels import channel
 from rowtide.runtime.ingest.intake import POLL_MESSAGES, ExplicitBound
-from rowtide.runtime.inspect.state import plain
 from rowtide.runtime.pipeline import open_for_query, open_pipeline
 from rowtide.runtime.polling.options import poller_of
-from rowtide.runtime.query.following import CONTENTS
+from rowtide.runtime.query.contents import plain
 from rowtide.runtime.query.listing import Contents
 from rowtide.runtime.recovery.begin import Begin, first_offsets
-from rowtide.sql.catalog.objects import relation_name
+from rowtide.runtime.state.deadletters import error_values
+from rowtide.runtime.state.following import CONTENTS
 from rowtide.sql.catalog.system import ERRORS
+from rowtide.sql.definitions.objects import relation_name
 from rowtide.sql.grammar.statement_grammar import parse
 from rowtide.sql.grammar.statements import Describe, QueryStatement, Show
 from rowtide.sql.pipeline import STAGES, SqlSession

@@ -14,11 +14,11 @@ from typing import get_args
 
 from rowtide.expr.aggregates import AGGREGATES, SPELLED, Aggregate, Family
 from rowtide.expr.aggregates.aggregate import never, never_over
+from rowtide.sql.expressions.aggregate_list import GROUP_WINDOWS, WINDOW_EDGES
 from rowtide.sql.expressions.function_calls import scalar_functions
 from rowtide.sql.grammar import habits
 from rowtide.sql.grammar.clauses.aggregate_forms import OTHER_NAMES
 from rowtide.sql.grammar.statements import QueryStatement, Statement
-from rowtide.sql.group.aggregates import GROUP_WINDOWS, WINDOW_EDGES
 
 HEAD = """\
 # Features of SQL

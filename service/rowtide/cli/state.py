@@ -19,7 +19,7 @@ from rowtide.cli.service_url import CaFile, ServiceUrl, TokenFile, ask, running_
 from rowtide.errors import StatementError
 from rowtide.plan.outputs import table_nodes
 from rowtide.rowtime.text import time_text
-from rowtide.runtime.inspect.state import state_entries, table_contents
+from rowtide.runtime.query.contents import state_entries, table_contents
 from rowtide.runtime.recovery.begin import refuse_another_plan
 from rowtide.runtime.recovery.digest import plan_digests
 from rowtide.runtime.recovery.recovery import flow_at, usable

@@ -3,30 +3,6 @@
 Everything a model needs is here; ``docs/engine.md`` teaches it.
 """
 
-from rowtide.engine.aggregate.aggregator import (
-    AFTER_DELETE,
-    AFTER_INSERT,
-    BEFORE_MOD,
-    COLLAPSE,
-    Aggregator,
-    AggregatorCall,
-    AggregatorContext,
-)
-from rowtide.engine.aggregate.functions import (
-    AdditiveAggregator,
-    Avg,
-    Computed,
-    Count,
-    First,
-    Fold,
-    Function,
-    Last,
-    Max,
-    Min,
-    Nth,
-    SimpleAggregator,
-    Sum,
-)
 from rowtide.engine.collapse import Collapse
 from rowtide.engine.driver import TextDriver
 from rowtide.engine.errors import (
@@ -44,6 +20,30 @@ from rowtide.engine.join.lookup_join import LookupJoin, LookupKind
 from rowtide.engine.model import ModelRun, ModelSetup, RowtimeClock, Sent
 from rowtide.engine.projection import choose_fields, filter_fields, project
 from rowtide.engine.row_type import Row, RowType
+from rowtide.engine.table.aggregate.aggregator import (
+    AFTER_DELETE,
+    AFTER_INSERT,
+    BEFORE_MOD,
+    COLLAPSE,
+    Aggregator,
+    AggregatorCall,
+    AggregatorContext,
+)
+from rowtide.engine.table.aggregate.functions import (
+    AdditiveAggregator,
+    Avg,
+    Computed,
+    Count,
+    First,
+    Fold,
+    Function,
+    Last,
+    Max,
+    Min,
+    Nth,
+    SimpleAggregator,
+    Sum,
+)
 from rowtide.engine.table.copies import copying
 from rowtide.engine.table.handle import RowHandle
 from rowtide.engine.table.index_type import Descending, Fifo, Hashed, IndexType, Ordered, Sorted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowtide.engine.snapshot import TableState
+from rowtide.engine.table.snapshot import TableState
 from rowtide.rows.typed_values import STORABLE, StateError, dump_state, load_state, store_also
 
 __all__ = ["STORABLE", "StateError", "dump_state", "load_state"]

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from rowtide.errors import Reason
 from rowtide.expr.columnar import RowErrors
+from rowtide.operators.aggregates.row_functions import overflow
 from rowtide.operators.contract import Fault
-from rowtide.operators.over.by_row.functions import overflow
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from rowtide.expr.tree import AggregateCall, FieldRef
+from rowtide.operators.aggregates.groups.key_groups import KeyGroups
+from rowtide.operators.aggregates.windows.percentiles import Percentile
 from rowtide.operators.contract import OperatorSite
-from rowtide.operators.group.key_groups import KeyGroups
 from rowtide.operators.join.window_join_chains import FIRST_LINKS, Chains
-from rowtide.operators.over.sorted_values import Percentile
 from rowtide.operators.registry import make
 from rowtide.operators.storage.gathering import take_values
 from rowtide.operators.storage.key_parts import parts_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-from rowtide.codec.encode.message import MessageEncoder
+from rowtide.codec.message import MessageEncoder
 from rowtide.codec.options import FormatOptionError
 from rowtide.codec.registry import decoder_of
 from rowtide.errors import SourceSpan, StatementError
@@ -16,9 +16,7 @@ from rowtide.runtime.configured import (
     connector_options,
     takes_append_times,
 )
-from rowtide.runtime.ingest.topics import refuse_own_topics
-from rowtide.runtime.outbox.options import OWN_OPTIONS, WrittenOptionError, outbox_options, sink_options
-from rowtide.runtime.outbox.sinks import check_columns
+from rowtide.runtime.outbox_options import OWN_OPTIONS, WrittenOptionError, outbox_options, sink_options
 from rowtide.runtime.polling.options import (
     OWN_POLLED_OPTIONS,
     PollOptionError,
@@ -26,6 +24,8 @@ from rowtide.runtime.polling.options import (
     poller_of,
     table_options,
 )
+from rowtide.runtime.state.topic_sinks import check_columns
+from rowtide.runtime.topics import refuse_own_topics
 from rowtide.sql.catalog.notices import IDLE_TIMEOUT
 from rowtide.sql.grammar.literals import interval_text_ms
 from rowtide.sql.grammar.statement_grammar import parse

@@ -21,12 +21,12 @@ from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, Plan, Server
 from rowtide.rows.types import JSON
 from rowtide.runtime.configured import connector_options
-from rowtide.runtime.ingest.topics import refuse_own_topics
-from rowtide.runtime.outbox.sinks import SinkOfStream, sink_of
 from rowtide.runtime.polling.once import read_once
 from rowtide.runtime.polling.options import TUNING_OPTIONS, poll_times, poller_of, table_options
 from rowtide.runtime.polling.poller import TableShape
 from rowtide.runtime.polling.topic import PolledTopic
+from rowtide.runtime.state.topic_sinks import SinkOfStream, sink_of
+from rowtide.runtime.topics import refuse_own_topics
 from rowtide_connectors.api import Database, PolledTable, TableColumn, TargetTable, TopicSource
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.listed import ListedSource

@@ -13,29 +13,29 @@ from contextlib import contextmanager
 
 from rowtide.checkpoint.file_list import FileList
 from rowtide.checkpoint.ledger import PartitionId, Record, StoredError
-from rowtide.codec.encode.message import MessageEncoder
+from rowtide.codec.message import MessageEncoder
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
 from rowtide.operators.contract import RESUBMITTED
 from rowtide.runtime.commit.commit import Committer
-from rowtide.runtime.commit.retry import Patience, Retry
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.ingest.backpressure import Backpressure
 from rowtide.runtime.ingest.channels import channel
 from rowtide.runtime.ingest.inbox import DirectInbox, Inbox, ThreadedInbox
 from rowtide.runtime.ingest.intake import Channel, StreamReader
-from rowtide.runtime.ingest.partition_watch import PartitionWatch
-from rowtide.runtime.ingest.resubmission import topic_places
-from rowtide.runtime.ingest.topics import TopicNames
-from rowtide.runtime.inspect.status import DATABASE, StatusBoard, broker_of, database_of, registry_for
-from rowtide.runtime.live.work import PipelineState
-from rowtide.runtime.outbox.options import outbox_options
+from rowtide.runtime.ingest.skipping import Skipped, skipped_of
+from rowtide.runtime.leadership.heart import Heart
+from rowtide.runtime.live.backpressure import Backpressure
+from rowtide.runtime.live.partition_watch import PartitionWatch
+from rowtide.runtime.live.resubmission import topic_places
 from rowtide.runtime.outbox.outboxes import Outboxes
 from rowtide.runtime.outbox.sender import Begun, Sender, SenderParts
-from rowtide.runtime.outbox.stream_output import StreamOutput
+from rowtide.runtime.outbox_options import outbox_options
 from rowtide.runtime.polling.topic import PolledTopic
-from rowtide.runtime.recovery.skipping import Skipped, skipped_of
-from rowtide.runtime.standby.heart import Heart
+from rowtide.runtime.retry import Patience, Retry
+from rowtide.runtime.state.context import PipelineContext
+from rowtide.runtime.state.pipeline_state import PipelineState
+from rowtide.runtime.state.status import DATABASE, StatusBoard, broker_of, database_of, registry_for
+from rowtide.runtime.state.stream_output import StreamOutput
+from rowtide.runtime.topics import TopicNames
 from rowtide_connectors.api import OffsetRange
 from rowtide_connectors.errors import GoneError, MismatchError
 from rowtide_connectors.listed import ListedSource

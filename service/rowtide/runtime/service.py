@@ -7,16 +7,16 @@ from typing import Protocol
 import structlog
 
 from rowtide.errors import SupersededError
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.inspect.requests import Requests
+from rowtide.runtime.leadership.watch import LeaderWatch, Standby
 from rowtide.runtime.live.loading import load_ahead
-from rowtide.runtime.live.running import run_live
-from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.recovery.begin import Begin, StartEdge
+from rowtide.runtime.recovery.follow import FollowingReplica
 from rowtide.runtime.recovery.start import Claimed, claim, recover
-from rowtide.runtime.standby.follow import FollowingReplica
-from rowtide.runtime.standby.watch import LeaderWatch, Standby
+from rowtide.runtime.requests import Requests
+from rowtide.runtime.running import run_live
+from rowtide.runtime.state.context import PipelineContext
+from rowtide.runtime.state.pipeline_state import PipelineState
 
 _log = structlog.get_logger("rowtide")
 

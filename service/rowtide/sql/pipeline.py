@@ -17,11 +17,10 @@ from rowtide.plan.order import place_order
 from rowtide.plan.plan import POLLED_WRAPPERS, ForeignStream, ForeignTable, Notice, Plan, Pump
 from rowtide.plan.questions import rowtime_field
 from rowtide.rows.rowop import Row
-from rowtide.sql.catalog.created_as import relation_and_pump
-from rowtide.sql.catalog.definitions import define, exists
-from rowtide.sql.catalog.dropping import is_dropped, prepared_drop, pumps_of, refuse_renaming_of_used
 from rowtide.sql.catalog.notices import notices, text_notices
-from rowtide.sql.catalog.objects import (
+from rowtide.sql.catalog.system import refuse_change, with_errors
+from rowtide.sql.catalog.values import TimedValues, arrived, timed_rows
+from rowtide.sql.definitions.objects import (
     Catalog,
     Key,
     Origin,
@@ -31,8 +30,6 @@ from rowtide.sql.catalog.objects import (
     ViewDefinition,
     relation_name,
 )
-from rowtide.sql.catalog.system import refuse_change, with_errors
-from rowtide.sql.catalog.values import TimedValues, arrived, timed_rows
 from rowtide.sql.functions.binding import bound
 from rowtide.sql.grammar.statement_grammar import parse, parse_name
 from rowtide.sql.grammar.statements import (
@@ -54,10 +51,13 @@ from rowtide.sql.grammar.statements import (
 from rowtide.sql.grammar.syntax import DeclaredFunction, QuerySyntax
 from rowtide.sql.grammar.syntax_walk import pseudo_in
 from rowtide.sql.located import located
-from rowtide.sql.planner import Listing, PlannedPump, Planner, written_in
+from rowtide.sql.planning.planner import Listing, PlannedPump, Planner, written_in
 from rowtide.sql.row_changes import CHANGED, with_row_change
 from rowtide.sql.sent_statements import SentStatements
 from rowtide.sql.shown import as_query
+from rowtide.sql.statements.created_as import relation_and_pump
+from rowtide.sql.statements.define import define, exists
+from rowtide.sql.statements.dropping import is_dropped, prepared_drop, pumps_of, refuse_renaming_of_used
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from rowtide.rows.rowop import Row
 from rowtide.rows.types import BOOLEAN, Field, RowType
 from rowtide.sql.catalog.columns import filled_by_a_topic
 from rowtide.sql.catalog.finite import table_of
-from rowtide.sql.catalog.objects import Catalog, Key, TableDefinition, relation_name
+from rowtide.sql.definitions.objects import Catalog, Key, TableDefinition, relation_name
 from rowtide.sql.expressions.conversions import UNTYPED_NULL, assign
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.scope import Binding, NameScope
@@ -34,7 +34,7 @@ from rowtide.sql.grammar.statements import (
     Update,
 )
 from rowtide.sql.grammar.syntax import Expression, FunctionCall, Name, QualifiedName, ValuesSyntax
-from rowtide.sql.select.relations import column_index, distinct_names
+from rowtide.sql.relations.relations import column_index, distinct_names
 
 MAX_PAIRS = 10_000_000
 """Maximum pairs of rows that a MERGE compares: statements of a file change few rows."""

@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
-from rowtide.sql.catalog.definitions import define
-from rowtide.sql.catalog.objects import Catalog, Key, Origin, TableDefinition, relation_name
 from rowtide.sql.catalog.system import refuse_change
+from rowtide.sql.definitions.objects import Catalog, Key, Origin, TableDefinition, relation_name
 from rowtide.sql.functions.binding import bound
 from rowtide.sql.grammar.statement_grammar import parse
 from rowtide.sql.grammar.statements import InsertValues, MergeInto, RowChange, Statement
 from rowtide.sql.grammar.syntax import QualifiedName
 from rowtide.sql.located import located
 from rowtide.sql.row_changes import CHANGED, with_last_rows, with_row_change
+from rowtide.sql.statements.define import define
 
 MAX_ROWS = 200_000
 """Maximum rows of the tables that a text names: a statement reads all of them while the pipeline waits."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rowtide.errors import StatementError
-from rowtide.sql.catalog.objects import SYSTEM_SCHEMAS, Catalog, PumpDefinition, relation_name
+from rowtide.sql.definitions.objects import SYSTEM_SCHEMAS, Catalog, PumpDefinition, relation_name
 from rowtide.sql.grammar.statement_grammar import parse
 from rowtide.sql.grammar.statements import Describe, QueryStatement, Show
 from rowtide.sql.grammar.suggestions import did_you_mean_or_all

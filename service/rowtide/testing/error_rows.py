@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rowtide.operators.contract import Fault
 from rowtide.rows.types import BIGINT, INTEGER, TIMESTAMP, VARCHAR, Field, Kind, RowType, Type
-from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
+from rowtide.runtime.state.deadletters import RecentMessages, error_rows
 from rowtide.testing.compare import ActualRow
 from rowtide.testing.source_log import SourceLog
 from rowtide_connectors.api import Fetched

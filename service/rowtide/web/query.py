@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from rowtide.errors import StatementError, TransientError
-from rowtide.runtime.query.following import Follower, QueryProcess
+from rowtide.runtime.state.following import Follower, QueryProcess
 
 QueryRunner = Callable[[str, bool], tuple[Follower, QueryProcess]]
 """Plans a query and starts it; the flag requests the current contents of tables once."""

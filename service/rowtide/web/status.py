@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from rowtide.runtime.inspect.status import Phase, Role
+from rowtide.runtime.state.status import Phase, Role
 
 
 class PositionStatus(Protocol):

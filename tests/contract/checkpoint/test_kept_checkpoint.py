@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pipeline_kit import work_off
 from rowtide.plan.plan import Plan
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
 from rowtide_connectors.memory.broker import MemoryBroker

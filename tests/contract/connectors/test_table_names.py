@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from rowtide.runtime.commit.output import target_table
+from rowtide.runtime.state.output import target_table
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.api import Database, StagingDatabase, TableColumn, TargetTable
 from rowtide_connectors.checkpoint_tables import CHECKPOINT_TABLES

@@ -45,7 +45,7 @@ from rowtide.rows.types import (
     Type,
 )
 from rowtide.rowtime.period import Period, PeriodEdge
-from rowtide.sql.group.aggregates import result_type
+from rowtide.sql.expressions.aggregate_list import result_type
 
 NUMBERS: tuple[Type, ...] = (TINYINT, BIGINT, REAL, DOUBLE, NARROW, WIDE, WIDEST)
 INTERVALS = (INTERVAL_DAY, INTERVAL_MONTH)

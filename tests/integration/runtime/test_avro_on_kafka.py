@@ -14,10 +14,10 @@ import pytest
 from real.kafka import Broker
 from registry_kit import FakeRegistry, written
 from rowtide.clock import SystemClock
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]

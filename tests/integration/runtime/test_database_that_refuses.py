@@ -18,7 +18,7 @@ from real.postgres import PostgresServer
 from rowtide.app import context_of
 from rowtide.cli.main import app
 from rowtide.config.settings import Settings
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline

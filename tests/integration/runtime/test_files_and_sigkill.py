@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from files_kit import KINDS, Folder, Row
-from rowtide.runtime.commit.crashpoints import CRASH_AT, FILES_POINTS
+from rowtide.runtime.crashpoints import CRASH_AT, FILES_POINTS
 from service_kit import service
 from waiting import PATIENCE_S
 

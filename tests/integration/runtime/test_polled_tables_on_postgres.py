@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from real.postgres import PostgresServer
-from rowtide.runtime.commit.crashpoints import CRASH_AT
+from rowtide.runtime.crashpoints import CRASH_AT
 from service_kit import Service, service
 from waiting import PATIENCE_S, wait_until
 

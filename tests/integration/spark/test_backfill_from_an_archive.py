@@ -29,7 +29,7 @@ from rowtide.runtime.backfill.archived import splice
 from rowtide.runtime.backfill.backfill import BackfillReport, backfill
 from rowtide.runtime.backfill.begin import BackfillOrder, committed
 from rowtide.runtime.backfill.messages import kafka_frames
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline

@@ -23,9 +23,9 @@ from rowtide.runners.spark.kafka import MESSAGE_COLUMNS
 from rowtide.runtime.backfill import backfill_output
 from rowtide.runtime.backfill.backfill import BackfillReport, backfill
 from rowtide.runtime.backfill.begin import BackfillOrder
-from rowtide.runtime.commit.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
-from rowtide.runtime.commit.output import target_table
+from rowtide.runtime.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
 from rowtide.runtime.pipeline import open_pipeline
+from rowtide.runtime.state.output import target_table
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.in_memory_topic import InMemoryTopic
 

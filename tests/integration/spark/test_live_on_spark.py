@@ -30,9 +30,9 @@ from rowtide.runtime.backfill.slice_work import OnSpark
 from rowtide.runtime.batches.loop import BatchPace
 from rowtide.runtime.batches.running import RunBatches
 from rowtide.runtime.configured import configured
+from rowtide.runtime.leadership.watch import Standby
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
-from rowtide.runtime.standby.watch import Standby
 from rowtide.sql.pipeline import plan_pipeline
 from trips_kit import EXISTS, World, contents, run_live, wait_for
 

@@ -17,7 +17,7 @@ from rowtide.runners.spark.kafka import read_range
 from rowtide.runtime.backfill.backfill import backfill
 from rowtide.runtime.backfill.begin import BackfillOrder
 from rowtide.runtime.backfill.messages import kafka_frames
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from protobuf_kit import FILE, message
 from registry_kit import FakeRegistry
-from rowtide.codec.encode.message import MessageEncoder
+from rowtide.codec.message import MessageEncoder
 from rowtide.codec.options import FormatOptionError
 from rowtide.codec.registry import decoder_for, decoder_of
 from rowtide.errors import Reason, RejectedRowError

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowtide.engine.snapshot import TableState
+from rowtide.engine.table.snapshot import TableState
 from rowtide.engine.typed_state import StateError, dump_state, load_state
 from rowtide.rows.rowop import Opcode
 

@@ -10,7 +10,7 @@ from contract.operators.cases import groups, hops
 from contract.operators.harness import Run, check_same, follow
 from contract.operators.inputs import Case, steps_of
 from contract.operators.models import model_of
-from rowtide.operators.group import distinct
+from rowtide.operators.aggregates.groups import distinct
 from rowtide.plan.nodes import GroupByHop, GroupByPeriod
 
 

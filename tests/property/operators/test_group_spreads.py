@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from contract.operators.inputs import NARROW, TINYINT
 from contract.operators.meanings import bits
 from rowtide.expr.tree import AggregateCall, FieldRef
-from rowtide.operators.group.group_functions import Spreads
-from rowtide.operators.group.group_spreads import SpreadsInKernels
+from rowtide.operators.aggregates.group_spreads import SpreadsInKernels
+from rowtide.operators.aggregates.groups.group_functions import Spreads
 from rowtide.rows.column import Column
 from rowtide.rows.types import BIGINT, DOUBLE, Type
 

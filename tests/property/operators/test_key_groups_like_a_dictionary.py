@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowtide.operators.group import key_groups
-from rowtide.operators.group.key_groups import KeyGroups
+from rowtide.operators.aggregates.groups import key_groups
+from rowtide.operators.aggregates.groups.key_groups import KeyGroups
 from rowtide.rows.column import Column
 from rowtide.rows.types import BIGINT, VARCHAR, Type
 

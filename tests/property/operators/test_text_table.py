@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowtide.operators.kernels.strings import MIX, hash_all
 from rowtide.operators.storage.arrow_buffers import text_buffers
+from rowtide.operators.storage.kernels.strings import MIX, hash_all
 from rowtide.operators.storage.keys import TextTable
 
 # Of one letter and few lengths, so that texts begin alike, end alike, and are as long as a word or longer.

@@ -17,8 +17,8 @@ from contract.operators.inputs import ARRAY, NARROW, TINYINT, WIDE
 from contract.operators.meanings import bits
 from rowtide.expr.aggregates import AGGREGATES
 from rowtide.expr.tree import AggregateCall, FieldRef
-from rowtide.operators.group.gathered_values import GatheredValues, PickedValues
-from rowtide.operators.group.group_functions import ValueLists
+from rowtide.operators.aggregates.groups.gathered_values import GatheredValues, PickedValues
+from rowtide.operators.aggregates.groups.group_functions import ValueLists
 from rowtide.plan.calls import has_accumulator
 from rowtide.rows.column import Column
 from rowtide.rows.types import (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rowtide.clock import SystemClock
 from rowtide.plan.plan import Plan
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.in_memory_topic import InMemoryTopic

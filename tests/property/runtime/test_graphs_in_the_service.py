@@ -25,7 +25,7 @@ from property.runtime import drawn_graph
 from rowtide.clock import SystemClock
 from rowtide.engine.graph import Graph, Use
 from rowtide.plan.plan import Plan
-from rowtide.runtime.commit.crashpoints import (
+from rowtide.runtime.crashpoints import (
     POINTS,
     CrashAt,
     CrashPoints,
@@ -33,7 +33,7 @@ from rowtide.runtime.commit.crashpoints import (
     SimulatedCrash,
     raise_crash,
 )
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.in_memory_topic import InMemoryTopic

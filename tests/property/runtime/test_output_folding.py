@@ -7,7 +7,7 @@ from rowtide.plan.plan import ForeignTable
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import BIGINT, TIMESTAMP, VARCHAR, Field, RowType, decimal
-from rowtide.runtime.commit.output import TableOutput
+from rowtide.runtime.state.output import TableOutput
 from rowtide.testing.in_memory_database import DatabaseContents, InMemoryTransaction
 
 ROW_TYPE = RowType((Field("A", VARCHAR), Field("B", BIGINT), Field("C", BIGINT)))

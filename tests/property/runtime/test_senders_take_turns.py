@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from outbox_kit import TOPIC, FailingSink
 from rowtide.checkpoint.outbox import NewMessage
 from rowtide.errors import TransientError
-from rowtide.runtime.commit.crashpoints import SimulatedCrash
-from rowtide.runtime.commit.retry import Patience, Retry
+from rowtide.runtime.crashpoints import SimulatedCrash
 from rowtide.runtime.outbox import sender as sending
 from rowtide.runtime.outbox.sender import Sender, SenderParts
+from rowtide.runtime.retry import Patience, Retry
 from rowtide.testing.in_memory_database import InMemoryDatabase
 from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide.testing.virtual_clock import VirtualClock

@@ -13,7 +13,7 @@ from rowtide.errors import RejectedRowError
 from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import Expr
 from rowtide.rows.types import RowType
-from rowtide.sql.select.relations import can_be_null
+from rowtide.sql.relations.relations import can_be_null
 
 NEVER_NULL = RowType(tuple(replace(field, nullable=False) for field in ROW_TYPE))
 ROWS = st.tuples(*map(values, TYPES))

@@ -26,7 +26,7 @@ from rowtide.checkpoint.snapshot import (
     why_unreadable,
 )
 from rowtide.checkpoint.snapshot_part import Chunk
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
 

@@ -11,10 +11,10 @@ from pipeline_kit import PipelineFiles
 from rowtide.errors import TransientError
 from rowtide.runtime.change.applying import apply
 from rowtide.runtime.change.switching import apply_at
-from rowtide.runtime.commit.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
+from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
 

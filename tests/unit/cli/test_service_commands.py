@@ -21,9 +21,9 @@ from rowtide.metrics import Metrics
 from rowtide.operators.contract import Account
 from rowtide.plan.nodes.node import BY_CONDITION
 from rowtide.rowtime.text import length_text
-from rowtide.runtime.inspect.state import SnapshotTaken
-from rowtide.runtime.inspect.status import StatusBoard
 from rowtide.runtime.inspect.why_not import Cause, SilenceExplanation
+from rowtide.runtime.query.contents import SnapshotTaken
+from rowtide.runtime.state.status import StatusBoard
 from rowtide.web import Handlers, WebServer, build_app
 from rowtide.web.access import access_of
 from rowtide_connectors.memory import memory_broker

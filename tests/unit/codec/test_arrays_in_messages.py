@@ -10,7 +10,7 @@ import pytest
 
 from codec_kit import outcome
 from registry_kit import written
-from rowtide.codec.encode.message import MessageEncoder
+from rowtide.codec.message import MessageEncoder
 from rowtide.codec.registry import decoder_of
 from rowtide.errors import Reason, RejectedRowError, StatementError
 from rowtide.plan.plan import ForeignStream

@@ -22,7 +22,7 @@ from rowtide.codec.contract import Decoder
 from rowtide.codec.registry import decoder_of
 from rowtide.errors import Reason, StatementError
 from rowtide.rows.tray import Tray
-from rowtide.runtime.commit.crashpoints import NoCrash
+from rowtide.runtime.crashpoints import NoCrash
 from rowtide.runtime.ingest.intake import Channel, StreamReader
 from rowtide.runtime.option_check import check_options
 from rowtide.sql.pipeline import plan_pipeline

@@ -14,7 +14,7 @@ import fastavro
 import pytest
 
 from registry_kit import FakeRegistry
-from rowtide.codec.encode.message import MessageEncoder
+from rowtide.codec.message import MessageEncoder
 from rowtide.errors import FaultError, Reason, RejectedRowError, StatementError
 from rowtide.plan.plan import ForeignStream
 from rowtide.rows.types import (

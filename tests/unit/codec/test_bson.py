@@ -13,7 +13,7 @@ from bson.binary import Binary
 from bson.code import Code
 
 from rowtide.codec.bson.values import OPTIONS
-from rowtide.codec.encode.message import MessageEncoder
+from rowtide.codec.message import MessageEncoder
 from rowtide.codec.registry import decoder_of
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.plan.plan import ForeignStream

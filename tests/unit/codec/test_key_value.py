@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rowtide.codec.encode.message import MessageEncoder
+from rowtide.codec.message import MessageEncoder
 from rowtide.codec.registry import decoder_of
 from rowtide.errors import Reason, StatementError
 from rowtide.plan.plan import ForeignStream

@@ -13,7 +13,7 @@ from google.protobuf.json_format import MessageToDict
 
 from protobuf_kit import FILE, headed, message, register
 from registry_kit import FakeRegistry
-from rowtide.codec.encode.message import MessageEncoder
+from rowtide.codec.message import MessageEncoder
 from rowtide.codec.registry import decoder_of
 from rowtide.errors import FaultError, Reason, RejectedRowError, StatementError
 from rowtide.plan.plan import ForeignStream

@@ -9,9 +9,9 @@ from uuid import UUID as Uuid
 import pytest
 
 from rowtide.codec.csv import CsvDecoder
-from rowtide.codec.encode.message import MessageEncoder
 from rowtide.codec.json.decoder import JsonDecoder
 from rowtide.codec.json.readings import reading_of
+from rowtide.codec.message import MessageEncoder
 from rowtide.codec.options import Declared
 from rowtide.codec.typed_values import from_typed
 from rowtide.errors import Reason, RejectedRowError

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from rowtide.codec.encode.message import MessageEncoder
+from rowtide.codec.message import MessageEncoder
 from rowtide.codec.registry import decoder_of
 from rowtide.errors import Reason, RejectedRowError, StatementError
 from rowtide.plan.plan import ForeignStream

@@ -12,12 +12,12 @@ from typer.testing import CliRunner, Result
 
 from package_kit import install
 from rowtide.cli.main import app
-from rowtide.codec.encode.message import MessageEncoder
+from rowtide.codec.message import MessageEncoder
 from rowtide.codec.registry import GROUP as FORMATS
 from rowtide.codec.registry import decoder_of, find_format
 from rowtide.errors import StatementError
 from rowtide.runtime.configured import connector_options
-from rowtide.runtime.outbox.options import sink_options
+from rowtide.runtime.outbox_options import sink_options
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.registry import GROUP as CONNECTORS

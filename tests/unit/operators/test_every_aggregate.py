@@ -18,11 +18,13 @@ from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.aggregates import AGGREGATES, OF_GROUPS, SPELLED, Aggregate, Calling, Family, FrameShape
 from rowtide.expr.functions.pairs import NUMBER_PAIR, PAIR, by, numbers
 from rowtide.expr.tree import AggregateCall, FieldRef
-from rowtide.operators.changes import change_functions, changed_groups, running_aggregates
-from rowtide.operators.group import aggregates, value_functions
-from rowtide.operators.group.aggregates import make_accumulator
-from rowtide.operators.over import make
-from rowtide.operators.over.by_row.functions import WindowFunction
+from rowtide.operators.aggregates.changes import change_functions, running_aggregates
+from rowtide.operators.aggregates.groups import accumulators as aggregates
+from rowtide.operators.aggregates.groups import value_functions
+from rowtide.operators.aggregates.groups.accumulators import make_accumulator
+from rowtide.operators.aggregates.row_functions import WindowFunction
+from rowtide.operators.aggregates.windows import make
+from rowtide.operators.changes import changed_groups
 from rowtide.plan.frames import WindowCall
 from rowtide.rows.column import Column
 from rowtide.rows.types import (

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from rowtide.operators.group.key_groups import KeyGroups
+from rowtide.operators.aggregates.groups.key_groups import KeyGroups
 from rowtide.rows.column import Column
 from rowtide.rows.types import BIGINT, VARCHAR, Type, decimal
 

@@ -7,10 +7,10 @@ from itertools import product
 import pytest
 
 from rowtide.expr.tree import AggregateCall, FieldRef
-from rowtide.operators.group.aggregates import Objects, make_accumulator
-from rowtide.operators.group.distinct import DistinctAccumulator
-from rowtide.operators.group.group_functions import Spreads, ValueLists
-from rowtide.operators.group.group_spreads import SpreadsInKernels
+from rowtide.operators.aggregates.group_spreads import SpreadsInKernels
+from rowtide.operators.aggregates.groups.accumulators import Objects, make_accumulator
+from rowtide.operators.aggregates.groups.distinct import DistinctAccumulator
+from rowtide.operators.aggregates.groups.group_functions import Spreads, ValueLists
 from rowtide.plan.calls import has_accumulator
 from rowtide.rows.types import BIGINT, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Kind, Type, decimal
 

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
+from rowtide.operators.aggregates.arithmetic.codes import ObjectCodes, Values
 from rowtide.operators.contract import OperatorSite
 from rowtide.operators.over import frames as over_frames
 from rowtide.operators.over.by_row.operator import OverOperator
-from rowtide.operators.over.codes import ObjectCodes, Values
 from rowtide.operators.over.compiled import OverInKernels
 from rowtide.operators.registry import make
 from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame

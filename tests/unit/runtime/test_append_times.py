@@ -14,7 +14,7 @@ from rowtide.plan.plan import Plan, Pump
 from rowtide.rows.types import TIMESTAMP
 from rowtide.runtime.configured import takes_append_times
 from rowtide.runtime.ingest.append_times import AppendTimes, by_message_time
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from runtime_kit import World, readings_plan

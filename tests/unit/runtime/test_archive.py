@@ -18,7 +18,7 @@ from rowtide.cli.main import app
 from rowtide.errors import StatementError, SupersededError, TransientError
 from rowtide.runtime.archive.files import FileLimits, TopicArchive
 from rowtide.runtime.archive.layout import DAY_MS, NOTES
-from rowtide.runtime.commit.crashpoints import ARCHIVE_POINTS, CrashAt, SimulatedCrash, raise_crash
+from rowtide.runtime.crashpoints import ARCHIVE_POINTS, CrashAt, SimulatedCrash, raise_crash
 from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.errors import UnavailableError
 from rowtide_connectors.matching import MatchingTopics

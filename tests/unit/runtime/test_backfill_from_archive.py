@@ -21,7 +21,7 @@ from rowtide.runners.spark import frames
 from rowtide.runtime.backfill.archived import ArchivedLog
 from rowtide.runtime.backfill.begin import BackfillOrder
 from rowtide.runtime.backfill.slices import SliceLimits
-from rowtide.runtime.commit.crashpoints import CrashAt, SimulatedCrash, raise_crash
+from rowtide.runtime.crashpoints import CrashAt, SimulatedCrash, raise_crash
 from rowtide.runtime.recovery.begin import StartTimestamp
 from spark_stand_in import StandIn
 

@@ -24,7 +24,7 @@ from rowtide.runtime.backfill import backfill as backfill_module
 from rowtide.runtime.backfill import begin as begin_module
 from rowtide.runtime.backfill.begin import BackfillOrder
 from rowtide.runtime.backfill.slices import SliceLimits
-from rowtide.runtime.commit.crashpoints import POINTS, CrashAt, SimulatedCrash, raise_crash
+from rowtide.runtime.crashpoints import POINTS, CrashAt, SimulatedCrash, raise_crash
 from rowtide.runtime.recovery.begin import StartEdge, StartTimestamp
 
 COMMIT_POINTS = [point for point in POINTS if point.startswith("commit.")]

@@ -8,8 +8,8 @@ from structlog.testing import capture_logs
 
 from rowtide.plan.nodes import Merge, Sort, Source
 from rowtide.plan.plan import Pump
-from rowtide.runtime.ingest.backpressure import Backpressure, meeting_streams
 from rowtide.runtime.ingest.inbox import Inbox
+from rowtide.runtime.live.backpressure import Backpressure, meeting_streams
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic

@@ -20,11 +20,11 @@ from rowtide.runtime.backfill.begin import BackfillOrder
 from rowtide.runtime.backfill.slices import SliceLimits
 from rowtide.runtime.batches import loop
 from rowtide.runtime.batches.loop import BatchPace
-from rowtide.runtime.commit.crashpoints import POINTS, CrashAt, SimulatedCrash, raise_crash
-from rowtide.runtime.live.pace import SnapshotsDue
+from rowtide.runtime.crashpoints import POINTS, CrashAt, SimulatedCrash, raise_crash
+from rowtide.runtime.leadership.watch import LeaderWatch
 from rowtide.runtime.live.read_loop import TAKE_S
+from rowtide.runtime.pace import SnapshotsDue
 from rowtide.runtime.recovery.begin import StartEdge
-from rowtide.runtime.standby.watch import LeaderWatch
 from rowtide_connectors.memory.source import MemorySource
 
 COMMIT_POINTS = [point for point in POINTS if point.startswith("commit.")]

@@ -10,12 +10,12 @@ from rowtide.checkpoint.ledger import ErrorRow
 from rowtide.operators.contract import Account
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
-from rowtide.runtime.commit.deadletters import RecentMessages
-from rowtide.runtime.commit.output import Writes, target_table
-from rowtide.runtime.live.pace import Pace
-from rowtide.runtime.live.work import CommitBatch
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.deadletters import RecentMessages
+from rowtide.runtime.state.output import Writes, target_table
+from rowtide.runtime.state.pipeline_state import CommitBatch
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from runtime_kit import World
 

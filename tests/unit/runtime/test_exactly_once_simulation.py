@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rowtide.clock import SystemClock
-from rowtide.runtime.commit.crashpoints import (
+from rowtide.runtime.crashpoints import (
     POINTS,
     CrashAt,
     CrashPoints,
@@ -15,7 +15,7 @@ from rowtide.runtime.commit.crashpoints import (
     SimulatedCrash,
     raise_crash,
 )
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.errors import UnavailableError

@@ -14,12 +14,12 @@ import pytest
 
 from files_kit import dies_at_a_point, fails_anywhere, lines_of, taken_over_within
 from outbox_kit import alerts_plan
-from rowtide.runtime.commit.crashpoints import (
+from rowtide.runtime.crashpoints import (
     OUTBOX_POINTS,
 )
-from rowtide.runtime.live.pace import Pace
-from rowtide.runtime.outbox.sinks import SinkOfStream
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.topic_sinks import SinkOfStream
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.api import MessageSink, OutgoingMessage
 from rowtide_connectors.errors import MismatchError, OptionError, RefusedMessageError

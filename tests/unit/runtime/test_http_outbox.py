@@ -11,10 +11,10 @@ import pytest
 from http_kit import Answer, Received, Receiver, receiving, rows_of
 from outbox_kit import alerts_plan
 from rowtide.plan.plan import Plan
-from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash, SimulatedCrash
-from rowtide.runtime.live.pace import Pace
-from rowtide.runtime.outbox.sinks import SinkOfStream
+from rowtide.runtime.crashpoints import CrashPoints, NoCrash, SimulatedCrash
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.topic_sinks import SinkOfStream
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.api import Guarantee
 from runtime_kit import World, fill

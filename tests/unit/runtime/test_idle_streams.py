@@ -11,12 +11,12 @@ from prometheus_client import generate_latest
 
 from pipeline_kit import PipelineFiles
 from rowtide.metrics import Metrics
-from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash, SimulatedCrash
-from rowtide.runtime.context import PipelineContext
+from rowtide.runtime.crashpoints import CrashPoints, NoCrash, SimulatedCrash
 from rowtide.runtime.live.observing import MetricsObserver
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
 

@@ -10,7 +10,7 @@ from rowtide.checkpoint.ledger import Decision, PartitionPosition
 from rowtide.errors import StatementError
 from rowtide.plan.plan import Plan
 from rowtide.runtime.ingest.idle import DecisionLog, IdleWatch
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide.testing.virtual_clock import VirtualClock

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from rowtide.clock import SystemClock
-from rowtide.runtime.commit.retry import Patience, Retry
 from rowtide.runtime.ingest.inbox import ThreadedInbox
 from rowtide.runtime.ingest.intake import Delivery
+from rowtide.runtime.retry import Patience, Retry
 from rowtide_connectors.api import Messages
 from rowtide_connectors.errors import GoneError
 from waiting import wait_until

@@ -7,8 +7,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from growing_kit import DiesAnywhere, Growing, Until
-from rowtide.runtime.commit.crashpoints import NoCrash, SimulatedCrash
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.crashpoints import NoCrash, SimulatedCrash
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from runtime_kit import World

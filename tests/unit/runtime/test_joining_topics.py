@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from growing_kit import SQL, DiesAnywhere, Growing, Until
-from rowtide.runtime.commit.crashpoints import NoCrash, SimulatedCrash
+from rowtide.runtime.crashpoints import NoCrash, SimulatedCrash
 
 PATTERN_SQL = SQL.replace("topic 'readings', partitions '2'", "topic_pattern 'readings.*'")
 

@@ -6,8 +6,8 @@ import pytest
 
 from rowtide.checkpoint.ledger import Pulse, resigned
 from rowtide.errors import SupersededError
-from rowtide.runtime.standby.heart import Heart
-from rowtide.runtime.standby.watch import CALM, MOST_DOUBLINGS, LeaderWatch, Standby
+from rowtide.runtime.leadership.heart import Heart
+from rowtide.runtime.leadership.watch import CALM, MOST_DOUBLINGS, LeaderWatch, Standby
 from rowtide.testing.in_memory_database import InMemoryDatabase
 from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide.testing.virtual_clock import VirtualClock

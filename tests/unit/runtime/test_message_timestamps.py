@@ -19,7 +19,7 @@ from rowtide.rows.tray import Tray
 from rowtide.rows.types import MAX_TIMESTAMP_MS
 from rowtide.runtime.backfill.messages import MessageIntake
 from rowtide.runtime.ingest.intake import ExplicitBound, deliver
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.api import Messages
 from rowtide_connectors.memory import memory_broker

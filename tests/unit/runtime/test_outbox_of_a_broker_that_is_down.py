@@ -11,7 +11,7 @@ import pytest
 from outbox_kit import alerts_plan, sent, sink_of
 from rowtide.clock import SystemClock
 from rowtide.errors import TransientError
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.errors import DeniedError, RefusedMessageError, UnavailableError

@@ -13,7 +13,7 @@ import pytest
 from outbox_kit import alerts_plan, fails_sometimes, sent, sink_of
 from rowtide.errors import StatementError
 from rowtide.plan.plan import Plan
-from rowtide.runtime.commit.crashpoints import (
+from rowtide.runtime.crashpoints import (
     OUTBOX_POINTS,
     POINTS,
     CrashAt,
@@ -22,7 +22,7 @@ from rowtide.runtime.commit.crashpoints import (
     SimulatedCrash,
     raise_crash,
 )
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.api import Guarantee

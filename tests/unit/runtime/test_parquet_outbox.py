@@ -24,12 +24,12 @@ from rowtide.codec.registry import decoder_of
 from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream
 from rowtide.rows.types import Field, RowType
-from rowtide.runtime.commit.crashpoints import (
+from rowtide.runtime.crashpoints import (
     OUTBOX_POINTS,
 )
-from rowtide.runtime.live.pace import Pace
-from rowtide.runtime.outbox.sinks import SinkOfStream, record_columns
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.topic_sinks import SinkOfStream, record_columns
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.api import MessageSink, OutgoingMessage, TableColumn

@@ -11,9 +11,9 @@ import pytest
 from pipeline_kit import work_off
 from rowtide.config.settings import Settings
 from rowtide.errors import StatementError, SupersededError
-from rowtide.runtime.commit.crashpoints import POINTS, CrashAt, CrashPoints, SimulatedCrash, raise_crash
 from rowtide.runtime.configured import configured
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.crashpoints import POINTS, CrashAt, CrashPoints, SimulatedCrash, raise_crash
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker

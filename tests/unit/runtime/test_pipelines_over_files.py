@@ -15,7 +15,7 @@ import pytest
 from files_kit import FILES_SQL, ArrivesAndDies, FilesWorld, as_lines
 from rowtide.checkpoint.file_list import FileList
 from rowtide.errors import StatementError, SupersededError
-from rowtide.runtime.commit.crashpoints import FILES_POINTS, POINTS, CrashAt, SimulatedCrash, raise_crash
+from rowtide.runtime.crashpoints import FILES_POINTS, POINTS, CrashAt, SimulatedCrash, raise_crash
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide_connectors.errors import GoneError
 from rowtide_connectors.listed import FILE_ROWS, FoundFile

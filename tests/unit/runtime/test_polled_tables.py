@@ -14,7 +14,7 @@ import pytest
 from polled_kit import BY_NUMBER, BY_TIME, COMPARED, INTERVAL_MS, DiesAnywhere, PolledWorld
 from rowtide.checkpoint.polled_log import PolledLog
 from rowtide.errors import StatementError, SupersededError
-from rowtide.runtime.commit.crashpoints import (
+from rowtide.runtime.crashpoints import (
     POINTS,
     CrashAt,
     CrashPoints,
@@ -22,10 +22,10 @@ from rowtide.runtime.commit.crashpoints import (
     SimulatedCrash,
     raise_crash,
 )
+from rowtide.runtime.inspect.replay import Range, compare
 from rowtide.runtime.pipeline import open_pipeline, open_polled, shape_of
 from rowtide.runtime.polling.options import poll_times
 from rowtide.runtime.polling.topic import PolledTopic
-from rowtide.runtime.recovery.replay import Range, compare
 from rowtide.runtime.service import Service
 from rowtide_connectors.api import PolledTable, TableRead
 from rowtide_connectors.errors import MismatchError, UnavailableError

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from polled_kit import PolledWorld
 from rowtide.clock import SystemClock
-from rowtide.runtime.commit.crashpoints import NoCrash
+from rowtide.runtime.crashpoints import NoCrash
 from rowtide.runtime.inspect.why_not import SilenceExplanation
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from waiting import wait_until

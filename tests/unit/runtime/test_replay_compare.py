@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from rowtide.errors import StatementError
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.inspect.replay import Range, ReplayComparison, compare
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
-from rowtide.runtime.recovery.replay import Range, ReplayComparison, compare
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory import memory_broker

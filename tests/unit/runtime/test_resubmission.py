@@ -12,8 +12,8 @@ from pipeline_kit import PipelineFiles
 from rowtide.checkpoint import error_stream
 from rowtide.checkpoint.ledger import StoredError
 from rowtide.operators.contract import RESUBMITTED
-from rowtide.runtime.commit.crashpoints import NoCrash, SimulatedCrash
-from rowtide.runtime.ingest.resubmission import Resubmittable
+from rowtide.runtime.crashpoints import NoCrash, SimulatedCrash
+from rowtide.runtime.live.resubmission import Resubmittable
 from rowtide.runtime.pipeline import open_pipeline
 
 SQL = """

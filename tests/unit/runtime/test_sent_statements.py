@@ -10,9 +10,9 @@ import pytest
 
 from polled_kit import DiesAnywhere
 from rowtide.checkpoint.statement_log import StatementOutcome
-from rowtide.runtime.commit.crashpoints import POINTS, CrashAt, raise_crash
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.crashpoints import POINTS, CrashAt, raise_crash
+from rowtide.runtime.pace import Pace
+from rowtide.runtime.state.context import PipelineContext
 from standby_kit import TAKEOVER_S, replicas
 from statements_kit import StatementsWorld, drawn_statement
 

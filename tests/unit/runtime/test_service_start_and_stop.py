@@ -11,10 +11,10 @@ from rowtide.checkpoint.ledger import KeptSnapshot
 from rowtide.errors import StatementError, SupersededError, TransientError
 from rowtide.plan.nodes import KeyedTable, TableSource
 from rowtide.plan.plan import Pump
-from rowtide.runtime.commit.retry import StoppedError
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.recovery.begin import StartEdge, StartTimestamp, parse_begin
 from rowtide.runtime.recovery.digest import dumped, plan_digests
+from rowtide.runtime.retry import StoppedError
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide.testing.in_memory_topic import InMemoryTopic, TopicReader

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from rowtide.runtime.commit.crashpoints import SimulatedCrash
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.crashpoints import SimulatedCrash
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from runtime_kit import World, fill

@@ -20,13 +20,13 @@ from rowtide.checkpoint.ledger import SKIP, Decision
 from rowtide.errors import FaultError, StatementError
 from rowtide.metrics import Metrics
 from rowtide.plan.plan import Plan
-from rowtide.runtime.commit.crashpoints import NoCrash
-from rowtide.runtime.context import PipelineContext
+from rowtide.runtime.crashpoints import NoCrash
+from rowtide.runtime.inspect.replay import Range, compare
 from rowtide.runtime.live.observing import MetricsObserver
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
-from rowtide.runtime.recovery.replay import Range, compare
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.context import PipelineContext
 from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.errors import UnavailableError

@@ -11,12 +11,12 @@ import pytest
 
 from growing_kit import DiesAnywhere
 from rowtide.errors import StatementError
-from rowtide.runtime.commit.crashpoints import CrashPoints, SimulatedCrash
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.crashpoints import CrashPoints, SimulatedCrash
 from rowtide.runtime.option_check import check_options
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory import memory_broker

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from outbox_kit import fails_sometimes, latest_plan, sent, sink_of
-from rowtide.codec.encode.message import MessageEncoder
+from rowtide.codec.message import MessageEncoder
 from rowtide.codec.registry import decoder_for
 from rowtide.errors import Reason
 from rowtide.plan.plan import ForeignStream, Plan
@@ -17,10 +17,10 @@ from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import DOUBLE, VARCHAR, Field, RowType
 from rowtide.rowtime.bound import EARLIEST
-from rowtide.runtime.commit.crashpoints import SimulatedCrash
-from rowtide.runtime.live.pace import Pace
-from rowtide.runtime.outbox.stream_output import StreamOutput
+from rowtide.runtime.crashpoints import SimulatedCrash
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.stream_output import StreamOutput
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.memory.broker import MemoryBroker
 from runtime_kit import World, fill

@@ -9,7 +9,7 @@ import pytest
 from rowtide.errors import StatementError
 from rowtide.runtime.inspect.why import why
 from rowtide.runtime.inspect.why_answer import RowExplanation, RowQuestion
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.in_memory_topic import InMemoryTopic

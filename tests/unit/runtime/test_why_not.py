@@ -14,7 +14,7 @@ from rowtide.flow.why_not import Holder, Keeper, Silence, Wait
 from rowtide.plan.plan import Plan
 from rowtide.runtime.inspect.why_not import Cause, Facts, PartitionFacts, SilenceExplanation
 from rowtide.runtime.inspect.why_not import answer as put_together
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.in_memory_topic import InMemoryTopic

@@ -7,11 +7,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from pipeline_kit import PipelineFiles
-from rowtide.runtime.commit.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.pace import Pace
+from rowtide.runtime.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
 

@@ -9,7 +9,7 @@ import pytest
 
 from rowtide.errors import StatementError
 from rowtide.sql.pipeline import plan_pipeline
-from rowtide.sql.select import selects
+from rowtide.sql.planning import selects
 
 DEFINED = """
 CREATE STREAM s (k INTEGER, x INTEGER);

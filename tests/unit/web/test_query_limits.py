@@ -25,8 +25,8 @@ from rowtide.plan.outputs import table_nodes
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
-from rowtide.runtime.query.following import PRELOADED, QUERIES_AT_MOST, QueryProcess
 from rowtide.runtime.query.query_work import RESULT, QueryLimits, QueryText
+from rowtide.runtime.state.following import PRELOADED, QUERIES_AT_MOST, QueryProcess
 from rowtide.sql.pipeline import SqlSession
 from rowtide_connectors.memory import MemoryBroker, memory_broker
 from served_kit import served

@@ -17,7 +17,7 @@ from rowtide.cli.main import app
 from rowtide.cli.service_url import service_url
 from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
-from rowtide.runtime.inspect.state import SnapshotTaken
+from rowtide.runtime.query.contents import SnapshotTaken
 from rowtide.web import Handlers, WebServer, build_app
 from rowtide.web.tls import tls_of
 from web_kit import Pipeline, StoppedClock

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from rowtide.metrics import Metrics
-from rowtide.runtime.inspect.status import Phase, ReplicaStatus
+from rowtide.runtime.state.status import Phase, ReplicaStatus
 from rowtide.web import Handlers, build_app, build_monitoring_app
 from web_kit import Pipeline, StoppedClock
 

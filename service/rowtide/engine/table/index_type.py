@@ -18,7 +18,7 @@ from rowtide.engine.table.order import ascending_key, mixed_key, order_of
 from rowtide.engine.values import is_array, is_text, type_name
 
 if TYPE_CHECKING:
-    from rowtide.engine.aggregate.aggregator import Aggregator
+    from rowtide.engine.table.aggregate.aggregator import Aggregator
 
 KeyOf = Callable[[Row], Any]
 

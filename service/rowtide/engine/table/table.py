@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from rowtide.engine.aggregate.aggregator import Aggregation
 from rowtide.engine.errors import BrokenTableError, FieldValueError, ModelError, RecursionFault, TableError
 from rowtide.engine.row_type import Row
-from rowtide.engine.snapshot import TableState, restore_table, snapshot_table
+from rowtide.engine.table.aggregate.aggregator import Aggregation
 from rowtide.engine.table.handle import RowHandle
+from rowtide.engine.table.snapshot import TableState, restore_table, snapshot_table
 from rowtide.engine.table.table_type import TableType
 from rowtide.engine.table.tree import Group, KeyedLeaf
 from rowtide.engine.table.view import TableIndex, stale_iteration

@@ -17,6 +17,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.expr.tree import AggregateCall
+from rowtide.operators.aggregates.arithmetic.codes import column_of, values_of
+from rowtide.operators.aggregates.changes.least_values import LeastValue
+from rowtide.operators.aggregates.groups.key_groups import KeyGroups
+from rowtide.operators.aggregates.row_functions import to_json
+from rowtide.operators.aggregates.windows.calls import Following, Moved, Values
+from rowtide.operators.aggregates.windows.spreads import VarianceKernel
+from rowtide.operators.aggregates.windows.sums import CountKernel, DoubleSum, SumKernel
 from rowtide.operators.changes.group_changes import (
     END,
     LAST,
@@ -26,17 +33,10 @@ from rowtide.operators.changes.group_changes import (
     START,
     GroupChangesOperator,
 )
-from rowtide.operators.changes.least_values import LeastValue
 from rowtide.operators.changes.running_groups import unsigned
 from rowtide.operators.contract import Account, OperatorSite, State, StepOutput
-from rowtide.operators.group.key_groups import KeyGroups
 from rowtide.operators.group.open_groups import aggregate_inputs, row_places
 from rowtide.operators.merge.ranks import RANK, Ranks
-from rowtide.operators.over.by_row.functions import to_json
-from rowtide.operators.over.calls import CountKernel, DoubleSum, SumKernel
-from rowtide.operators.over.codes import column_of, values_of
-from rowtide.operators.over.held import Following, Moved, Values
-from rowtide.operators.over.spreads import VarianceKernel
 from rowtide.operators.shown_changes import ShownChanges
 from rowtide.operators.splitting import BEFORE
 from rowtide.operators.storage.gathering import take_column, take_values
@@ -75,7 +75,7 @@ class ChangedGroupsOperator:
     """Aggregates of rows that are added and removed, by key."""
 
     def __init__(self, node: GroupChanges, place: OperatorSite) -> None:
-        from rowtide.operators.changes.kernels.changed_groups import NUMBERS, WIDTH
+        from rowtide.operators.aggregates.kernels.changed_groups import NUMBERS, WIDTH
 
         self.account = Account()
         self._node = node
@@ -148,7 +148,7 @@ class ChangedGroupsOperator:
 
     def _follow(self, tray: Tray, groups: Int64s) -> _Followed:
         """Count added and removed rows; see the kernel."""
-        from rowtide.operators.changes.kernels.changed_groups import ENTRIES, GIVEN, follow_changes
+        from rowtide.operators.aggregates.kernels.changed_groups import ENTRIES, GIVEN, follow_changes
 
         room = 2 * len(tray)
         sources, entry_groups, steps, causes, entries = (np.empty(room, dtype=np.int64) for _ in range(5))
@@ -195,7 +195,7 @@ class ChangedGroupsOperator:
 
     def _reserve(self) -> None:
         """Make room for every group."""
-        from rowtide.operators.changes.kernels.changed_groups import BEGUN
+        from rowtide.operators.aggregates.kernels.changed_groups import BEGUN
 
         count, before = self._keys.count, len(self._groups)
         if count > before:
@@ -208,7 +208,7 @@ class ChangedGroupsOperator:
 
     def _forget(self) -> None:
         """Drop groups without rows if they are more than the others."""
-        from rowtide.operators.changes.kernels.changed_groups import LIVING
+        from rowtide.operators.aggregates.kernels.changed_groups import LIVING
 
         living = int(self._counts[LIVING])
         if self._keys.count - living > max(CLEAN_OVER, living):
@@ -220,7 +220,7 @@ class ChangedGroupsOperator:
 
     def _living(self) -> Int64s:
         """Return the existing groups."""
-        from rowtide.operators.changes.kernels.changed_groups import BEGUN
+        from rowtide.operators.aggregates.kernels.changed_groups import BEGUN
 
         return np.flatnonzero(self._groups[: self._keys.count, BEGUN] >= 0)
 
@@ -235,7 +235,7 @@ class ChangedGroupsOperator:
 
     def snapshot(self) -> State:
         # The same format as that of the plain path.
-        from rowtide.operators.changes.kernels.changed_groups import BEGUN
+        from rowtide.operators.aggregates.kernels.changed_groups import BEGUN
 
         if self._by_row is not None:
             return self._by_row.snapshot()
@@ -264,7 +264,7 @@ class ChangedGroupsOperator:
 
     def _shown(self, order: Int64s) -> list[str]:
         """Return the last emitted rows of groups, in the format of the plain path."""
-        from rowtide.operators.over.kernels.frames import WRITE
+        from rowtide.operators.aggregates.kernels.frames import WRITE
 
         zeros = np.zeros(len(order), dtype=np.int64)
         none, steps = np.zeros(len(order), dtype=np.bool_), np.full(len(order), WRITE, dtype=np.int64)
@@ -294,7 +294,7 @@ class ChangedGroupsOperator:
 
     def _load(self, state: State) -> bool:
         """Restore a snapshot; False: the kernels cannot."""
-        from rowtide.operators.changes.kernels.changed_groups import LIVING, NUMBERS
+        from rowtide.operators.aggregates.kernels.changed_groups import LIVING, NUMBERS
 
         self.account = Account.from_arrow(state["account"])
         self._reached = state["clock"].to_pylist()[0]["reached"]

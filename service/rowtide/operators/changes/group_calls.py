@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rowtide.expr.aggregates import aggregate_of
 from rowtide.expr.tree import AggregateCall, Expr, FieldRef
-from rowtide.operators.changes.change_functions import limit_of, make, takes_rows
-from rowtide.operators.over.by_row.functions import WindowFunction
+from rowtide.operators.aggregates.changes.change_functions import limit_of, make, takes_rows
+from rowtide.operators.aggregates.row_functions import WindowFunction
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
 

@@ -20,13 +20,19 @@ import pyarrow as pa
 import pyarrow.compute
 
 from rowtide.errors import RejectedRowError
-from rowtide.operators.changes.change_functions import check_result, from_text, move, moved, to_text
+from rowtide.operators.aggregates.changes.change_functions import (
+    check_result,
+    from_text,
+    move,
+    moved,
+    to_text,
+)
+from rowtide.operators.aggregates.changes.change_states import Undo
+from rowtide.operators.aggregates.row_functions import WindowFunction, from_json, overflow, to_json
 from rowtide.operators.changes.group_calls import GroupCall
 from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput, Want
 from rowtide.operators.faults import rejected
 from rowtide.operators.merge.ranks import RANK, Ranks
-from rowtide.operators.over.by_row.functions import WindowFunction, from_json, overflow, to_json
-from rowtide.operators.python.change_states import Undo
 from rowtide.operators.shown_changes import ShownChanges
 from rowtide.operators.splitting import (
     BEFORE,

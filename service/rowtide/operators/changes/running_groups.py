@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from rowtide.operators.aggregates.changes.running_aggregates import make_running
+from rowtide.operators.aggregates.groups.key_groups import KeyGroups
 from rowtide.operators.changes.group_changes import START, GroupChangesOperator
-from rowtide.operators.changes.running_aggregates import make_running
 from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput, joined_states
 from rowtide.operators.faults import overflows
-from rowtide.operators.group.key_groups import KeyGroups
 from rowtide.operators.group.open_groups import aggregate_inputs
 from rowtide.operators.shown_changes import ShownChanges
 from rowtide.operators.splitting import parts_of_groups, split_state
@@ -199,7 +199,7 @@ class RunningGroupsOperator:
         part: tuple[int, int, list[Column], Mask],
     ) -> Tray:
         """Return the rows of a part: DELETE before and INSERT after each row that has changed its group."""
-        from rowtide.operators.changes.kernels.running import keep_changed, lay_out
+        from rowtide.operators.aggregates.kernels.running import keep_changed, lay_out
 
         start, stop, results, changed = part
         begun = begins[start:stop]

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from rowtide.errors import RejectedRowError
 from rowtide.expr.aggregates import aggregate_of
 from rowtide.expr.tree import AggregateCall, FieldRef
+from rowtide.operators.aggregates.groups.accumulators import make_accumulator, why_not
+from rowtide.operators.aggregates.groups.key_groups import FORGET_INTERNED_OVER, KeyGroups
+from rowtide.operators.aggregates.row_functions import overflow
 from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput, Want
 from rowtide.operators.faults import rejected
-from rowtide.operators.group.aggregates import make_accumulator, why_not
-from rowtide.operators.group.key_groups import FORGET_INTERNED_OVER, KeyGroups
 from rowtide.operators.merge.ranks import RANK, Ranks
-from rowtide.operators.over.by_row.functions import overflow
 from rowtide.operators.splitting import BEFORE, merged_given, parts_of_groups, split_clock, split_state
 from rowtide.operators.storage.growing import grown
 from rowtide.plan.nodes import GroupNode, Node

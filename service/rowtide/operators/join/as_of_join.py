@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rowtide.expr.columnar import ColumnFunction, compile_columns
+from rowtide.operators.aggregates.groups.key_groups import KeyGroups, without_nulls
 from rowtide.operators.contract import (
     Account,
     Fault,
@@ -24,7 +25,6 @@ from rowtide.operators.contract import (
     saved_bounds,
 )
 from rowtide.operators.faults import rejected_rows
-from rowtide.operators.group.key_groups import KeyGroups, without_nulls
 from rowtide.operators.merge.ranks import RANK, Ranks
 from rowtide.operators.splitting import key_of, parts_of_rows, split_state
 from rowtide.operators.storage.growing import grown

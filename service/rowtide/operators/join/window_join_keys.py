@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rowtide.operators.group.key_groups import KeyGroups
+from rowtide.operators.aggregates.groups.key_groups import KeyGroups
 from rowtide.operators.storage.keys import whole_codes
 from rowtide.rows.arrays import Mask
 from rowtide.rows.column import Column

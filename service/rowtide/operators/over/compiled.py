@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from rowtide.operators.aggregates.windows.sums import stored_type
 from rowtide.operators.contract import Fault, OperatorSite, State
 from rowtide.operators.merge.ranks import RANK
 from rowtide.operators.over.by_row.operator import GROUP, NUMBER, ORDER, OverOperator
-from rowtide.operators.over.calls import stored_type
 from rowtide.operators.over.frames import PartitionFrames
 from rowtide.operators.over.waiting import WaitingFrames
 from rowtide.plan.nodes import WindowAggregate

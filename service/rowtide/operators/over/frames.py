@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from rowtide.expr.tree import FieldRef
-from rowtide.operators.group.key_groups import FORGET_INTERNED_OVER, KeyGroups
-from rowtide.operators.over.calls import input_of, stored_type
-from rowtide.operators.over.codes import column_of
-from rowtide.operators.over.distinct import DistinctCounts, load_distinct, save_distinct
-from rowtide.operators.over.held import Moved, Values, WindowKernelCall
-from rowtide.operators.over.make import form_of, make_call
-from rowtide.operators.over.picks import Pick, Placed
+from rowtide.operators.aggregates.arithmetic.codes import column_of
+from rowtide.operators.aggregates.groups.key_groups import FORGET_INTERNED_OVER, KeyGroups
+from rowtide.operators.aggregates.windows.calls import Moved, Values, WindowKernelCall
+from rowtide.operators.aggregates.windows.distinct import DistinctCounts, load_distinct, save_distinct
+from rowtide.operators.aggregates.windows.make import form_of, make_call
+from rowtide.operators.aggregates.windows.picks import Pick, Placed
+from rowtide.operators.aggregates.windows.sums import input_of, stored_type
 from rowtide.operators.storage.growing import grown
 from rowtide.operators.storage.keys import power_of_two
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame
@@ -39,7 +39,7 @@ class PartitionFrames:
     """The partitions of one window, and the frame of each."""
 
     def __init__(self, node: WindowAggregate) -> None:
-        from rowtide.operators.over.kernels import frames as over
+        from rowtide.operators.aggregates.kernels import frames as over
 
         self._kernels = over
         self._node = node

@@ -80,7 +80,7 @@ class HeldRows:
 
     def add(self, tray: Tray) -> None:
         """Add rows, in order of arrival."""
-        from rowtide.operators.kernels.gathering import part
+        from rowtide.operators.storage.kernels.gathering import part
 
         count = len(tray)
         if not count:
@@ -170,7 +170,7 @@ def _together(queue: Sequence[_Piece], runs: Sequence[_Piece], *, leaving: bool 
 
     Of rows that are ``leaving``, fields are gathered that something reads.
     """
-    from rowtide.operators.kernels.gathering import zip_in
+    from rowtide.operators.storage.kernels.gathering import zip_in
 
     if all(piece.rows is None for piece in queue) and (not runs or (not queue and len(runs) == 1)):
         return Tray.concat([piece.taken() for piece in (*queue, *runs)])

@@ -37,7 +37,7 @@ def text_array(kind: Type, offsets: Offsets, content: Content, valid: Mask | Non
 
 def gather_texts(places: Places, starts: Places, pool: Content) -> tuple[Offsets, Content]:
     """Return the offsets and bytes of values of a pool, of which value i is between starts i and i + 1."""
-    from rowtide.operators.kernels import strings
+    from rowtide.operators.storage.kernels import strings
 
     offsets = np.empty(len(places) + 1, dtype=np.int32)
     content = np.empty(strings.lay_out(places, starts, offsets) + strings.WIDE, dtype=np.uint8)

@@ -98,7 +98,7 @@ def take_column(column: Column, places: Int64s, times: int = 1) -> Column:
 
 def take_values(values: NDArray[Any], places: Int64s) -> NDArray[Any]:
     """Return the values at ``places``, in that order."""
-    from rowtide.operators.kernels.gathering import take
+    from rowtide.operators.storage.kernels.gathering import take
 
     if values.dtype == object:
         return values[places]
@@ -124,7 +124,7 @@ def _take_laid(parts: Sequence[NDArray[Any]], places: Int64s) -> NDArray[Any]:
 
 
 def _take_texts(column: Column, places: Int64s, valid: NDArray[np.bool_] | None, times: int) -> pa.Array:
-    from rowtide.operators.kernels.strings import WORD, take_texts
+    from rowtide.operators.storage.kernels.strings import WORD, take_texts
 
     offsets, content = text_buffers(column.values)
     out_offsets = np.empty(len(places) + 1, dtype=np.int32)

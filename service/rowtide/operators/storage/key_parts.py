@@ -33,7 +33,7 @@ def parts_of(key: Sequence[Column], parts: int) -> NDArray[np.int64]:
 
 def _bits(column: Column) -> NDArray[np.uint64]:
     if column.type.is_variable_width:
-        from rowtide.operators.kernels import strings
+        from rowtide.operators.storage.kernels import strings
 
         bits = np.empty(len(column), dtype=np.uint64)
         strings.hash_all(*text_buffers(column.values), bits)

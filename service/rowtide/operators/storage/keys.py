@@ -62,7 +62,7 @@ class TextTable:
 
     def intern(self, array: pa.Array) -> NDArray[np.int64]:
         """Return the code of each value; those of NULLs mean nothing."""
-        from rowtide.operators.kernels import strings
+        from rowtide.operators.storage.kernels import strings
 
         if not len(array):
             return np.empty(0, dtype=np.int64)
@@ -82,7 +82,7 @@ class TextTable:
 
     def find(self, array: pa.Array) -> NDArray[np.int64]:
         """Return the code of each value, -1 for one that was never interned; those of NULLs mean nothing."""
-        from rowtide.operators.kernels import strings
+        from rowtide.operators.storage.kernels import strings
 
         offsets, data = text_buffers(array)
         codes = np.empty(len(array), dtype=np.int64)
@@ -101,7 +101,7 @@ class TextTable:
 
     def _grow(self) -> None:
         """Make room for twice as many values."""
-        from rowtide.operators.kernels import strings
+        from rowtide.operators.storage.kernels import strings
 
         larger = _empty_slots(2 * len(self._slots))
         strings.rehash(self._slots, larger)

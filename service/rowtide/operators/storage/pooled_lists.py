@@ -29,7 +29,7 @@ class PooledLists:
 
     def make_room(self) -> None:
         """Make a larger pool, without gaps, where each list can grow."""
-        from rowtide.operators.kernels.pools import FIRST_ROOM, pack
+        from rowtide.operators.storage.kernels.pools import FIRST_ROOM, pack
 
         larger = np.empty(FIRST_POOL + 4 * self.total + FIRST_ROOM * len(self.lists), dtype=np.int64)
         self.used = int(pack(self.pool, self.lists, larger))

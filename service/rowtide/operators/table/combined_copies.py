@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from rowtide.operators.aggregates.groups.key_groups import KeyGroups
 from rowtide.operators.at_once import AtOnce
 from rowtide.operators.contract import Account, Fault, OperatorSite, State
-from rowtide.operators.group.key_groups import KeyGroups
 from rowtide.operators.storage.growing import grown
 from rowtide.operators.table.combined_copies_by_row import FIRST, SECOND, counted
 from rowtide.plan.nodes.changes.combined_copies import CombinedCopies

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from rowtide.operators.aggregates.groups.key_groups import KeyGroups, without_nulls
 from rowtide.operators.at_once import AtOnce
 from rowtide.operators.contract import Account, Fault, OperatorSite, State
-from rowtide.operators.group.key_groups import KeyGroups, without_nulls
 from rowtide.operators.storage.growing import Growing
 from rowtide.operators.storage.row_store import RowStore
 from rowtide.operators.table.keyed_table_by_row import null_key

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rowtide.operators.aggregates.groups.key_groups import KeyGroups
 from rowtide.operators.at_once import AtOnce
 from rowtide.operators.contract import Account, Fault, OperatorSite, State
-from rowtide.operators.group.key_groups import KeyGroups
 from rowtide.operators.storage.growing import Growing
 from rowtide.operators.storage.row_store import RowStore
 from rowtide.plan.nodes import KeyedTable

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rowtide.expr.columnar import compile_columns
+from rowtide.operators.aggregates.groups.key_groups import KeyGroups, without_nulls
 from rowtide.operators.at_once import AtOnce
 from rowtide.operators.contract import Account, Fault, OperatorSite, State
-from rowtide.operators.group.key_groups import KeyGroups, without_nulls
 from rowtide.operators.storage.gathering import rows_where
 from rowtide.operators.storage.growing import grown
 from rowtide.operators.storage.row_store import RowStore

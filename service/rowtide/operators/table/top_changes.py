@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rowtide.operators.aggregates.groups.key_groups import KeyGroups
 from rowtide.operators.at_once import AtOnce
 from rowtide.operators.contract import Account, Fault, OperatorSite, State
-from rowtide.operators.group.key_groups import KeyGroups
 from rowtide.operators.storage.growing import grown
 from rowtide.operators.storage.keys import sort_codes
 from rowtide.operators.storage.pooled_lists import PooledLists
@@ -93,7 +93,7 @@ class _Image:
 
     def _apply(self, tray: Tray, *, numbered: bool) -> tuple[NDArray[Any], ...]:
         """Apply changes, and return the arrays that the kernel writes."""
-        from rowtide.operators.kernels.pools import DONE, POOLED
+        from rowtide.operators.storage.kernels.pools import DONE, POOLED
         from rowtide.operators.table.kernels.top_rows import WRITTEN, change_top
 
         count, first = len(tray), self._store.end

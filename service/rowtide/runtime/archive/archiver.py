@@ -20,10 +20,10 @@ from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.plan.pseudo import WITH_PSEUDO_COLUMNS
 from rowtide.runtime.archive.files import FileLimits, TopicArchive, WrittenFile
-from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash
-from rowtide.runtime.commit.retry import Patience, Retry, StoppedError
+from rowtide.runtime.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.ingest.intake import POLL_MESSAGES, another_topic, check_identity
-from rowtide.runtime.ingest.topics import reads_topic
+from rowtide.runtime.retry import Patience, Retry, StoppedError
+from rowtide.runtime.topics import reads_topic
 from rowtide_connectors.api import Messages, OffsetRange, PartitionReader, TopicSource
 from rowtide_connectors.errors import GoneError
 from rowtide_connectors.several import SeveralTopics

@@ -34,7 +34,7 @@ from rowtide.runtime.archive.layout import (
     place_in,
     topic_folder,
 )
-from rowtide.runtime.commit.crashpoints import CrashPoints, NoCrash
+from rowtide.runtime.crashpoints import CrashPoints, NoCrash
 from rowtide_connectors.api import Messages
 from rowtide_connectors.durable import check_links, make_folder, replace_text, sync_folder, writing_to
 

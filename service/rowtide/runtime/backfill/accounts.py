@@ -13,7 +13,13 @@ from rowtide.checkpoint.ledger import KeptAccount
 from rowtide.flow.flow import Flow
 from rowtide.operators.contract import Account
 from rowtide.runners.spark.frames import SparkRun
-from rowtide.runtime.live.work import OPERATORS_PART, SOURCE_PART, TABLE_PART, IntakeAccount, kept_account
+from rowtide.runtime.state.pipeline_state import (
+    OPERATORS_PART,
+    SOURCE_PART,
+    TABLE_PART,
+    IntakeAccount,
+    kept_account,
+)
 
 
 class SliceAccounts:

@@ -22,7 +22,7 @@ from rowtide.plan.plan import ForeignStream
 from rowtide.runners.archived import ArchivedPart, Stamps, Wanted
 from rowtide.runtime.backfill.begin import BackfillOrder, BackfillStart, adopt, first_positions
 from rowtide.runtime.backfill.messages import FrameReader
-from rowtide.runtime.context import PipelineContext
+from rowtide.runtime.state.context import PipelineContext
 from rowtide_connectors.api import Fetched, MatchingSource, OffsetRange, PartitionReader, TopicSource
 from rowtide_connectors.several import SeveralTopics, place_of
 

@@ -43,12 +43,12 @@ from rowtide.runtime.backfill.silence import HeldBack, SilenceAtCut, held_back
 from rowtide.runtime.backfill.slice_work import OnSpark, Slice, SliceWork, by_relation
 from rowtide.runtime.backfill.slices import SliceCuts
 from rowtide.runtime.commit.commit import Committer
-from rowtide.runtime.commit.retry import Patience, Retry
-from rowtide.runtime.context import PipelineContext
+from rowtide.runtime.ingest.skipping import skipped_of
 from rowtide.runtime.recovery.begin import prepare_tables
 from rowtide.runtime.recovery.digest import dumped, plan_digests
 from rowtide.runtime.recovery.recovery import partitions_of
-from rowtide.runtime.recovery.skipping import skipped_of
+from rowtide.runtime.retry import Patience, Retry
+from rowtide.runtime.state.context import PipelineContext
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -28,11 +28,11 @@ from rowtide.plan.plan import ForeignTable, Plan, Server
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
 from rowtide.runners.spark.folding import Folded, FoldNote
-from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
-from rowtide.runtime.commit.output import TableOutput, Writes, target_table, values_for_target
-from rowtide.runtime.commit.retry import Retry
-from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.pipeline import open_database
+from rowtide.runtime.retry import Retry
+from rowtide.runtime.state.context import PipelineContext
+from rowtide.runtime.state.deadletters import RecentMessages, error_rows
+from rowtide.runtime.state.output import TableOutput, Writes, target_table, values_for_target
 from rowtide_connectors.api import Messages, StagingDatabase, StagingTable, Transaction
 from rowtide_connectors.errors import GoneError, RefusedRowsError, UnavailableError
 

@@ -30,15 +30,15 @@ from rowtide.errors import StatementError
 from rowtide.operators.contract import State
 from rowtide.rowtime.text import time_text
 from rowtide.runtime.backfill.slices import SliceLimits
-from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.intake import check_identity
-from rowtide.runtime.ingest.topics import adopt_topics, compacted_topics, ids_of, known_ids
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.recovery.begin import Begin, StartEdge, first_offsets, refuse_another_plan, refuse_begin
 from rowtide.runtime.recovery.digest import plan_digests
 from rowtide.runtime.recovery.newest import NewestSnapshot
 from rowtide.runtime.recovery.recovery import begin_of_replay, check_compacted, check_ranges, usable
 from rowtide.runtime.recovery.start import START_COMMITS, Claimed, recover
+from rowtide.runtime.state.context import PipelineContext
+from rowtide.runtime.topics import adopt_topics, compacted_topics, ids_of, known_ids
 from rowtide_connectors.api import TopicSource
 from rowtide_connectors.several import place_of
 

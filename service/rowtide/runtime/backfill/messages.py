@@ -16,8 +16,8 @@ from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.rows.tray import Tray
 from rowtide.runners.spark.stage import BoundRecord
 from rowtide.runtime.ingest.intake import ExplicitBound, deliver
+from rowtide.runtime.ingest.skipping import Skipped
 from rowtide.runtime.polling.options import poller_of
-from rowtide.runtime.recovery.skipping import Skipped
 from rowtide_connectors.api import Messages
 
 if TYPE_CHECKING:

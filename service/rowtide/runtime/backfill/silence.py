@@ -25,11 +25,11 @@ from rowtide.plan.plan import ForeignStream
 from rowtide.rowtime.bound import EARLIEST, Bound
 from rowtide.rowtime.text import time_text
 from rowtide.runners.spark.frames import SparkRun
-from rowtide.runtime.commit.retry import Retry
 from rowtide.runtime.configured import takes_append_times
-from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.append_times import AppendTimes, by_message_time
 from rowtide.runtime.ingest.idle import IdleWatch, idle_timeouts
+from rowtide.runtime.retry import Retry
+from rowtide.runtime.state.context import PipelineContext
 from rowtide_connectors.several import place_of
 
 

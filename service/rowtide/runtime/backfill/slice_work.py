@@ -33,10 +33,10 @@ from rowtide.runtime.backfill.backfill_output import ErrorsOutput, TablesOutput,
 from rowtide.runtime.backfill.messages import FrameReader, MessageIntake
 from rowtide.runtime.backfill.silence import PartitionSilence
 from rowtide.runtime.commit.commit import Committer
-from rowtide.runtime.commit.deadletters import RecentMessages
-from rowtide.runtime.commit.retry import Retry
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.live.work import CommitBatch
+from rowtide.runtime.retry import Retry
+from rowtide.runtime.state.context import PipelineContext
+from rowtide.runtime.state.deadletters import RecentMessages
+from rowtide.runtime.state.pipeline_state import CommitBatch
 from rowtide_connectors.errors import RefusedStageError
 
 if TYPE_CHECKING:

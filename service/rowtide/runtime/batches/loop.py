@@ -19,23 +19,23 @@ from rowtide.flow.flow import Flow
 from rowtide.plan.outputs import table_nodes
 from rowtide.runners.spark.frames import SparkRun
 from rowtide.runners.spark.stage import RunDefinition
+from rowtide.runtime.admission.partitions import Admission
 from rowtide.runtime.backfill.messages import MessageIntake
 from rowtide.runtime.backfill.slice_work import OnSpark, Slice, SliceDone, SliceWork
 from rowtide.runtime.backfill.slices import SliceCuts
 from rowtide.runtime.batches.limits import WaitingInputs
 from rowtide.runtime.batches.silence import SilenceInBatch
 from rowtide.runtime.commit.commit import Committer
-from rowtide.runtime.ingest.partition_watch import ends_of
-from rowtide.runtime.ingest.resubmission import topic_places
-from rowtide.runtime.live.admission import Admission
-from rowtide.runtime.live.observer import Observer
-from rowtide.runtime.live.pace import SnapshotsDue
-from rowtide.runtime.live.questions import Questions
+from rowtide.runtime.live.end_of_history import Seam
+from rowtide.runtime.live.partition_watch import ends_of
 from rowtide.runtime.live.read_loop import TAKE_S, ClockDecisions
-from rowtide.runtime.live.work import CommitBatch, PipelineState
+from rowtide.runtime.live.resubmission import topic_places
+from rowtide.runtime.pace import SnapshotsDue
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.recovery.recovery import check_ranges, partitions_of
-from rowtide.runtime.recovery.seam import Seam
+from rowtide.runtime.state.observer import Observer
+from rowtide.runtime.state.pipeline_state import CommitBatch, PipelineState
+from rowtide.runtime.state.questions import Questions
 from rowtide_connectors.api import OffsetRange
 
 MESSAGES_A_PART = 1_000_000

@@ -11,16 +11,16 @@ from rowtide.runtime.backfill.messages import MessageIntake
 from rowtide.runtime.backfill.slice_work import OnSpark
 from rowtide.runtime.batches.limits import refuse_resubmitted, refuse_statements
 from rowtide.runtime.batches.loop import BatchLoop, BatchPace, BatchParts
-from rowtide.runtime.ingest.partition_watch import ends_of
-from rowtide.runtime.inspect.requests import Requests
-from rowtide.runtime.inspect.state import SnapshotTaken
-from rowtide.runtime.live.observer import Watching
-from rowtide.runtime.live.work import PipelineState
+from rowtide.runtime.ingest.skipping import skipped_of
+from rowtide.runtime.leadership.watch import Standby
+from rowtide.runtime.live.end_of_history import Seam
+from rowtide.runtime.live.partition_watch import ends_of
 from rowtide.runtime.pipeline_io import PipelineIO
-from rowtide.runtime.recovery.seam import Seam
-from rowtide.runtime.recovery.skipping import skipped_of
+from rowtide.runtime.query.contents import SnapshotTaken
 from rowtide.runtime.recovery.start import Claimed
-from rowtide.runtime.standby.watch import Standby
+from rowtide.runtime.requests import Requests
+from rowtide.runtime.state.observer import Watching
+from rowtide.runtime.state.pipeline_state import PipelineState
 
 STAGED_FROM = 10_000
 """Rows of a table from which on tasks write them to a staging table. Most batches have fewer, and a table

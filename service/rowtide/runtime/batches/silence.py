@@ -16,7 +16,7 @@ from rowtide.rowtime.bound import EARLIEST
 from rowtide.runtime.backfill.silence import PartitionSilence
 from rowtide.runtime.ingest.append_times import AppendTimes
 from rowtide.runtime.ingest.idle import IdleWatch
-from rowtide.runtime.ingest.partition_watch import ends_of
+from rowtide.runtime.live.partition_watch import ends_of
 from rowtide.runtime.pipeline_io import PipelineIO
 
 

@@ -23,17 +23,17 @@ from rowtide.plan.nodes import Node
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import Plan
 from rowtide.rows.tray import ORIGIN
-from rowtide.runtime.commit.deadletters import RecentMessages
-from rowtide.runtime.commit.output import target_table
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.ingest.topics import adopt_topics
-from rowtide.runtime.inspect.state import state_entries
-from rowtide.runtime.live.work import CommitBatch, PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
+from rowtide.runtime.query.contents import state_entries
 from rowtide.runtime.recovery.begin import refuse_missing_tables
 from rowtide.runtime.recovery.digest import dumped, plan_digests
 from rowtide.runtime.recovery.recovery import partitions_of, positions_of_others
 from rowtide.runtime.recovery.start import claim, recover
+from rowtide.runtime.state.context import PipelineContext
+from rowtide.runtime.state.deadletters import RecentMessages
+from rowtide.runtime.state.output import target_table
+from rowtide.runtime.state.pipeline_state import CommitBatch, PipelineState
+from rowtide.runtime.topics import adopt_topics
 
 _WAITING = frozenset({"Merge", "Sort", "AsOfJoin", "AsOfJoinOn"})
 """Operators in which resubmitted rows wait before they reach the relation that had refused them."""

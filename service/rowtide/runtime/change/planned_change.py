@@ -17,11 +17,11 @@ from rowtide.flow.program import Program, Step
 from rowtide.flow.succession import Succession
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import ForeignStream, ForeignTable, Plan
-from rowtide.runtime.commit.output import target_table
-from rowtide.runtime.inspect.state import state_entries
 from rowtide.runtime.pipeline import Pipeline
+from rowtide.runtime.query.contents import state_entries
 from rowtide.runtime.recovery.digest import differences, plan_digests
 from rowtide.runtime.recovery.recovery import partitions_of
+from rowtide.runtime.state.output import target_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,13 +23,13 @@ from rowtide.plan.plan import ForeignStream, ForeignTable
 from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.rowtime.text import time_text
 from rowtide.runtime.change.applying import Applied, Succeeding, commit_switch, succeeding
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.ingest.backpressure import Backpressure
 from rowtide.runtime.ingest.inbox import Inbox
 from rowtide.runtime.ingest.intake import Channel, Delivery
+from rowtide.runtime.live.backpressure import Backpressure
 from rowtide.runtime.live.read_loop import ClockDecisions, ReadLoop
-from rowtide.runtime.live.work import CommitBatch, PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
+from rowtide.runtime.state.context import PipelineContext
+from rowtide.runtime.state.pipeline_state import CommitBatch, PipelineState
 
 MAX_GATHERED = 2_000_000
 """Maximum number of rows of both plans that wait for the commit: about half a gigabyte."""

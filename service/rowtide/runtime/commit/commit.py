@@ -28,13 +28,13 @@ from rowtide.checkpoint.ledger import (
 from rowtide.checkpoint.snapshot import SnapshotInParts
 from rowtide.errors import FaultError
 from rowtide.operators.contract import RESUBMITTED, Account, Fault
-from rowtide.runtime.commit.deadletters import RecentMessages, error_rows
-from rowtide.runtime.commit.output import Writes
-from rowtide.runtime.commit.retry import Retry
 from rowtide.runtime.commit.topic_checks import NoAnswerError, TopicChecks
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.ingest.topics import TopicNames
-from rowtide.runtime.live.work import CommitBatch
+from rowtide.runtime.retry import Retry
+from rowtide.runtime.state.context import PipelineContext
+from rowtide.runtime.state.deadletters import RecentMessages, error_rows
+from rowtide.runtime.state.output import Writes
+from rowtide.runtime.state.pipeline_state import CommitBatch
+from rowtide.runtime.topics import TopicNames
 from rowtide_connectors.api import Fetched
 from rowtide_connectors.errors import RefusedRowsError, UnavailableError
 from rowtide_connectors.listed import ListedSource

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from rowtide.checkpoint.ledger import PartitionPosition, is_resubmission
-from rowtide.runtime.commit.retry import Retry
 from rowtide.runtime.ingest.intake import begin_identity_check, check_identity
-from rowtide.runtime.ingest.topics import known_ids
+from rowtide.runtime.retry import Retry
+from rowtide.runtime.topics import known_ids
 from rowtide_connectors.api import TopicSource
 from rowtide_connectors.errors import UnavailableError
 

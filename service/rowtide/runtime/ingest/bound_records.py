@@ -11,7 +11,7 @@ from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runtime.configured import connector_options
 from rowtide.runtime.ingest.intake import BOUND_HEADER, STRICT_HEADER
-from rowtide.runtime.ingest.topics import reads_topic
+from rowtide.runtime.topics import reads_topic
 from rowtide_connectors.api import TopicSource, WritableSource
 from rowtide_connectors.several import names_in, place_of
 

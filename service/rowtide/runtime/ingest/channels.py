@@ -6,7 +6,7 @@ from rowtide.codec.registry import decoder_of
 from rowtide.flow.flow import Flow
 from rowtide.plan.plan import ForeignStream
 from rowtide.runtime.ingest.intake import Channel
-from rowtide.runtime.recovery.skipping import Skipped
+from rowtide.runtime.ingest.skipping import Skipped
 from rowtide_connectors.api import TopicSource
 
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from rowtide.clock import Clock
-from rowtide.runtime.commit.retry import Retry, StoppedError
 from rowtide.runtime.ingest.intake import Channel, Delivery, StreamReader
+from rowtide.runtime.retry import Retry, StoppedError
 
 Paused = Mapping[str, frozenset[int]]
 """The partitions of each relation that are not to be read for now."""

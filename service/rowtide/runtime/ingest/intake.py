@@ -27,7 +27,7 @@ from rowtide.rows.column import Column, Indices
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import MAX_TIMESTAMP_MS
 from rowtide.rowtime.bound import Bound
-from rowtide.runtime.commit.crashpoints import CrashPoints
+from rowtide.runtime.crashpoints import CrashPoints
 from rowtide_connectors.api import Messages, OffsetRange, PartitionReader, TopicSource
 from rowtide_connectors.several import place_of
 

@@ -8,9 +8,9 @@ from rowtide.checkpoint.ledger import is_resubmission
 from rowtide.plan.plan import Plan
 from rowtide.runtime.ingest.idle import IdleWatch
 from rowtide.runtime.ingest.inbox import Paused
-from rowtide.runtime.inspect.status import DATABASE, StatusBoard, broker_of, database_of
 from rowtide.runtime.inspect.why_not import Facts, PartitionFacts, bounds_of_idle
-from rowtide.runtime.live.work import IntakeAccount, PipelineState
+from rowtide.runtime.state.pipeline_state import IntakeAccount, PipelineState
+from rowtide.runtime.state.status import DATABASE, StatusBoard, broker_of, database_of
 from rowtide_connectors.several import place_of
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rowtide.checkpoint.ledger import PartitionId, Record, is_resubmission
-from rowtide.runtime.ingest.topics import adopt_topics
+from rowtide.runtime.topics import adopt_topics
 from rowtide_connectors.api import TopicSource
 from rowtide_connectors.errors import GoneError, MismatchError, UnavailableError
 from rowtide_connectors.several import place_of

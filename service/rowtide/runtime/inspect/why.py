@@ -25,14 +25,11 @@ from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST
 from rowtide.rowtime.text import time_text
-from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.intake import Delivery, ExplicitBound, check_identity
-from rowtide.runtime.ingest.topics import adopt_topics, known_ids
-from rowtide.runtime.inspect.state import plain
 from rowtide.runtime.inspect.why_answer import Input, MadeOf, Release, RowExplanation, RowQuestion
-from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
+from rowtide.runtime.query.contents import plain
 from rowtide.runtime.recovery.begin import refuse_another_plan
 from rowtide.runtime.recovery.digest import plan_digests
 from rowtide.runtime.recovery.recovery import (
@@ -42,6 +39,9 @@ from rowtide.runtime.recovery.recovery import (
     replay,
     usable,
 )
+from rowtide.runtime.state.context import PipelineContext
+from rowtide.runtime.state.pipeline_state import PipelineState
+from rowtide.runtime.topics import adopt_topics, known_ids
 from rowtide_connectors.several import place_of
 
 MAX_FOLLOWED = 1_000

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 
 from rowtide.checkpoint.ledger import PartitionId
 from rowtide.runtime.commit.commit import Committer
-from rowtide.runtime.context import PipelineContext
-from rowtide.runtime.ingest.backpressure import Backpressure
 from rowtide.runtime.ingest.inbox import Inbox
 from rowtide.runtime.ingest.intake import Delivery
-from rowtide.runtime.live.observer import Observer
-from rowtide.runtime.live.pace import SnapshotsDue
-from rowtide.runtime.live.questions import Questions
+from rowtide.runtime.live.backpressure import Backpressure
+from rowtide.runtime.live.end_of_history import Seam
 from rowtide.runtime.live.read_loop import TAKE_S, ClockDecisions, ReadLoop
-from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.outbox.outboxes import Outboxes
-from rowtide.runtime.recovery.seam import Seam
+from rowtide.runtime.pace import SnapshotsDue
+from rowtide.runtime.state.context import PipelineContext
+from rowtide.runtime.state.observer import Observer
+from rowtide.runtime.state.pipeline_state import PipelineState
+from rowtide.runtime.state.questions import Questions
 
 MAX_GATHERED_ROWS = 500_000
 """Output rows that bring a commit forward: bounds the memory that waits for it."""

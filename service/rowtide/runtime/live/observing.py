@@ -15,8 +15,8 @@ from rowtide.operators.contract import Account
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.runtime.ingest.intake import Delivery
-from rowtide.runtime.inspect.status import Phase, ReplicaStatus, Role
-from rowtide.runtime.live.work import CommitBatch, PipelineState
+from rowtide.runtime.state.pipeline_state import CommitBatch, PipelineState
+from rowtide.runtime.state.status import Phase, ReplicaStatus, Role
 from rowtide_connectors.several import place_of
 
 

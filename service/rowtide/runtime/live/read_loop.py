@@ -11,11 +11,11 @@ from collections.abc import Collection
 
 from rowtide.checkpoint.ledger import PartitionId
 from rowtide.runtime.ingest.append_times import AppendTimes
-from rowtide.runtime.ingest.backpressure import Backpressure
 from rowtide.runtime.ingest.idle import IdleWatch
 from rowtide.runtime.ingest.inbox import Inbox, Pausable
 from rowtide.runtime.ingest.intake import Delivery
-from rowtide.runtime.live.work import PipelineState
+from rowtide.runtime.live.backpressure import Backpressure
+from rowtide.runtime.state.pipeline_state import PipelineState
 
 TAKE_S = 0.1
 """Longest wait for messages, so that a loop checks the clock and whether to stop often enough."""

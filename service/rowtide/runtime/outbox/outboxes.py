@@ -15,9 +15,9 @@ from functools import partial
 import structlog
 
 from rowtide.clock import Clock
-from rowtide.runtime.commit.retry import StoppedError
-from rowtide.runtime.live.work import CommitBatch
 from rowtide.runtime.outbox.sender import Sender
+from rowtide.runtime.retry import StoppedError
+from rowtide.runtime.state.pipeline_state import CommitBatch
 
 LOOK_AGAIN_S = 30.0
 """How often an idle sender looks at its outbox without being woken."""

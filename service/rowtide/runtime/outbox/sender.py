@@ -14,8 +14,8 @@ import structlog
 from rowtide.checkpoint.ledger import Ledger
 from rowtide.checkpoint.outbox import Outbox, OutboxState
 from rowtide.errors import FaultError, StatementError, SupersededError
-from rowtide.runtime.commit.crashpoints import CrashPoints
-from rowtide.runtime.commit.retry import Retry
+from rowtide.runtime.crashpoints import CrashPoints
+from rowtide.runtime.retry import Retry
 from rowtide_connectors.api import (
     Guarantee,
     MessageSink,

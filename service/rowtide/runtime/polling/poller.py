@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from rowtide.checkpoint.polled_log import LOOK_UP_ROWS, PolledLog, PolledRow, PollState
 from rowtide.clock import Clock
 from rowtide.errors import StatementError
-from rowtide.runtime.commit.crashpoints import CrashPoints
+from rowtide.runtime.crashpoints import CrashPoints
 from rowtide.runtime.polling.options import PollTimes
 from rowtide_connectors.api import PolledTable
 from rowtide_connectors.errors import UnavailableError

@@ -13,7 +13,7 @@ import numpy as np
 
 from rowtide.checkpoint.polled_log import LoggedChange, PolledLog
 from rowtide.clock import Clock
-from rowtide.runtime.commit.crashpoints import CrashPoints
+from rowtide.runtime.crashpoints import CrashPoints
 from rowtide.runtime.ingest.intake import BOUND_HEADER
 from rowtide.runtime.polling.options import PollTimes
 from rowtide.runtime.polling.poller import Poller, TableShape

@@ -32,7 +32,7 @@ from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import Bound
-from rowtide.runtime.inspect.state import plain
+from rowtide.runtime.query.contents import plain
 from rowtide.runtime.query.listing import Contents
 from rowtide.sql.pipeline import SqlSession
 

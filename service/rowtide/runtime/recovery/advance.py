@@ -15,10 +15,10 @@ from rowtide.checkpoint.statement_log import StatementChange
 from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.inbox import Inbox, Pausable, Paused
 from rowtide.runtime.ingest.intake import POLL_BYTES, POLL_MESSAGES, Delivery, cut
-from rowtide.runtime.ingest.resubmission import let_in
 from rowtide.runtime.live.read_loop import ReadLoop
-from rowtide.runtime.live.work import PipelineState
+from rowtide.runtime.live.resubmission import let_in
 from rowtide.runtime.pipeline_io import PipelineIO
+from rowtide.runtime.state.pipeline_state import PipelineState
 
 _TAKE_S = 0.5
 

@@ -11,8 +11,8 @@ from rowtide.checkpoint.ledger import Record
 from rowtide.errors import StatementError
 from rowtide.plan.plan import Plan
 from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
-from rowtide.runtime.commit.output import target_table
 from rowtide.runtime.recovery.digest import differences
+from rowtide.runtime.state.output import target_table
 from rowtide_connectors.api import Database, TopicSource
 
 

@@ -18,7 +18,7 @@ from rowtide.expr.tree import PythonAggregate, PythonFunction, PythonTable
 from rowtide.plan.nodes import Model, Node
 from rowtide.plan.plan import Plan
 from rowtide.rows.types import OMITTED, RowType, Type
-from rowtide.runtime.outbox.options import OUTBOX_OPTIONS
+from rowtide.runtime.outbox_options import OUTBOX_OPTIONS
 from rowtide.runtime.polling.options import TUNING_OPTIONS
 
 DIGEST_VERSION = 1

@@ -27,14 +27,14 @@ from rowtide.flow.flow import Flow
 from rowtide.flow.gates import Gates, Target
 from rowtide.flow.program import Program
 from rowtide.plan.nodes import Node
-from rowtide.runtime.context import PipelineContext
 from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.intake import another_topic
-from rowtide.runtime.ingest.resubmission import targets_of
-from rowtide.runtime.ingest.topics import ids_of
-from rowtide.runtime.live.work import PipelineState
+from rowtide.runtime.live.resubmission import targets_of
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.recovery.advance import Advance
+from rowtide.runtime.state.context import PipelineContext
+from rowtide.runtime.state.pipeline_state import PipelineState
+from rowtide.runtime.topics import ids_of
 from rowtide_connectors.api import OffsetRange
 from rowtide_connectors.several import place_of
 

@@ -21,8 +21,6 @@ from rowtide.plan.outputs import table_nodes
 from rowtide.runtime.configured import takes_append_times
 from rowtide.runtime.ingest.append_times import AppendTimes, by_message_time
 from rowtide.runtime.ingest.intake import check_identity
-from rowtide.runtime.ingest.topics import adopt_topics, compacted_topics, ids_of, known_ids
-from rowtide.runtime.live.work import PipelineState
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.recovery.begin import (
     Begin,
@@ -44,6 +42,8 @@ from rowtide.runtime.recovery.recovery import (
     telling_progress,
     usable,
 )
+from rowtide.runtime.state.pipeline_state import PipelineState
+from rowtide.runtime.topics import adopt_topics, compacted_topics, ids_of, known_ids
 from rowtide_connectors.api import MatchingSource, OffsetRange
 from rowtide_connectors.several import place_of
 

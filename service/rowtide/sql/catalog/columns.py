@@ -12,8 +12,8 @@ from rowtide.plan.nodes import Filter, Node
 from rowtide.plan.plan import ColumnOptions
 from rowtide.rows.types import BOOLEAN, VARCHAR, Field, RowType
 from rowtide.sql.catalog.models import refuse_port
-from rowtide.sql.catalog.objects import Catalog, StreamDefinition, TableDefinition, relation_name
 from rowtide.sql.catalog.values import constant_of
+from rowtide.sql.definitions.objects import Catalog, StreamDefinition, TableDefinition, relation_name
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.keys import check_key
 from rowtide.sql.expressions.scope import ROWTIME, Binding, NameScope
@@ -27,7 +27,7 @@ from rowtide.sql.grammar.statements import (
 )
 from rowtide.sql.grammar.suggestions import did_you_mean_or_all
 from rowtide.sql.grammar.syntax import Name
-from rowtide.sql.select.relations import column_index, distinct_names
+from rowtide.sql.relations.relations import column_index, distinct_names
 
 Defaults = tuple[tuple[int, object], ...]
 Columned = StreamDefinition | TableDefinition

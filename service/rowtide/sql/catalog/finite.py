@@ -15,7 +15,7 @@ from rowtide.sql.expressions.conversions import UNTYPED_NULL, guarded
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.scope import NameScope
 from rowtide.sql.grammar.syntax import ValuesSyntax
-from rowtide.sql.select.relations import QueryShape, SelectOutput, unnamed
+from rowtide.sql.relations.relations import QueryShape, SelectOutput, unnamed
 
 
 def table_of(values: ValuesSyntax) -> QueryShape:

@@ -19,7 +19,8 @@ from rowtide.expr.python.modules import absolute
 from rowtide.plan.nodes import ModelPort
 from rowtide.rows.types import Field, RowType
 from rowtide.sql.catalog.models import without_ports
-from rowtide.sql.catalog.objects import (
+from rowtide.sql.catalog.servers import single
+from rowtide.sql.definitions.objects import (
     SYSTEM_SCHEMAS,
     Catalog,
     Key,
@@ -30,7 +31,6 @@ from rowtide.sql.catalog.objects import (
     StreamDefinition,
     folder_of,
 )
-from rowtide.sql.catalog.servers import single
 from rowtide.sql.expressions.scope import ROWTIME
 from rowtide.sql.grammar.statements import CreateModel
 

@@ -11,14 +11,14 @@ from dataclasses import replace
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.plan.nodes import Filter, KeyedTable, Merge, Model, Node, Project
 from rowtide.plan.nodes.model import tagged, tagging, untagging
-from rowtide.sql.catalog.objects import (
+from rowtide.sql.catalog.servers import single
+from rowtide.sql.definitions.objects import (
     Catalog,
     Key,
     ModelDefinition,
     ModelOutputDefinition,
     relation_name,
 )
-from rowtide.sql.catalog.servers import single
 from rowtide.sql.grammar.statements import Drop
 from rowtide.sql.grammar.suggestions import did_you_mean
 from rowtide.sql.grammar.syntax import QualifiedName

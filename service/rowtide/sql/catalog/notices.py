@@ -17,7 +17,8 @@ from rowtide.plan.nodes import (
     nodes_below,
 )
 from rowtide.plan.plan import ForeignStream, Notice
-from rowtide.sql.catalog.objects import (
+from rowtide.sql.catalog.period_ends import rounded_again
+from rowtide.sql.definitions.objects import (
     Catalog,
     PumpDefinition,
     Retention,
@@ -25,7 +26,6 @@ from rowtide.sql.catalog.objects import (
     ViewDefinition,
     relation_name,
 )
-from rowtide.sql.catalog.period_ends import rounded_again
 from rowtide.sql.grammar.syntax import Binary, NullLiteral, QuerySyntax
 
 IDLE_TIMEOUT = "idle_timeout"

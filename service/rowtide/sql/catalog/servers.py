@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.plan.plan import Server
-from rowtide.sql.catalog.objects import Catalog, StreamDefinition, TableDefinition, Wrapper, relation_name
+from rowtide.sql.definitions.objects import Catalog, StreamDefinition, TableDefinition, Wrapper, relation_name
 from rowtide.sql.grammar.literals import interval_text_ms
 from rowtide.sql.grammar.statements import (
     Alter,

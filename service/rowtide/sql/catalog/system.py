@@ -17,7 +17,7 @@ from rowtide.plan.nodes import TableSource
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR, Field, Kind, RowType, Type
 from rowtide.sql.catalog.finite import constant_table
-from rowtide.sql.catalog.objects import (
+from rowtide.sql.definitions.objects import (
     INFORMATION_SCHEMA,
     SYSTEM_SCHEMA,
     SYSTEM_SCHEMAS,

@@ -15,7 +15,7 @@ from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.scope import ROWTIME, Binding, NameScope
 from rowtide.sql.grammar.statements import InsertValues
 from rowtide.sql.grammar.syntax import Expression, FunctionCall
-from rowtide.sql.select.relations import column_index, distinct_names
+from rowtide.sql.relations.relations import column_index, distinct_names
 
 _ARRIVING = (Binding(("$ARRIVAL",), RowType(()), 0, True),)
 _ROWTIME_COLUMN = Field(ROWTIME, TIMESTAMP)

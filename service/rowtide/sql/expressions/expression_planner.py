@@ -28,14 +28,15 @@ from rowtide.rows.types import (
     Type,
     decimal,
 )
+from rowtide.sql.expressions.aggregate_list import GROUP_WINDOWS, LATER, WINDOW_EDGES
 from rowtide.sql.expressions.conversions import UNTYPED_NULL
+from rowtide.sql.expressions.declared_calls import declared_call
 from rowtide.sql.expressions.function_calls import function_call
 from rowtide.sql.expressions.function_forms import CLOCKS, check_pattern, written_out
 from rowtide.sql.expressions.literals import number, unit_literal, unit_of, whole
 from rowtide.sql.expressions.scope import NameScope
 from rowtide.sql.expressions.time_functions import check_unit, extract, step_ms
 from rowtide.sql.expressions.typed_calls import alike, call, converted, negated_if, try_converted
-from rowtide.sql.functions.declared_calls import declared_call
 from rowtide.sql.grammar import habits
 from rowtide.sql.grammar.syntax import (
     LENGTH_UNITS,
@@ -67,7 +68,6 @@ from rowtide.sql.grammar.syntax import (
     Unary,
     is_aggregate,
 )
-from rowtide.sql.group.aggregates import GROUP_WINDOWS, LATER, WINDOW_EDGES
 
 _WINDOW_HINT = (
     "GROUP BY TUMBLE(ROWTIME, ..) makes groups; TUMBLE_START(ROWTIME, ..) and TUMBLE_END(..) are its edges."

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rowtide.expr.aggregates import OF_GROUPS, ONLY_OVER, SPELLED
 from rowtide.expr.functions import FUNCTIONS
+from rowtide.sql.expressions.aggregate_list import GROUP_WINDOWS, LATER, WINDOW_EDGES
 from rowtide.sql.expressions.function_calls import PLANNED_APART
 from rowtide.sql.expressions.function_forms import WRITTEN_OUT
 from rowtide.sql.grammar.clauses.aggregate_forms import OTHER_NAMES
-from rowtide.sql.group.aggregates import GROUP_WINDOWS, LATER, WINDOW_EDGES
 
 _OF_GRAMMAR = frozenset(
     {

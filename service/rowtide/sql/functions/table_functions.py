@@ -7,14 +7,14 @@ from rowtide.expr.constant import fold
 from rowtide.expr.tree import Expr, FieldRef, Literal, PythonTable
 from rowtide.plan.nodes.table_function import TableFunction
 from rowtide.rows.types import Field, RowType, Type
-from rowtide.sql.catalog.objects import Retention
+from rowtide.sql.definitions.objects import Retention
 from rowtide.sql.expressions.conversions import assign
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.keys import check_key
 from rowtide.sql.expressions.scope import NameScope
 from rowtide.sql.functions.built_in import is_built_in
 from rowtide.sql.grammar.syntax import DeclaredFunction, Expression, RowsOfFunction
-from rowtide.sql.select.relations import (
+from rowtide.sql.relations.relations import (
     QueryShape,
     SelectOutput,
     column_index,

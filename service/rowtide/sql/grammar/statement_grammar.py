@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from rowtide.errors import SourceSpan, StatementError
-from rowtide.sql.functions.function_grammar import create_aggregate, create_function, no_aggregate_kind
 from rowtide.sql.grammar.clauses.changes import row_change
 from rowtide.sql.grammar.clauses.created_as import created_as, is_created_as
+from rowtide.sql.grammar.clauses.function_grammar import create_aggregate, create_function, no_aggregate_kind
 from rowtide.sql.grammar.clauses.pumps import altered_pumps
 from rowtide.sql.grammar.clauses.shows import show_or_describe
 from rowtide.sql.grammar.cursor import Cursor

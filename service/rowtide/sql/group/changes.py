@@ -8,10 +8,10 @@ from dataclasses import replace
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.tree import Expr, FieldRef, uses_rowtime
 from rowtide.plan.nodes import Filter, GroupChanges, Node
-from rowtide.sql.catalog.objects import Retention
+from rowtide.sql.definitions.objects import Retention
 from rowtide.sql.expressions.keys import check_key
 from rowtide.sql.grammar.syntax import Emit
-from rowtide.sql.select.relations import QueryShape, SelectOutput, projected
+from rowtide.sql.relations.relations import QueryShape, SelectOutput, projected
 
 
 def check_emit(emit: Emit, *, grouped: bool, changelog: bool) -> None:

@@ -19,8 +19,8 @@ from rowtide.plan.nodes import (
 from rowtide.rows.types import TIMESTAMP, Field, RowType
 from rowtide.rowtime.period import Cumulate, CumulateByMonths, Hop, HopByMonths, Period, Session
 from rowtide.sql.group.group_windows import Window
-from rowtide.sql.select.guards import filtered_first
-from rowtide.sql.select.relations import aggregate_label, can_be_null, project, unique_names
+from rowtide.sql.relations.guards import filtered_first
+from rowtide.sql.relations.relations import aggregate_label, can_be_null, project, unique_names
 
 PERIOD = "$PERIOD"
 

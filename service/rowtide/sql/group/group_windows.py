@@ -26,11 +26,11 @@ from rowtide.rowtime.period import (
     PeriodEdge,
     Session,
 )
+from rowtide.sql.expressions.aggregate_list import AggregateList
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.literals import unit_literal
 from rowtide.sql.grammar.syntax import Expression, FunctionCall
-from rowtide.sql.group.aggregates import AggregateList
-from rowtide.sql.select.relations import is_plain_rowtime, substitute
+from rowtide.sql.relations.relations import is_plain_rowtime, substitute
 
 Window = Period | Hop | HopByMonths | Cumulate | CumulateByMonths | Session
 """The windows of groups with a limited period."""

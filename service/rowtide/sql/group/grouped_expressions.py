@@ -13,10 +13,20 @@ from rowtide.expr.functions.arguments import PACKED
 from rowtide.expr.functions.arrays.elements import MAKER
 from rowtide.expr.tree import AggregateCall, Call, Expr, Literal, PythonAggregate, RowtimeRef
 from rowtide.rows.types import VARCHAR
+from rowtide.sql.expressions.aggregate_list import (
+    LATER,
+    WINDOW_EDGES,
+    AggregateList,
+    listed_argument,
+    number_of,
+    paired,
+    result_type,
+    unpaired,
+)
+from rowtide.sql.expressions.declared_aggregates import declared_argument, declared_result
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.scope import NameScope
 from rowtide.sql.expressions.typed_calls import call
-from rowtide.sql.functions.declared_aggregates import declared_argument, declared_result
 from rowtide.sql.grammar.syntax import (
     BinaryLiteral,
     BooleanLiteral,
@@ -33,16 +43,6 @@ from rowtide.sql.grammar.syntax import (
     is_aggregate,
 )
 from rowtide.sql.grammar.syntax_walk import calls_in
-from rowtide.sql.group.aggregates import (
-    LATER,
-    WINDOW_EDGES,
-    AggregateList,
-    listed_argument,
-    number_of,
-    paired,
-    result_type,
-    unpaired,
-)
 
 
 class GroupedPlanner(ExpressionPlanner):

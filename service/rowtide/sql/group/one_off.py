@@ -12,7 +12,7 @@ from dataclasses import replace
 from rowtide.expr.tree import FieldRef, Literal
 from rowtide.plan.nodes import GroupChanges, Merge, Node, TableSource, rewrite
 from rowtide.rows.types import BOOLEAN, Field, RowType
-from rowtide.sql.select.relations import project, unique_names
+from rowtide.sql.relations.relations import project, unique_names
 
 NO_ROW = RowType((Field("$TAKEN", BOOLEAN, nullable=False),))
 

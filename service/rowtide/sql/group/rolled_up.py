@@ -17,7 +17,7 @@ from rowtide.plan.nodes import Filter, GroupByPeriod, Merge, Node, Project, Sort
 from rowtide.rows.types import INTERVAL_DAY, TIMESTAMP
 from rowtide.rowtime.period import Period, PeriodEdge, refines
 from rowtide.sql.group.group_windows import period_call, rounded, start_of_end
-from rowtide.sql.select.relations import substitute
+from rowtide.sql.relations.relations import substitute
 
 _BEFORE = Call("-", (RowtimeRef(), Literal(1, INTERVAL_DAY)), TIMESTAMP)
 """The last millisecond before ROWTIME."""

@@ -28,7 +28,7 @@ from rowtide.sql.grammar.syntax import (
     NullLiteral,
     StringLiteral,
 )
-from rowtide.sql.select.relations import distinct_names, unique_names
+from rowtide.sql.relations.relations import distinct_names, unique_names
 
 Steps = TypeVar("Steps")
 

@@ -14,13 +14,13 @@ from rowtide.plan.limits import FOR_EVER_MS
 from rowtide.plan.nodes import JoinKind, JoinTime, Node, WindowJoin
 from rowtide.rows.types import BIGINT, BOOLEAN, TIMESTAMP, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge, longest_ms
-from rowtide.sql.catalog.objects import Retention
+from rowtide.sql.definitions.objects import Retention
 from rowtide.sql.expressions.scope import ROWTIME, Binding, NameScope
 from rowtide.sql.grammar.syntax import Join, RangeWindow
 from rowtide.sql.group.group_windows import period_call
 from rowtide.sql.join.table_joins import WithKeys
-from rowtide.sql.select.guards import KeyPair, keys_and_others
-from rowtide.sql.select.relations import conjunction, project, shifted, unique_names
+from rowtide.sql.relations.guards import KeyPair, keys_and_others
+from rowtide.sql.relations.relations import conjunction, project, shifted, unique_names
 
 EXACT = Period(PeriodEdge.EXACT)
 

@@ -12,8 +12,8 @@ from rowtide.expr.tree import Expr, Literal, fields_used
 from rowtide.plan.nodes import Filter, JoinKind, Merge, Node, TableJoin
 from rowtide.plan.nodes.join.table_join import LEFT, RIGHT, tagged, tagged_type
 from rowtide.rows.types import BOOLEAN, RowType
-from rowtide.sql.catalog.objects import Retention
-from rowtide.sql.select.relations import conjunction, project, shifted, unique_names
+from rowtide.sql.definitions.objects import Retention
+from rowtide.sql.relations.relations import conjunction, project, shifted, unique_names
 
 
 class WithKeys(Protocol):

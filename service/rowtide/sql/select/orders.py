@@ -18,9 +18,9 @@ from rowtide.sql.expressions.scope import ROWTIME, NameScope
 from rowtide.sql.grammar.syntax import ColumnRef, Expression, OrderItem, Select, SelectItem
 from rowtide.sql.grammar.syntax_walk import parts_of
 from rowtide.sql.group.group_windows import Window, period_of
+from rowtide.sql.relations.relations import QueryShape
 from rowtide.sql.select.period_order import PeriodOrder
 from rowtide.sql.select.promotion import Promotion
-from rowtide.sql.select.relations import QueryShape
 
 
 class OrderPlanner:

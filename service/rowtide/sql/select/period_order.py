@@ -13,8 +13,8 @@ from rowtide.expr.tree import Expr, FieldRef, RowtimeRef, uses_rowtime
 from rowtide.plan.nodes import Node, SortInPeriod, TopChanges
 from rowtide.rows.types import TIMESTAMP, Field, RowType
 from rowtide.rowtime.period import Period
-from rowtide.sql.catalog.objects import Retention
-from rowtide.sql.select.relations import (
+from rowtide.sql.definitions.objects import Retention
+from rowtide.sql.relations.relations import (
     QueryShape,
     SelectOutput,
     can_be_null,

@@ -10,8 +10,8 @@ from rowtide.expr.tree import Expr
 from rowtide.plan.nodes import BoundPolicy, Node, Promote, Source, below_same_rowtime
 from rowtide.sql.expressions.conversions import UNTYPED_NULL
 from rowtide.sql.grammar.syntax import Expression
+from rowtide.sql.relations.relations import SelectOutput
 from rowtide.sql.select.period_order import with_old_rowtime
-from rowtide.sql.select.relations import SelectOutput
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,12 @@ from rowtide.plan.nodes import Filter, GroupByPeriod, GroupChanges, Merge, Node,
 from rowtide.plan.nodes.changes.combined_copies import CombinedCopies
 from rowtide.rows.types import BIGINT, INTEGER, TIMESTAMP, Field, RowType, Type
 from rowtide.rowtime.period import Period, PeriodEdge
-from rowtide.sql.catalog.objects import Retention
+from rowtide.sql.definitions.objects import Retention
 from rowtide.sql.expressions.keys import check_key
 from rowtide.sql.grammar.syntax import SetOperation
 from rowtide.sql.group.changes import limited, refuse_time
 from rowtide.sql.group.group_windows import period_of
-from rowtide.sql.select.relations import Closed, QueryShape, SelectOutput, project, projected, unique_names
+from rowtide.sql.relations.relations import Closed, QueryShape, SelectOutput, project, projected, unique_names
 
 SIDE = "$SIDE"
 """The field with the number of the query of EXCEPT or INTERSECT that a row comes from: 0 is the first."""

@@ -19,7 +19,7 @@ from rowtide.sql.grammar.syntax import (
     QuerySyntax,
     UnionAll,
 )
-from rowtide.sql.select.relations import (
+from rowtide.sql.relations.relations import (
     QueryShape,
     SelectOutput,
 )

@@ -16,7 +16,9 @@ from rowtide.plan.frames import CURRENT_ROW, Frame, WindowCall
 from rowtide.plan.nodes import Node, WindowAggregate
 from rowtide.rows.types import BIGINT, BOOLEAN, TIMESTAMP, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge
+from rowtide.sql.expressions.aggregate_list import AggregateList
 from rowtide.sql.expressions.scope import Binding, NameScope
+from rowtide.sql.from_clause.joins import FromPlanner, PlannedFrom
 from rowtide.sql.grammar.syntax import (
     ColumnRef,
     DerivedTable,
@@ -28,11 +30,9 @@ from rowtide.sql.grammar.syntax import (
     Select,
 )
 from rowtide.sql.grammar.syntax_walk import conjuncts, connected, parts_of, replaced
-from rowtide.sql.group.aggregates import AggregateList
 from rowtide.sql.group.group_nodes import group_rows
 from rowtide.sql.group.grouped_expressions import GroupedPlanner
-from rowtide.sql.join.joins import FromPlanner, PlannedFrom
-from rowtide.sql.select.relations import can_be_null, conjunction, project, unique_names
+from rowtide.sql.relations.relations import can_be_null, conjunction, project, unique_names
 from rowtide.sql.subquery.lazy_parts import may_fail
 
 EXACT = Period(PeriodEdge.EXACT)

@@ -24,6 +24,7 @@ from rowtide.plan.nodes import JoinKind
 from rowtide.rows.types import BOOLEAN
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.scope import Binding
+from rowtide.sql.from_clause.joins import FromPlanner, PlannedFrom
 from rowtide.sql.grammar.syntax import (
     Binary,
     BooleanLiteral,
@@ -48,8 +49,7 @@ from rowtide.sql.grammar.syntax import (
     is_aggregate,
 )
 from rowtide.sql.grammar.syntax_walk import columns_in, conjuncts, connected, holds_query, replaced
-from rowtide.sql.join.joins import FromPlanner, PlannedFrom
-from rowtide.sql.select.relations import Planned, QueryShape, can_be_null, projected
+from rowtide.sql.relations.relations import Planned, QueryShape, can_be_null, projected
 from rowtide.sql.select.select_terms import meant_by_group_term
 from rowtide.sql.subquery.lazy_parts import after, is_of_row, visited
 from rowtide.sql.subquery.stream_subqueries import Windowed, looked_at_where, windowed, with_aggregates

@@ -20,7 +20,7 @@ from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import Filter, Node, NumberedChanges, TopChanges, rewrite
 from rowtide.rows.types import BIGINT
 from rowtide.rowtime.period import Period, PeriodEdge
-from rowtide.sql.catalog.objects import Retention
+from rowtide.sql.definitions.objects import Retention
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.scope import NameScope
 from rowtide.sql.grammar.syntax import (
@@ -39,8 +39,8 @@ from rowtide.sql.grammar.syntax import (
     names_aggregate,
 )
 from rowtide.sql.grammar.syntax_walk import all_columns_in, calls_in, conjuncts, connected, replaced
+from rowtide.sql.relations.relations import QueryShape, can_be_null, substitute
 from rowtide.sql.select.period_order import PeriodOrder, first_of_changes
-from rowtide.sql.select.relations import QueryShape, can_be_null, substitute
 
 RANK = FieldRef(-1, BIGINT)
 """A placeholder for the number of a row of a table, until its field is known."""

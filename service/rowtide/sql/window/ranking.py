@@ -18,7 +18,7 @@ from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Node, SortInPeriod, WindowAggregate
 from rowtide.rows.types import BIGINT, BOOLEAN, DOUBLE, TIMESTAMP, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge
-from rowtide.sql.select.relations import can_be_null, project, unique_names
+from rowtide.sql.relations.relations import can_be_null, project, unique_names
 
 EXACT = Period(PeriodEdge.EXACT)
 SO_FAR = Frame(end=CURRENT_ROW)

@@ -20,11 +20,12 @@ from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes import Node, WaitingWindow, WindowAggregate, WindowsAbreast
 from rowtide.rows.types import BIGINT, BOOLEAN, DOUBLE, Field, RowType
 from rowtide.rowtime.period import Period, PeriodEdge
+from rowtide.sql.expressions.aggregate_list import listed_argument, number_of, paired, result_type, unpaired
 from rowtide.sql.expressions.conversions import UNTYPED_NULL, assign
+from rowtide.sql.expressions.declared_aggregates import declared_argument, declared_result
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.keys import check_key, check_order
 from rowtide.sql.expressions.scope import NameScope
-from rowtide.sql.functions.declared_aggregates import declared_argument, declared_result
 from rowtide.sql.grammar import habits
 from rowtide.sql.grammar.clauses.window_grammar import MAX_FRAME_ROWS
 from rowtide.sql.grammar.suggestions import did_you_mean
@@ -38,11 +39,10 @@ from rowtide.sql.grammar.syntax import (
     OrderItem,
     WindowSpec,
 )
-from rowtide.sql.group.aggregates import listed_argument, number_of, paired, result_type, unpaired
 from rowtide.sql.group.group_windows import period_of
 from rowtide.sql.group.grouped_expressions import fraction_of
-from rowtide.sql.select.guards import filtered_first
-from rowtide.sql.select.relations import can_be_null, project, unique_names
+from rowtide.sql.relations.guards import filtered_first
+from rowtide.sql.relations.relations import can_be_null, project, unique_names
 from rowtide.sql.window.qualify import RANK, over_changes
 from rowtide.sql.window.ranking import SHARES, RankCall, Ranked, Ranking, ranked
 

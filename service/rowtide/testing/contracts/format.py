@@ -11,7 +11,7 @@ from typing import ClassVar, TypeVar
 import pytest
 
 from rowtide.codec.contract import Decoder
-from rowtide.codec.encode.message import MessageEncoder
+from rowtide.codec.message import MessageEncoder
 from rowtide.codec.options import FormatOptionError
 from rowtide.codec.registry import decoder_of
 from rowtide.errors import Reason

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rowtide.operators.kernels.lean import lean, lean_part
-from rowtide.operators.kernels.prefetch import BLOCK, NEAR, prefetch
+from rowtide.operators.storage.kernels.lean import lean, lean_part
+from rowtide.operators.storage.kernels.prefetch import BLOCK, NEAR, prefetch
 from rowtide.rows.arrays import Int32s, Int64s
 
 START, END, KEY, ROWS, ROWTIME, ORIGIN, COUNTER = range(7)

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rowtide.operators.kernels.lean import lean, lean_part
-from rowtide.operators.kernels.prefetch import prefetch
+from rowtide.operators.storage.kernels.lean import lean, lean_part
+from rowtide.operators.storage.kernels.prefetch import prefetch
 from rowtide.rows.arrays import Int64s, Mask
 
 CODE, TIME, NEXT, LAST = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3)

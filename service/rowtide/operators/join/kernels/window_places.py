@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rowtide.operators.kernels.lean import lean, lean_part
+from rowtide.operators.storage.kernels.lean import lean, lean_part
 from rowtide.rows.arrays import Int64s, Mask
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from rowtide.operators.kernels.lean import lean, lean_part
+from rowtide.operators.storage.kernels.lean import lean, lean_part
 from rowtide.rows.arrays import Int64s
 
 

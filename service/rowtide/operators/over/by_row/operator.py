@@ -26,13 +26,13 @@ import pyarrow as pa
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.aggregates import aggregate_of
 from rowtide.expr.tree import Expr, FieldRef
+from rowtide.operators.aggregates.groups.value_functions import make_window_function
+from rowtide.operators.aggregates.python_states import is_saved, take_back
+from rowtide.operators.aggregates.row_functions import NOTHING, WindowFunction
+from rowtide.operators.aggregates.windows.sums import stored_type
 from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput, Want
 from rowtide.operators.faults import rejected
-from rowtide.operators.group.value_functions import make_window_function
 from rowtide.operators.merge.ranks import RANK, Ranks
-from rowtide.operators.over.by_row.functions import NOTHING, WindowFunction
-from rowtide.operators.over.calls import stored_type
-from rowtide.operators.python.window_states import is_saved, take_back
 from rowtide.operators.splitting import parts_of_groups, split_state
 from rowtide.operators.storage.row_keys import key_getter
 from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, WindowCall

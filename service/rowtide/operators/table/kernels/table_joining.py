@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rowtide.operators.kernels.lean import lean
+from rowtide.operators.storage.kernels.lean import lean
 from rowtide.rows.arrays import Int8s, Int64s, Mask
 
 FIRST, LAST, TOTAL = 0, 1, 2

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rowtide.operators.kernels.lean import lean
-from rowtide.operators.kernels.pools import BEGIN, DONE, LENGTH, ROOM, Whole, make_room
+from rowtide.operators.storage.kernels.lean import lean
+from rowtide.operators.storage.kernels.pools import BEGIN, DONE, LENGTH, ROOM, Whole, make_room
 from rowtide.rows.arrays import Int8s, Int64s, Mask
 
 WRITTEN = 2

@@ -1,0 +1,1 @@
+"""Aggregates: of groups, of windows and of changes."""

@@ -1,0 +1,1 @@
+"""Sums that are exact or checked, and the codes of their results."""

@@ -1,0 +1,1 @@
+"""Aggregates over changes: rows come and go."""

@@ -1,0 +1,1 @@
+"""Which of several replicas leads: the heartbeats of the leader, and who watches them."""

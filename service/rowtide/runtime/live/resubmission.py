@@ -1,0 +1,109 @@
+"""Resubmitted error rows: each resubmission is read like a partition that joins its stream.
+
+It joins at the stream's bound (``PipelineState.join``), delivers all its messages at
+once, and then promises that none follows. Rows below the bound take the least accepted
+rowtime, so none is late again; their columns do not change. They go only to the
+relation that had refused them (``flow.gates``). Positions, decisions and output are
+committed like those of any partition: each row enters once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from rowtide.checkpoint.ledger import PartitionId, Resubmission, StoredError, is_resubmission
+from rowtide.errors import FaultError, StatementError
+from rowtide.flow.gates import Gates, Target
+from rowtide.flow.program import Program
+from rowtide.operators.contract import RESUBMITTED
+from rowtide.plan.outputs import table_nodes
+from rowtide.plan.plan import Plan
+from rowtide.rowtime.bound import LATEST, Bound
+from rowtide.runtime.ingest.intake import Channel
+from rowtide.runtime.state.deadletters import headers_of_json
+from rowtide.runtime.state.pipeline_state import PipelineState
+from rowtide_connectors.api import Messages
+
+
+def targets_of(resubmissions: Iterable[Resubmission]) -> dict[PartitionId, Target]:
+    """Return the targets of the rows of each resubmission."""
+    return {each.place: Target(each.relation, each.entered) for each in resubmissions}
+
+
+def let_in(work: PipelineState, channel: Channel, place: PartitionId, rows: Sequence[StoredError]) -> None:
+    """Pass all rows of a resubmission that has joined to the flow. It ends with them."""
+    work.enter(channel.deliver(messages_of(channel.source.topic, place[1], rows)))
+    # Drain before the end is promised: a judge takes a promise before rows that are on their way to it.
+    work.drain()
+    for judge in work.flow.judges(*place):
+        work.flow.promise(judge, Bound(LATEST))
+    work.drain()
+
+
+def messages_of(topic: str, partition: int, rows: Sequence[StoredError]) -> Messages:
+    """Return the messages of error rows."""
+    times = []
+    for stored in rows:
+        row = stored.row
+        time = row.message_time if row.message_time is not None else row.rowtime
+        if time is None or row.raw is None:
+            raise FaultError(f"error row {stored.error_id} no longer has its message")
+        times.append(time)
+    return Messages(
+        topic=topic,
+        partition=partition,
+        offsets=np.arange(len(rows), dtype=np.int64),
+        timestamps=np.array(times, dtype=np.int64),
+        keys=[stored.row.key for stored in rows],
+        values=[stored.row.raw for stored in rows],
+        next_offset=len(rows),
+        headers=[headers_of_json(stored.row.headers) for stored in rows],
+        came_from=[
+            (stored.row.topic or topic, stored.row.partition or 0, stored.row.offset or 0) for stored in rows
+        ],
+    )
+
+
+def topic_places(places: Iterable[PartitionId]) -> list[PartitionId]:
+    """Return the places that are partitions of topics."""
+    return [place for place in places if not is_resubmission(place)]
+
+
+class Resubmittable:
+    """Returns why error rows cannot be resubmitted to a plan's relations."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._streams = {stream.name for stream in plan.foreign_streams}
+        self._refusals: dict[tuple[str, str, bool], str | None] = {}
+
+    def refusal(self, stored: StoredError) -> str | None:
+        """Return why a row cannot be resubmitted; None: it can."""
+        row = stored.row
+        if stored.resubmitted is not None:
+            return "it was resubmitted before"
+        if row.topic is None:
+            return "it was made by an operator, so no message can be read again"
+        if row.raw is None:
+            return "its message has no bytes, or its bytes are unknown"
+        if row.stream is None or row.stream not in self._streams:
+            return "it was stored before rows knew their stream, or the stream is gone"
+        if row.message_time is None and row.rowtime is None:
+            return "the time of its message is not known"
+        key = (row.stream, row.relation, row.row is not None)
+        if key not in self._refusals:
+            self._refusals[key] = self._refusal(*key)
+        return self._refusals[key]
+
+    def _refusal(self, stream: str, relation: str, entered: bool) -> str | None:
+        place = (stream, RESUBMITTED)
+        program = Program(table_nodes(self._plan), {stream: (0, RESUBMITTED)})
+        if place not in program.entrances:
+            return f'no pump reads "{stream}"'
+        try:
+            Gates(program, {place: Target(relation, entered)})
+        except StatementError as error:
+            return error.message
+        return None

@@ -1,0 +1,149 @@
+"""Requests of other threads to a running pipeline: why it is silent, a snapshot, rows, a live query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rowtide.errors import StatementError, TransientError
+from rowtide.runtime.inspect.sending import StatementAnswer, outcome_of
+from rowtide.runtime.live.backpressure import Backpressure
+from rowtide.runtime.pipeline_io import PipelineIO
+from rowtide.runtime.query.contents import SnapshotTaken, TableContents, table_contents
+from rowtide.runtime.query.query_work import Question
+from rowtide.runtime.state.following import Follower, refuse_heavy
+from rowtide.runtime.state.pipeline_state import PipelineState
+from rowtide.runtime.state.questions import PATIENCE_S, Questions
+from rowtide.runtime.topics import TopicNames
+
+if TYPE_CHECKING:
+    from rowtide.runtime.inspect.why_not import SilenceExplanation
+
+
+class Requests:
+    """The requests to one pipeline. Any thread makes them, and the thread that runs the pipeline answers.
+
+    ``answers_queries`` False: the rows do not pass through this process, so no query can follow them.
+    """
+
+    def __init__(self, io: PipelineIO, *, answers_queries: bool = True) -> None:
+        self._answers_queries = answers_queries
+        self.questions = Questions()
+        self._io = io
+        self._backpressure: Backpressure | None = None
+        self._snapshot: Callable[[], SnapshotTaken] | None = None
+
+    def serve(
+        self, work: PipelineState, backpressure: Backpressure, snapshot: Callable[[], SnapshotTaken]
+    ) -> None:
+        """Answer requests from now on, about ``work``. ``snapshot`` commits with a snapshot."""
+        self._backpressure = backpressure
+        self._snapshot = snapshot
+        # A commit waits for the database. Everything has been drained, so the caller need not wait, too.
+        self._io.while_waiting = lambda: self.questions.answer(work)
+
+    def rest(self) -> None:
+        """Answer no longer what only a process can answer that leads."""
+        self._backpressure = None
+        self._snapshot = None
+        self._io.while_waiting = lambda: None
+
+    def why_not(self, relation: str) -> SilenceExplanation:
+        """Return why ``relation`` (its catalog name) is silent.
+
+        Raises:
+          StatementError: the pipeline has no such relation.
+          TransientError: the main loop did not finish a turn in time.
+        """
+        from rowtide.runtime.inspect.facts import gathered
+        from rowtide.runtime.inspect.why_not import answer, not_running
+
+        context, board = self._io.context, self._io.board
+        plan, shown = context.plan, board.status()
+        nodes = dict(plan.relations)
+        if relation not in nodes and relation not in {table.name for table in plan.foreign_tables}:
+            raise StatementError(
+                f'relation "{relation}" does not exist in pipeline "{context.name}"',
+                hint="Write the name as in the catalog: upper case unless quoted.",
+            )
+        pressure = self._backpressure
+        if pressure is None or shown.phase in ("starting", "recovering", "following", "stopping"):
+            return not_running(context.name, relation, shown.phase, shown.waits_for)
+        topics = TopicNames(context.sources)
+        return self.questions.ask(
+            lambda work: answer(
+                context.name,
+                relation,
+                work.flow.why_not(relation, nodes.get(relation)),
+                gathered(
+                    work,
+                    plan,
+                    topics,
+                    board,
+                    pressure.paused,
+                    self._io.partitions.idle,
+                    self._io.poll_intervals_ms(),
+                ),
+            )
+        )
+
+    def snapshot(self) -> SnapshotTaken:
+        """Commit now, with a snapshot.
+
+        Raises:
+          TransientError: the pipeline does not run yet, or did not finish a turn in time.
+        """
+        take = self._snapshot
+        if take is None:
+            context = self._io.context
+            raise TransientError(
+                f'pipeline "{context.name}" is {self._io.board.status().phase}',
+                hint="Try again when it runs.",
+            )
+        return self.questions.ask(lambda _work: take())
+
+    def execute(self, text: str, wait: bool) -> StatementAnswer:
+        """Send a statement to the pipeline, and return its outcome; without ``wait`` it is queued.
+
+        A follower queues it for the process that leads.
+
+        Raises:
+          StatementError: it is refused before it is sent.
+          TransientError: the database is down.
+        """
+        context = self._io.context
+        if context.statements is None:
+            raise StatementError(
+                "a pipeline on Spark executes no statements",
+                hint="Run the pipeline in one process, without --runner spark, and send the statement again.",
+            )
+        context.statements(text)
+        log = context.ledger.statements()
+        statement = log.send(text)
+        self._io.statement_sent.set()
+        return StatementAnswer(outcome_of(log, statement, context.clock, PATIENCE_S if wait else 0.0))
+
+    def follow(self, question: Question) -> Follower:
+        """Start a query that follows the running pipeline, or reads its present contents once.
+
+        Raises:
+          StatementError: the query has too many steps, it cannot start at the present state, or the pipeline runs
+            on Spark.
+          TransientError: the pipeline does not run, or the main loop did not finish a turn in time.
+        """
+        if not self._answers_queries:
+            raise StatementError(
+                "a pipeline on Spark answers no queries: its rows do not pass through the service",
+                hint="Query the tables that it writes, in their database.",
+            )
+        refuse_heavy(question)
+        return self.questions.ask(lambda work: work.followers.add(question, work.flow, list(work.positions)))
+
+    def contents(self, relation: str, limit: int) -> TableContents:
+        """Return the current rows of an engine table.
+
+        Raises:
+          StatementError: the table does not exist.
+          TransientError: the main loop did not finish a turn in time.
+        """
+        return self.questions.ask(lambda work: table_contents(work.flow, relation, limit))

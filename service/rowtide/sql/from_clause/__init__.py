@@ -1,0 +1,1 @@
+"""The FROM clause: joins, and sub-queries in their conditions."""

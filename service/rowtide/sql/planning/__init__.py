@@ -1,0 +1,1 @@
+"""Queries to plans: SELECT, set operations and pumps, over everything that a query may contain."""

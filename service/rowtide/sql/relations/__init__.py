@@ -1,0 +1,1 @@
+"""What a query reads: its columns, bounds and guards."""
