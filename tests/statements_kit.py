@@ -148,11 +148,17 @@ class StatementsWorld:
         with self.context(stopping=lambda: False) as context:
             return [str(each) for each in compare(context, Range()).differences]
 
-    def table_at(self, table: str, rowtime: int | None, first: Sequence[Row]) -> dict[object, Row]:
+    def table_at(
+        self,
+        table: str,
+        rowtime: int | None,
+        first: Sequence[Row],
+        log: Sequence[StatementChange] | None = None,
+    ) -> dict[object, Row]:
         """Return the rows by their first column as of a rowtime (None: now), by the log alone."""
         rows = {row[0]: row for row in first}
         row_type = dict(self.session.plan.relations)[table].row_type
-        for logged in self.log():
+        for logged in self.log() if log is None else log:
             if (rowtime is None or logged.rowtime <= rowtime) and table in logged.changes:
                 for timed in Tray.from_arrow(row_type, logged.changes[table]).rows():
                     if timed.opcode == Opcode.DELETE:
@@ -164,10 +170,11 @@ class StatementsWorld:
     def expected_valued(self, ids: set[int]) -> Counter[tuple[Any, ...]]:
         """Return the rows of ``valued`` with these ids."""
         found: Counter[tuple[Any, ...]] = Counter()
+        log = self.log()
         for rowtime, number, currency in self.orders:
             if number in ids:
-                rates = self.table_at("RATES", rowtime, [("EUR", 10), ("USD", 20)])
-                regions = self.table_at("REGIONS", rowtime, [])
+                rates = self.table_at("RATES", rowtime, [("EUR", 10), ("USD", 20)], log)
+                regions = self.table_at("REGIONS", rowtime, [], log)
                 rate = rates.get(currency, (None, None))[1]
                 found[number, currency, rate, regions.get(currency, (None, None))[1]] += 1
         return found

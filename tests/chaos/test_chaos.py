@@ -1,4 +1,4 @@
-"""Faults on real parts: a few in every run of the tests, a thousand and more in the long run."""
+"""Faults on real parts: a few, and a thousand and more, all in the long run."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def database() -> Iterator[Replicated]:
         yield made
 
 
+@pytest.mark.long
 def test_tables_are_right_after_each_fault(brokers: Cluster, database: Replicated) -> None:
     tally = Tally()
     play(brokers, database, 1, FEW, tally)
@@ -46,6 +47,7 @@ def test_tables_are_right_after_each_fault(brokers: Cluster, database: Replicate
     assert tally.commits > len(FEW)
 
 
+@pytest.mark.long
 def test_a_wrong_table_and_a_lost_position_are_violations(
     brokers: Cluster, database: Replicated, tmp_path: Path
 ) -> None:

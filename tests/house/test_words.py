@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,31 @@ BEGINNINGS = re.compile(r"(Give|Tell|See that|Take note|Do what|Let go|Forget)\b
 """First words of a docstring that Return, Yield, Report, Check, Note and Drop replace."""
 
 
+@cache
+def lines() -> list[tuple[str, str]]:
+    """Return every line of code and docs, with its place."""
+    return [
+        (f"{file.relative_to(ROOT)}:{number}", line)
+        for file in (*MODULES, *PAGES)
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
+    ]
+
+
+@cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
+def all_messages() -> list[tuple[str, str]]:
+    """Return every message and hint of an error, with its place."""
+    return [
+        (f"{file.relative_to(ROOT)}:{line}", text)
+        for file in MODULES
+        for line, text in messages(tree_of(file))
+    ]
+
+
 def docstrings(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -79,12 +105,7 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
 @pytest.mark.parametrize("phrase", FORBIDDEN)
 def test_code_and_docs_have_no_phrase_that_must_be_decoded(phrase: str) -> None:
     pattern = re.compile(phrase, flags=re.IGNORECASE)
-    found = [
-        f"{file.relative_to(ROOT)}:{number}: {line.strip()[:90]}"
-        for file in (*MODULES, *PAGES)
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
-        if pattern.search(line)
-    ]
+    found = [f"{place}: {line.strip()[:90]}" for place, line in lines() if pattern.search(line)]
     assert found == [], f"write: {FORBIDDEN[phrase]}"
 
 
@@ -110,12 +131,7 @@ def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
 @pytest.mark.parametrize("phrase", IN_MESSAGES)
 def test_messages_of_errors_have_no_phrase_that_must_be_decoded(phrase: str) -> None:
     pattern = re.compile(phrase)
-    found = [
-        f"{file.relative_to(ROOT)}:{line}: {text[:90]}"
-        for file in MODULES
-        for line, text in messages(ast.parse(file.read_text(encoding="utf-8")))
-        if pattern.search(text)
-    ]
+    found = [f"{place}: {text[:90]}" for place, text in all_messages() if pattern.search(text)]
     assert found == [], f"write: {IN_MESSAGES[phrase]}"
 
 
@@ -128,7 +144,7 @@ def test_docstrings_begin_with_the_field_s_verbs() -> None:
     odd = [
         f"{file.relative_to(ROOT)}: {text.splitlines()[0][:90]}"
         for file in MODULES
-        for node, text in docstrings(ast.parse(file.read_text(encoding="utf-8")))
+        for node, text in docstrings(tree_of(file))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and BEGINNINGS.match(text)
     ]
     assert odd == []

@@ -149,7 +149,14 @@ def assert_each_equal(samples: Sequence[Sample | None], logs: list[list[Reading]
 @pytest.mark.kafka
 @pytest.mark.postgres
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("killed_service", SNAPSHOTS, indirect=True)
+@pytest.mark.parametrize(
+    "killed_service",
+    [
+        pytest.param(each, marks=[] if SNAPSHOTS[each]["snapshot_rows"] else pytest.mark.long, id=each)
+        for each in SNAPSHOTS
+    ],
+    indirect=True,
+)
 def test_tables_equal_a_batch_recomputation_at_every_moment(
     killed_service: tuple[Service, str], kafka: Broker, postgres_url: str, logs: list[list[Reading]]
 ) -> None:

@@ -71,7 +71,15 @@ def kill(made: Service, rng: random.Random) -> None:
 @pytest.mark.kafka
 @pytest.mark.postgres
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("form", ["JSON", "AVRO", "DEBEZIUM_JSON", "DEBEZIUM_AVRO"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "JSON",
+        pytest.param("AVRO", marks=pytest.mark.long),
+        pytest.param("DEBEZIUM_JSON", marks=pytest.mark.long),
+        "DEBEZIUM_AVRO",
+    ],
+)
 def test_the_copy_is_equal(
     kafka: Broker, postgres_url: str, tmp_path: Path, registry: FakeRegistry, form: str
 ) -> None:

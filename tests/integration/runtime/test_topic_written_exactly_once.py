@@ -57,7 +57,7 @@ def committed(
 @pytest.mark.kafka
 @pytest.mark.postgres
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("form", ["JSON", "AVRO"])
+@pytest.mark.parametrize("form", ["JSON", pytest.param("AVRO", marks=pytest.mark.long)])
 def test_each_row_is_in_the_topic_once_and_in_order(
     kafka: Broker, postgres_url: str, tmp_path: Path, registry: FakeRegistry, form: str
 ) -> None:

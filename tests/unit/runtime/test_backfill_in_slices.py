@@ -28,6 +28,13 @@ from rowtide.runtime.crashpoints import POINTS, CrashAt, SimulatedCrash, raise_c
 from rowtide.runtime.recovery.begin import StartEdge, StartTimestamp
 
 COMMIT_POINTS = [point for point in POINTS if point.startswith("commit.")]
+DEATHS = [
+    pytest.param(
+        point, marks=[] if point in ("commit.after_tables", "commit.after_commit") else pytest.mark.long
+    )
+    for point in COMMIT_POINTS
+]
+"""Each run dies within the transaction and after it, the long run at every point."""
 SECONDS = 40
 SLICES = 5
 """Intervals of 11 seconds that these 40 lie in."""
@@ -54,7 +61,7 @@ def killed(files: Files, point: str, count: int, order: BackfillOrder = SLICED) 
         files.backfill(3, order, CrashAt(point, count, raise_crash))
 
 
-@pytest.mark.parametrize("point", COMMIT_POINTS)
+@pytest.mark.parametrize("point", DEATHS)
 def test_a_backfill_killed_at_any_step_of_a_commit_continues_after_its_last_slice(
     tmp_path: Path, point: str
 ) -> None:

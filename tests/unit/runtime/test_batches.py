@@ -28,6 +28,13 @@ from rowtide.runtime.recovery.begin import StartEdge
 from rowtide_connectors.memory.source import MemorySource
 
 COMMIT_POINTS = [point for point in POINTS if point.startswith("commit.")]
+DEATHS = [
+    pytest.param(
+        point, marks=[] if point in ("commit.after_tables", "commit.after_commit") else pytest.mark.long
+    )
+    for point in COMMIT_POINTS
+]
+"""Each run dies within the transaction and after it, the long run at every point."""
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +91,7 @@ def test_batches_while_messages_come_are_a_live_service(tmp_path: Path, parts: i
     assert_all_live(files, live)
 
 
-@pytest.mark.parametrize("point", COMMIT_POINTS)
+@pytest.mark.parametrize("point", DEATHS)
 def test_a_driver_that_dies_at_any_step_of_a_commit_is_followed_by_another(
     tmp_path: Path, point: str
 ) -> None:

@@ -33,7 +33,12 @@ def _rows_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("parts", "slices"),
-    [(3, None), (7, None), (3, SliceLimits(interval_ms=9_000)), (7, SliceLimits(messages=23))],
+    [
+        (3, None),
+        pytest.param(7, None, marks=pytest.mark.long),
+        pytest.param(3, SliceLimits(interval_ms=9_000), marks=pytest.mark.long),
+        (7, SliceLimits(messages=23)),
+    ],
 )
 def test_what_follows_in_a_backfill_follows_as_in_a_live_service(
     tmp_path: Path, parts: int, slices: SliceLimits | None

@@ -138,7 +138,7 @@ class World:
             connection.close()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(each, marks=pytest.mark.long) for each in (1, 2))])
 def test_tables_are_what_their_topics_say(tmp_path: Path, seed: int) -> None:
     world = World(tmp_path, random.Random(seed))
     died = 0
