@@ -61,7 +61,6 @@ class DatabaseLedger:
     def __init__(self, database: Database, pipeline: str) -> None:
         self._database = database
         self._pipeline = pipeline
-        self._tables: dict[str, Tables] = {}
 
     # ------------------------------------------------------------- the record
 
@@ -437,11 +436,9 @@ class DatabaseLedger:
     def _snapshots_in(self, connection: sa.Connection) -> SnapshotRows:
         return SnapshotRows(connection, self._of(connection), self._pipeline)
 
-    def _of(self, connection: sa.Connection) -> Tables:
-        dialect = connection.dialect.name
-        if dialect not in self._tables:
-            self._tables[dialect] = tables_of(dialect)
-        return self._tables[dialect]
+    @staticmethod
+    def _of(connection: sa.Connection) -> Tables:
+        return tables_of(connection.dialect.name)
 
 
 _POSITION_FIELDS = ("relation", "topic", "partition", "next_offset", "start_offset", "bound", "topic_id")

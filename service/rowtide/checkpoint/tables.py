@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -64,8 +65,12 @@ class Tables:
     statement_changes: sa.Table
 
 
+@cache
 def tables_of(dialect: str) -> Tables:
-    """Return the tables for a database of this dialect."""
+    """Return the tables for a database of this dialect, the same ones each time.
+
+    SQLAlchemy compiles a statement once for tables that it knows.
+    """
     metadata = sa.MetaData(schema=schema_of(dialect))
 
     def table(name: str, *columns: sa.Column[object]) -> sa.Table:
