@@ -61,7 +61,9 @@ def as_parquet(rows: Sequence[Row], row_group: int = 7) -> bytes:
 
 def as_avro(rows: Sequence[Row], codec: str = "deflate") -> bytes:
     out = io.BytesIO()
-    fastavro.writer(out, AVRO, [dict(row) for row in rows], codec=codec, sync_interval=64)
+    # A marker that is drawn would make other bytes of the same rows.
+    marker = bytes(range(16))
+    fastavro.writer(out, AVRO, [dict(row) for row in rows], codec=codec, sync_interval=64, sync_marker=marker)
     return out.getvalue()
 
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import msgspec
 
 from rowtide_connectors.files.batches import GROUP_ROWS, Row
+from rowtide_connectors.files.lines import DamagedFileError
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _EPOCH, _EPOCH_UTC = datetime(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
 _BUFFER_BYTES = 1 << 18
 """How much of each column of a row group is read at once: without it, all of them would be."""
+_MOST_BYTES = 1 << 28
+"""The most bytes of a block, a name or a schema of an Avro file: what claims more is damaged."""
 _COUNTS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -43,10 +46,40 @@ def avro_rows(stream: BinaryIO, skip: int) -> Iterator[Row]:
     import fastavro
 
     place = 0
-    for block in fastavro.block_reader(stream):
+    for block in fastavro.block_reader(cast(BinaryIO, _Claims(stream))):
         if place + block.num_records > skip:
             yield from (Row(place + index, _encode(_plain(row))) for index, row in enumerate(block))
         place += block.num_records
+
+
+class _Claims:
+    """A stream that reads what is there, and not what the lengths in a file claim.
+
+    A damaged length may be anything up to 2^63, and a stream allocates what it is asked for before it reads.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._at = 0
+
+    def tell(self) -> int:
+        """Return the number of bytes that were read."""
+        return self._at
+
+    def read(self, size: int) -> bytes:
+        """Return ``size`` bytes, fewer at the end.
+
+        Raises:
+          DamagedFileError: they are more than a part of a file has.
+        """
+        if not 0 <= size <= _MOST_BYTES:
+            raise DamagedFileError(f"the file is damaged: it says that a part of it has {size} bytes")
+        parts: list[bytes] = []
+        while size > 0 and (part := self._stream.read(min(size, _BUFFER_BYTES))):
+            parts.append(part)
+            size -= len(part)
+            self._at += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _objects(batch: Any) -> Iterator[bytes]:

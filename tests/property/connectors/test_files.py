@@ -29,6 +29,10 @@ WORDS = st.none() | st.text("ab ü\n\"',\\", max_size=6)
 ROWS = st.lists(st.fixed_dictionaries({"n": st.integers(-(2**40), 2**40), "word": WORDS}), max_size=40)
 
 
+HUGE, NEGATIVE = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", b"\x0d"
+"""Lengths as Avro writes them: 2^63 - 1, and -7."""
+
+
 class Short(io.BytesIO):
     """A stream whose reads return fewer bytes than asked for, by lot."""
 
@@ -80,8 +84,11 @@ def test_damage_anywhere_is_a_row_that_says_so_and_the_rows_do_not_depend_on_whe
 ) -> None:
     whole = KINDS[ending](rows)
     at = data.draw(st.integers(0, len(whole) - 1))
+    other = (b"\x00\xff", HUGE, NEGATIVE)
     damaged = data.draw(
-        st.sampled_from([whole[:at], whole[:at] + b"\x00\xff" + whole[at + 1 :], whole[at:], bytes(at)])
+        st.sampled_from(
+            [whole[:at], *(whole[:at] + each + whole[at + 1 :] for each in other), whole[at:], bytes(at)]
+        )
     )
     with tempfile.TemporaryDirectory() as folder:
         place, file = stored(folder, damaged, ending)
@@ -116,6 +123,18 @@ def test_a_file_that_was_cut_has_the_rows_before_the_cut_and_one_that_says_so(
     assert values == rows[: len(values)]
     # The directory of a Parquet file is at its end, and bzip2 checks blocks of 900 kB.
     assert values or ending in ("parquet", "json.bz2")
+
+
+@pytest.mark.parametrize(("length", "says"), [(HUGE, str(2**63 - 1)), (NEGATIVE, "-7")])
+def test_a_length_that_a_damaged_file_claims_is_not_allocated(
+    length: bytes, says: str, tmp_path: Path
+) -> None:
+    whole = KINDS["avro"]([{"n": 1, "word": "a"}])
+    # The name of the first entry of the header follows the four bytes of every such file and the number of entries.
+    place, file = stored(str(tmp_path), whole[:5] + length + whole[6:], "avro")
+    (row,) = read(place, file)
+    assert (row.place, row.value) == (DAMAGE, None)
+    assert row.why == f"the file is damaged: it says that a part of it has {says} bytes"
 
 
 @given(
