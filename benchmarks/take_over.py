@@ -28,7 +28,7 @@ import sqlalchemy as sa
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from service_kit import Reading, Service, config_for, service
+from support.service import Reading, Service, config_for, service
 
 PARTITIONS = 4
 A_SECOND = 1_000

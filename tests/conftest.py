@@ -17,7 +17,7 @@ pytest_plugins = [
     # Its module imports that of the line before.
     "real.pgbouncer",
     "real.spark",
-    "registry_kit",
+    "support.registry",
     "unsteady",
 ]
 

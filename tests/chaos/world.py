@@ -14,7 +14,16 @@ from pathlib import Path
 from chaos.brokers import Cluster
 from chaos.postgres import Replicated
 from chaos.wire import Wire
-from service_kit import Reading, Sample, Service, assert_equal, config_for, positions_in, recomputed, sample
+from support.service import (
+    Reading,
+    Sample,
+    Service,
+    assert_equal,
+    config_for,
+    positions_in,
+    recomputed,
+    sample,
+)
 
 PARTITIONS = 4
 BATCH = 250

@@ -17,7 +17,7 @@ from real.parts import missing, uses_containers
 from rowtide.errors import RowtideError
 from rowtide.testing.kafka_server import EVENT_TIME_CONFIG, KAFKA_VERSION, KafkaServer
 from rowtide.testing.processes import LOCAL, free_port
-from waiting import wait_until
+from support.waiting import wait_until
 
 READY_S = 150
 """A loaded machine takes a minute or two where an idle one takes 6 s."""

@@ -12,12 +12,12 @@ import random
 import sqlite3
 from pathlib import Path
 
-from pipeline_kit import work_off
 from rowtide.plan.plan import Plan
 from rowtide.runtime.pace import Pace
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
 from rowtide_connectors.memory.broker import MemoryBroker
+from support.pipeline import work_off
 
 KEPT = Path(__file__).with_name("kept")
 NAME = "kept"

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from checkpoint_kit import ledger_of
 from rowtide.checkpoint.database_snapshots import KEPT_SNAPSHOTS
 from rowtide.checkpoint.ledger import KeptSnapshot, Ledger
 from rowtide.checkpoint.snapshot import SnapshotInParts
@@ -17,6 +16,7 @@ from rowtide.checkpoint.tables import named, schema_of
 from rowtide.testing.in_memory_database import InMemoryDatabase
 from rowtide_connectors.api import Database
 from rowtide_connectors.rdbms.transaction import sql_connection
+from support.checkpoint import ledger_of
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from checkpoint_kit import ledger_of
 from rowtide.checkpoint.outbox import NewMessage, Outbox
 from rowtide_connectors.api import Database, OutgoingMessage
+from support.checkpoint import ledger_of
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from checkpoint_kit import ledger_of
 from rowtide.checkpoint.ledger import Ledger
 from rowtide.checkpoint.statement_log import Settled, StatementChange, StatementOutcome
 from rowtide.flow.table_changes import changes_of
 from rowtide.rows.types import BIGINT, DOUBLE, VARCHAR, Field, Kind, RowType, Type
 from rowtide.rowtime.bound import EARLIEST
 from rowtide_connectors.api import Database
+from support.checkpoint import ledger_of
 
 TYPE = RowType(
     (Field("ID", BIGINT), Field("X", DOUBLE), Field("NAME", VARCHAR), Field("RAW", Type(Kind.VARBINARY)))

@@ -9,11 +9,11 @@ from decimal import Decimal
 import bson
 import pytest
 
-import protobuf_kit
-from registry_kit import FakeRegistry, written
 from rowtide.codec.registry import FORMATS
 from rowtide.errors import Reason
 from rowtide.testing.contracts import FormatCase, FormatContract
+from support import protobuf
+from support.registry import FakeRegistry, written
 
 COLUMNS = "name VARCHAR(8) NOT NULL, amount DECIMAL(9, 2), seen TIMESTAMP"
 ROWS = (("ann", Decimal("12.50"), 1_700_000_000_000), ("größe", Decimal("-0.01"), 0), ("", None, None))
@@ -194,7 +194,7 @@ def protobuf_case(_: FakeRegistry) -> FormatCase:
     def message(text: str, amount: str | None, seen: str | None) -> bytes:
         fields = {"w_string": amount, "at": None if seen is None else f"{seen.replace(' ', 'T')}Z"}
         given = {name: value for name, value in fields.items() if value is not None}
-        return protobuf_kit.written("shop.Everything", f_string=text, **given)
+        return protobuf.written("shop.Everything", f_string=text, **given)
 
     first = message(str(ROWS[0][0]), *TEXTS[0])
     return FormatCase(
@@ -208,7 +208,7 @@ def protobuf_case(_: FakeRegistry) -> FormatCase:
             message("longer than 8", None, None): Reason.TYPE,
             message("ann", "much", None): Reason.TYPE,
         },
-        options={"descriptor": str(protobuf_kit.FILE), "message": "shop.Everything"},
+        options={"descriptor": str(protobuf.FILE), "message": "shop.Everything"},
     )
 
 

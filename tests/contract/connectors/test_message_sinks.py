@@ -10,8 +10,6 @@ from typing import cast
 
 import pytest
 
-from files_kit import lines_of, parquet_rows_of
-from http_kit import receiving
 from real.kafka import Broker
 from rowtide.codec.encode.rows import RecordEncoder
 from rowtide.testing.contracts import MessageSinkContract, Read, Topic
@@ -31,6 +29,8 @@ from rowtide_connectors.errors import (
 from rowtide_connectors.file_sinks import RecordSinkConnector
 from rowtide_connectors.memory import memory_broker
 from rowtide_connectors.registry import find_message_sink
+from support.files import lines_of, parquet_rows_of
+from support.http import receiving
 
 Headers = Sequence[tuple[str, bytes | None]]
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from files_kit import Folder
 from real.kafka import Broker
 from rowtide.testing.contracts import Log, SourceContract
 from rowtide.testing.in_memory_topic import InMemoryTopic
@@ -18,6 +17,7 @@ from rowtide.testing.kafka_server import KAFKA_VERSION
 from rowtide_connectors.api import TopicSource
 from rowtide_connectors.memory import memory_broker
 from rowtide_connectors.registry import find_source
+from support.files import Folder
 
 KAFKA = pytest.mark.covers("kafka", "source", f"Apache Kafka {KAFKA_VERSION}, a real broker")
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from real.kafka import Broker
-from registry_kit import FakeRegistry, written
 from rowtide.clock import SystemClock
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
+from support.registry import FakeRegistry, written
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 

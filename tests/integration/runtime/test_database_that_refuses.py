@@ -23,7 +23,7 @@ from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
-from waiting import wait_until
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.postgres
 

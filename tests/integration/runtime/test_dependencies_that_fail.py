@@ -14,8 +14,17 @@ import pytest
 from real.kafka import Broker, JavaBroker
 from real.postgres import PostgresServer
 from rowtide.testing.processes import free_port
-from service_kit import Reading, Service, assert_equal, config_for, positions_in, recomputed, sample, service
-from waiting import wait_until
+from support.service import (
+    Reading,
+    Service,
+    assert_equal,
+    config_for,
+    positions_in,
+    recomputed,
+    sample,
+    service,
+)
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres, pytest.mark.timeout(300)]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from files_kit import KINDS, Folder, Row
 from rowtide.runtime.crashpoints import CRASH_AT, FILES_POINTS
-from service_kit import service
-from waiting import PATIENCE_S
+from support.files import KINDS, Folder, Row
+from support.service import service
+from support.waiting import PATIENCE_S
 
 SQL = """
 CREATE SERVER f FOREIGN DATA WRAPPER FILES OPTIONS (url 'set by the configuration');

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from real.kafka import Broker
-from service_kit import (
+from support.service import (
     Reading,
     Sample,
     Service,
@@ -22,7 +22,7 @@ from service_kit import (
     sample,
     service,
 )
-from waiting import wait_until
+from support.waiting import wait_until
 
 PARTITIONS = 4
 MESSAGES = 60_000

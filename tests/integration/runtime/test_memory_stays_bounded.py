@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from real.kafka import Broker
-from service_kit import Service, service
-from waiting import wait_until
+from support.service import Service, service
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
 

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from real.postgres import PostgresServer
 from rowtide.runtime.crashpoints import CRASH_AT
-from service_kit import Service, service
-from waiting import PATIENCE_S, wait_until
+from support.service import Service, service
+from support.waiting import PATIENCE_S, wait_until
 
 SQL = """
 CREATE SERVER crm FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'set by the configuration');

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from protobuf_kit import FILE, headed, read, register, written
 from real.kafka import Broker
-from registry_kit import FakeRegistry
-from service_kit import service
+from support.protobuf import FILE, headed, read, register, written
+from support.registry import FakeRegistry
+from support.service import service
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from real.kafka import Broker
 from rowtide.testing.processes import ENDS_WITH_PARENT
-from service_kit import (
+from support.service import (
     Reading,
     Sample,
     Service,
@@ -28,7 +28,7 @@ from service_kit import (
     sample,
     service,
 )
-from waiting import wait_until
+from support.waiting import wait_until
 
 PARTITIONS = 4
 TAKEOVER_MS = 1_500

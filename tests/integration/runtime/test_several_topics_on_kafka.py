@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from confluent_kafka.admin import NewPartitions
 
 from real.kafka import Broker
-from service_kit import service
+from support.service import service
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers '{kafka}');

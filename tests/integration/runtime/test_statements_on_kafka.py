@@ -10,7 +10,7 @@ from real.kafka import Broker
 from real.postgres import PostgresServer
 from rowtide_connectors.rdbms.database import open_database
 from rowtide_connectors.rdbms.transaction import sql_connection
-from service_kit import config_for, service
+from support.service import config_for, service
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres, pytest.mark.timeout(240)]
 

@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from real.kafka import Broker
-from registry_kit import FakeRegistry
-from service_kit import Service, service
+from support.registry import FakeRegistry
+from support.service import Service, service
 
 WRITES = """
 CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers '{kafka}');

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from real.kafka import Broker
 from rowtide.cli.main import app
-from service_kit import service
+from support.service import service
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers '{kafka}');

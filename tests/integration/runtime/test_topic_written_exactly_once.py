@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from real.kafka import Broker
-from registry_kit import FakeRegistry
-from service_kit import service
+from support.registry import FakeRegistry
+from support.service import service
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers '{kafka}');

@@ -11,8 +11,8 @@ from confluent_kafka.admin import NewPartitions
 
 from real.kafka import Broker
 from rowtide_connectors.registry import find_source
-from service_kit import config_for, positions_in, sample, service
-from waiting import wait_until
+from support.service import config_for, positions_in, sample, service
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from real.kafka import Broker
 from real.postgres import PostgresServer
-from traffic_kit import EXAMPLE, Packet, Table, expected, message, packets
+from support.traffic import EXAMPLE, Packet, Table, expected, message, packets
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres]
 

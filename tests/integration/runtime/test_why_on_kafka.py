@@ -9,8 +9,8 @@ import pytest
 from real.kafka import Broker
 from real.postgres import PostgresServer
 from rowtide.testing.processes import free_port
-from service_kit import PERIOD_MS, Reading, config_for, sample, service
-from waiting import wait_until
+from support.service import PERIOD_MS, Reading, config_for, sample, service
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres, pytest.mark.timeout(180)]
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from real.kafka import Broker
 from real.postgres import PostgresServer
-from waiting import wait_until
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres]
 

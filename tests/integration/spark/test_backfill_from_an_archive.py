@@ -15,7 +15,6 @@ import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
 
-from archive_kit import rows_of
 from real.kafka import Broker
 from rowtide.app import context_of
 from rowtide.cli.main import app
@@ -33,7 +32,8 @@ from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
-from trips_kit import result_of
+from support.archive import rows_of
+from support.trips import result_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -36,7 +36,7 @@ from rowtide.runtime.configured import configured
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.recovery.begin import StartEdge
 from rowtide.sql.pipeline import plan_pipeline
-from trips_kit import BASE_MS, EXISTS, World, contents, run_live, wait_for
+from support.trips import BASE_MS, EXISTS, World, contents, run_live, wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -34,7 +34,7 @@ from rowtide.runtime.leadership.watch import Standby
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
-from trips_kit import EXISTS, World, contents, run_live, wait_for
+from support.trips import EXISTS, World, contents, run_live, wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

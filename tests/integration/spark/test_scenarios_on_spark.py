@@ -20,7 +20,7 @@ from rowtide.runners.spark import frames
 from rowtide.testing.on_spark import SparkRunners
 from rowtide.testing.reading import find_scenarios
 from rowtide.testing.session import ScenarioOutcome, ScenarioRun, Verdict
-from spark_stand_in import IN_ORDER
+from support.spark_stand_in import IN_ORDER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protobuf_kit import FILE, message
-from registry_kit import FakeRegistry
 from rowtide.codec.message import MessageEncoder
 from rowtide.codec.options import FormatOptionError
 from rowtide.codec.registry import decoder_for, decoder_of
@@ -43,6 +41,8 @@ from rowtide.rows.types import (
     array_of,
     decimal,
 )
+from support.protobuf import FILE, message
+from support.registry import FakeRegistry
 
 DAY_MS = 86_400_000
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)

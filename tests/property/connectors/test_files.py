@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from files_kit import KINDS, Folder, Row, as_lines
 from rowtide_connectors.errors import MismatchError, UnavailableError
 from rowtide_connectors.files.batches import GROUP_BYTES, GROUP_ROWS, grouped
 from rowtide_connectors.files.batches import Row as FileRow
@@ -24,6 +23,7 @@ from rowtide_connectors.files.content import DAMAGE, Content
 from rowtide_connectors.files.lines import lines, records
 from rowtide_connectors.files.place import Directory, Pattern, is_left_out
 from rowtide_connectors.listed import FoundFile
+from support.files import KINDS, Folder, Row, as_lines
 
 WORDS = st.none() | st.text("ab ü\n\"',\\", max_size=6)
 ROWS = st.lists(st.fixed_dictionaries({"n": st.integers(-(2**40), 2**40), "word": WORDS}), max_size=40)

@@ -23,7 +23,7 @@ from rowtide.runners.spark.shuffle.exchange import Exchange
 from rowtide.runners.spark.shuffle.given import Layout, TaskBlocks
 from rowtide.runners.spark.shuffle.runs import Causes, MergeLimit, Numbered, Piece, TaskInputs, numbered
 from rowtide.runners.spark.waiting import RowsAside, WaitingTasks
-from spark_stand_in import StandIn
+from support.spark_stand_in import StandIn
 
 ROW_TYPE = RowType(
     (

@@ -15,7 +15,7 @@ from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.in_memory_topic import InMemoryTopic
-from runtime_kit import World
+from support.runtime import World
 
 MOST_STREAMS = 4
 END_MS = 10**6

@@ -37,7 +37,7 @@ from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.in_memory_topic import InMemoryTopic
-from runtime_kit import World
+from support.runtime import World
 
 ALL_USES = (Use.LIMITED, Use.RECORDED, Use.CONSISTENT)
 FAR = 100_000

@@ -8,7 +8,6 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outbox_kit import TOPIC, FailingSink
 from rowtide.checkpoint.outbox import NewMessage
 from rowtide.errors import TransientError
 from rowtide.runtime.crashpoints import SimulatedCrash
@@ -22,6 +21,7 @@ from rowtide_connectors.api import Guarantee
 from rowtide_connectors.errors import UnavailableError
 from rowtide_connectors.memory.broker import MemoryBroker
 from rowtide_connectors.memory.sink import MemorySink
+from support.outbox import TOPIC, FailingSink
 
 EVENTS = st.lists(
     st.one_of(

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from pipeline_kit import work_off
 from rowtide.checkpoint.ledger import KeptSnapshot
 from rowtide.checkpoint.migrate import HEAD
 from rowtide.checkpoint.snapshot import (
@@ -29,6 +28,7 @@ from rowtide.checkpoint.snapshot_part import Chunk
 from rowtide.runtime.pace import Pace
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
+from support.pipeline import work_off
 
 EARLIER = Path(__file__).parent / "written" / "version_0006.sql"
 """A checkpoint of the first 100 messages of ``World``, as versions up to 0006 wrote it."""

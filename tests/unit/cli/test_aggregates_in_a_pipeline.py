@@ -6,8 +6,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from pipeline_kit import FilesWithModule
 from rowtide.cli.main import app
+from support.pipeline import FilesWithModule
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pipeline_kit import PipelineFiles
 from rowtide.errors import TransientError
 from rowtide.runtime.change.applying import apply
 from rowtide.runtime.change.switching import apply_at
@@ -17,6 +16,7 @@ from rowtide.runtime.pipeline import Pipeline, open_pipeline
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
+from support.pipeline import PipelineFiles
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_kit import PipelineFiles
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.sql.pipeline import plan_pipeline
+from support.pipeline import PipelineFiles
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers 'localhost:1');

@@ -13,11 +13,11 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from pipeline_kit import PipelineFiles
 from rowtide.app import RunOptions, build_process
 from rowtide.cli.main import app
 from rowtide.cli.pipeline_file import opened
 from rowtide.cli.run import query_of, statements_of, why_of
+from support.pipeline import PipelineFiles
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');

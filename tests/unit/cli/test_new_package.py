@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from house.machine import ROOT
-from package_kit import install
 from rowtide.cli.main import app
+from support.package import install
 
 
 def new(folder: Path, *args: str) -> Result:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from protobuf_kit import FILE, headed, register, written
-from registry_kit import FakeRegistry
 from rowtide.cli.main import app
 from rowtide_connectors.memory import memory_broker
+from support.protobuf import FILE, headed, register, written
+from support.registry import FakeRegistry
 
 TOPIC = "orders"
 OPTIONS = ("--wrapper", "memory", "--option", "broker=protobuf commands")

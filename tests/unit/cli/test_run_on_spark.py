@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_kit import PipelineFiles
+from support.pipeline import PipelineFiles
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers 'localhost:1');

@@ -17,7 +17,7 @@ from rowtide.cli.sql import split_statements
 from rowtide.cli.sql_engine import QueryEvent, ResultNote, ResultRow, ServiceEngine
 from rowtide.sql.pipeline import STAGES
 from rowtide_connectors.memory import MemoryBroker, memory_broker
-from served_kit import served
+from support.served import served
 
 LOCAL = """
 CREATE STREAM orders (id INTEGER, amount DECIMAL(6, 2));

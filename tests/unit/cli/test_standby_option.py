@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_kit import PipelineFiles
+from support.pipeline import PipelineFiles
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_kit import PipelineFiles
-from served_kit import served
+from support.pipeline import PipelineFiles
+from support.served import served
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from http_kit import Answer, Receiver, receiving, rows_of
 from rowtide.cli.main import app
 from rowtide_connectors.memory import MemoryBroker, memory_broker
+from support.http import Answer, Receiver, receiving, rows_of
 
 PIPELINE = """\
 CREATE SERVER here FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{broker}');

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from registry_kit import FakeRegistry
 from rowtide.cli.main import app
 from rowtide_connectors.memory import MemoryBroker, memory_broker
+from support.registry import FakeRegistry
 
 PIPELINE = """\
 CREATE SERVER here FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{broker}');

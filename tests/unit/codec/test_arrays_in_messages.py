@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from codec_kit import outcome
-from registry_kit import written
 from rowtide.codec.message import MessageEncoder
 from rowtide.codec.registry import decoder_of
 from rowtide.errors import Reason, RejectedRowError, StatementError
@@ -26,6 +24,8 @@ from rowtide.rows.types import (
     array_of,
     decimal,
 )
+from support.codec import outcome
+from support.registry import written
 
 
 def stream(*fields: Field, columns: Any = (), **options: str) -> ForeignStream:

@@ -15,8 +15,6 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from codec_kit import outcome
-from registry_kit import FakeRegistry, written
 from rowtide.clock import SystemClock
 from rowtide.codec.contract import Decoder
 from rowtide.codec.registry import decoder_of
@@ -29,6 +27,8 @@ from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.errors import DeniedError, UnavailableError
 from rowtide_connectors.memory import memory_broker
 from rowtide_connectors.registry import find_source
+from support.codec import outcome
+from support.registry import FakeRegistry, written
 
 SERVER = "CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{}');\n"
 ORDER = {

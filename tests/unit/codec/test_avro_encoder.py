@@ -13,7 +13,6 @@ from typing import Any
 import fastavro
 import pytest
 
-from registry_kit import FakeRegistry
 from rowtide.codec.message import MessageEncoder
 from rowtide.errors import FaultError, Reason, RejectedRowError, StatementError
 from rowtide.plan.plan import ForeignStream
@@ -32,6 +31,7 @@ from rowtide.rows.types import (
     decimal,
 )
 from rowtide_connectors.errors import DeniedError, GoneError, MismatchError, UnavailableError
+from support.registry import FakeRegistry
 
 ORDERS = RowType(
     (

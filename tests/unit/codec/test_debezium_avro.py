@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from registry_kit import FakeRegistry, written
 from rowtide.codec.contract import ChangeDecoder
 from rowtide.codec.registry import decoder_of
 from rowtide.errors import Reason, StatementError
 from rowtide.runtime.option_check import check_options
 from rowtide.sql.pipeline import plan_pipeline
+from support.registry import FakeRegistry, written
 
 SERVER = "CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'avro');\n"
 COLUMNS = (

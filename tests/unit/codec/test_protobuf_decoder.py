@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from codec_kit import outcome
-from protobuf_kit import FILE, decoder, headed, message, register, written
-from registry_kit import FakeRegistry
 from rowtide.codec.contract import Decoder
 from rowtide.errors import Reason, RejectedRowError, StatementError
+from support.codec import outcome
+from support.protobuf import FILE, decoder, headed, message, register, written
+from support.registry import FakeRegistry
 
 
 def by_file(columns: str, name: str = "shop.Everything") -> Decoder:

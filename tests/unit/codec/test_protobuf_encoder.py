@@ -11,8 +11,6 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.json_format import MessageToDict
 
-from protobuf_kit import FILE, headed, message, register
-from registry_kit import FakeRegistry
 from rowtide.codec.message import MessageEncoder
 from rowtide.codec.registry import decoder_of
 from rowtide.errors import FaultError, Reason, RejectedRowError, StatementError
@@ -33,6 +31,8 @@ from rowtide.rows.types import (
     decimal,
 )
 from rowtide_connectors.errors import GoneError, MismatchError, UnavailableError
+from support.protobuf import FILE, headed, message, register
+from support.registry import FakeRegistry
 
 ORDERS = RowType(
     (

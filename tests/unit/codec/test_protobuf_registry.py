@@ -10,14 +10,14 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message_factory import GetMessageClass
 
-from codec_kit import outcome
-from protobuf_kit import FILE, decoder, files, headed, register, written
-from registry_kit import FakeRegistry
 from rowtide.codec.protobuf.built_in import DATE, DECIMAL, TIME_OF_DAY
 from rowtide.codec.protobuf.schemas import fetched_file, pool_of
 from rowtide.errors import Reason
 from rowtide_connectors.errors import UnavailableError
 from rowtide_connectors.schema_registry import SchemaRegistry
+from support.codec import outcome
+from support.protobuf import FILE, decoder, files, headed, register, written
+from support.registry import FakeRegistry
 
 
 def test_messages_of_a_registry_name_their_schema_and_their_message(registry: FakeRegistry) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from http_kit import Answer, Received, Receiver, receiving, rows_of
 from rowtide_connectors.api import OutgoingMessage
 from rowtide_connectors.errors import (
     ConnectorError,
@@ -23,6 +22,7 @@ from rowtide_connectors.errors import (
 from rowtide_connectors.http.connector import OPTIONS
 from rowtide_connectors.options import redacted
 from rowtide_connectors.registry import find_connector, find_message_sink
+from support.http import Answer, Received, Receiver, receiving, rows_of
 
 SECRETS = {"authorization": "Bearer s3cret", "headers": '{"X-Api-Key": "k3y"}'}
 

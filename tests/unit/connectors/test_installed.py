@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from package_kit import install
 from rowtide.cli.main import app
 from rowtide.codec.message import MessageEncoder
 from rowtide.codec.registry import GROUP as FORMATS
@@ -22,6 +21,7 @@ from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.errors import OptionError
 from rowtide_connectors.registry import GROUP as CONNECTORS
 from rowtide_connectors.registry import connector_names, find_connector, find_sink, find_source
+from support.package import install
 
 CONNECTOR = """\
 from types import SimpleNamespace

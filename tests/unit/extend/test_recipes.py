@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from package_kit import install
+from support.package import install
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted((ROOT / "docs" / "extend").glob("*.md"))

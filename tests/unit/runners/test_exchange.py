@@ -29,7 +29,7 @@ from rowtide.runners.spark.shuffle.held import COPIED_BYTES, StageBlocks, StageG
 from rowtide.runners.spark.shuffle.runs import Piece, TaskInputs, numbered
 from rowtide.runners.spark.stage import RunDefinition, SegmentTask, StageTasks
 from rowtide.sql.pipeline import plan_pipeline
-from spark_stand_in import StandIn
+from support.spark_stand_in import StandIn
 
 ROW_TYPE = RowType((Field("K", BIGINT), Field("N", BIGINT)))
 SQL = """

@@ -12,7 +12,7 @@ from rowtide.runners.spark.faults import Faults
 from rowtide.runners.spark.shuffle.exchange import Exchange
 from rowtide.runners.spark.shuffle.given import FAULTS_AT_ONCE, Layout, TaskBlocks
 from rowtide.runners.spark.shuffle.held import StageGiven
-from spark_stand_in import StandIn
+from support.spark_stand_in import StandIn
 
 
 def fault(origin: int, counter: int) -> Fault:

@@ -18,7 +18,7 @@ from rowtide.runners.spark.shuffle import given
 from rowtide.runners.spark.stage import RunDefinition
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.on_spark import LoggedIntake
-from spark_stand_in import StandIn
+from support.spark_stand_in import StandIn
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY;

@@ -16,7 +16,7 @@ from rowtide.runners.spark.shuffle import exchange
 from rowtide.testing.on_spark import SparkRunners
 from rowtide.testing.reading import find_scenarios
 from rowtide.testing.session import ScenarioOutcome, ScenarioRun, Verdict
-from spark_stand_in import IN_ORDER, StandIn
+from support.spark_stand_in import IN_ORDER, StandIn
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 

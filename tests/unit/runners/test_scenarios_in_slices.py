@@ -17,7 +17,7 @@ from rowtide.clock import SystemClock
 from rowtide.testing.on_spark import SparkRunners
 from rowtide.testing.reading import find_scenarios
 from rowtide.testing.session import ScenarioRun, Verdict
-from spark_stand_in import IN_ORDER, StandIn
+from support.spark_stand_in import IN_ORDER, StandIn
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 PARTS = (3, 7)

@@ -12,7 +12,7 @@ from rowtide.errors import FaultError
 from rowtide.runners.spark import together
 from rowtide.runners.spark.shuffle.held import StageGiven
 from rowtide.runners.spark.together import JOBS_AT_ONCE, Stage, StageWork, run_together
-from spark_stand_in import StandIn
+from support.spark_stand_in import StandIn
 
 PATIENCE_S = 60
 

@@ -17,7 +17,7 @@ from rowtide.runtime.ingest.append_times import AppendTimes, by_message_time
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
-from runtime_kit import World, readings_plan
+from support.runtime import World, readings_plan
 
 
 def plan_of(within_ms: int = 0) -> Plan:

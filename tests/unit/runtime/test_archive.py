@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from archive_kit import archive, archived_messages, files_of, messages_of, rows_of, source_of
-from files_kit import failing
 from rowtide.cli.main import app
 from rowtide.errors import StatementError, SupersededError, TransientError
 from rowtide.runtime.archive.files import FileLimits, TopicArchive
@@ -24,6 +22,8 @@ from rowtide_connectors.errors import UnavailableError
 from rowtide_connectors.matching import MatchingTopics
 from rowtide_connectors.memory import memory_broker
 from rowtide_connectors.memory.broker import MemoryBroker
+from support.archive import archive, archived_messages, files_of, messages_of, rows_of, source_of
+from support.files import failing
 
 STEPS = ("link", "fsync", "replace")
 """Calls of the operating system for each file."""

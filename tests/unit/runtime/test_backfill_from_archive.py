@@ -14,8 +14,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from archive_kit import StandInArchive, archive, files_of, source_of
-from history_kit import CUT_MS, TO_THE_END, TOPICS, Files
 from rowtide.errors import StatementError
 from rowtide.runners.spark import frames
 from rowtide.runtime.backfill.archived import ArchivedLog
@@ -23,7 +21,9 @@ from rowtide.runtime.backfill.begin import BackfillOrder
 from rowtide.runtime.backfill.slices import SliceLimits
 from rowtide.runtime.crashpoints import CrashAt, SimulatedCrash, raise_crash
 from rowtide.runtime.recovery.begin import StartTimestamp
-from spark_stand_in import StandIn
+from support.archive import StandInArchive, archive, files_of, source_of
+from support.history import CUT_MS, TO_THE_END, TOPICS, Files
+from support.spark_stand_in import StandIn
 
 SECONDS = 30
 SLICED = BackfillOrder(CUT_MS, slices=SliceLimits(interval_ms=7_000, messages=23))

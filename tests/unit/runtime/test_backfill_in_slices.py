@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from history_kit import CUT_MS, ERRORS, Files
 from rowtide.cli.backfill import _as_json, _shown
 from rowtide.errors import StatementError
 from rowtide.runners.spark import frames
@@ -26,6 +25,7 @@ from rowtide.runtime.backfill.begin import BackfillOrder
 from rowtide.runtime.backfill.slices import SliceLimits
 from rowtide.runtime.crashpoints import POINTS, CrashAt, SimulatedCrash, raise_crash
 from rowtide.runtime.recovery.begin import StartEdge, StartTimestamp
+from support.history import CUT_MS, ERRORS, Files
 
 COMMIT_POINTS = [point for point in POINTS if point.startswith("commit.")]
 DEATHS = [

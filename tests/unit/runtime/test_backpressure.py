@@ -14,7 +14,7 @@ from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide.testing.virtual_clock import VirtualClock
-from runtime_kit import World, readings_plan
+from support.runtime import World, readings_plan
 
 
 class PausableInbox:

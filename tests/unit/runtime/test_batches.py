@@ -13,7 +13,6 @@ from zlib import crc32
 import pytest
 from structlog.testing import capture_logs
 
-from history_kit import CUT_MS, ERRORS, STAMPED, STANDBY, Files
 from rowtide.errors import StatementError, SupersededError
 from rowtide.runners.spark import frames
 from rowtide.runtime.backfill.begin import BackfillOrder
@@ -26,6 +25,7 @@ from rowtide.runtime.live.read_loop import TAKE_S
 from rowtide.runtime.pace import SnapshotsDue
 from rowtide.runtime.recovery.begin import StartEdge
 from rowtide_connectors.memory.source import MemorySource
+from support.history import CUT_MS, ERRORS, STAMPED, STANDBY, Files
 
 COMMIT_POINTS = [point for point in POINTS if point.startswith("commit.")]
 DEATHS = [
@@ -202,7 +202,7 @@ def test_where_the_broker_stamps_a_silent_partition_follows_its_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, comes: bool
 ) -> None:
     monkeypatch.setattr(MemorySource, "has_append_times", lambda _self: True)
-    monkeypatch.setattr("history_kit.SQL", STAMPED)
+    monkeypatch.setattr("support.history.SQL", STAMPED)
     files = Files(tmp_path / "batches", option)
     rng = random.Random(1)
     files.batches(3, 20, lambda: files.click(rng))
@@ -232,7 +232,7 @@ CREATE PUMP q STARTED AS INSERT INTO everything
 def test_rows_of_the_pipelines_own_tables_are_there_before_the_first_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("history_kit.SQL", WITH_ROWS)
+    monkeypatch.setattr("support.history.SQL", WITH_ROWS)
     files, live = Files(tmp_path / "batches", idle=""), Files(tmp_path / "live", idle="")
     rng = random.Random(1)
     files.batches(3, 12, lambda: files.click(rng))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from growing_kit import DiesAnywhere
 from rowtide.errors import StatementError
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash, SimulatedCrash
 from rowtide.runtime.inspect.replay import Range, compare
@@ -17,6 +16,7 @@ from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory import memory_broker
+from support.growing import DiesAnywhere
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');

@@ -17,7 +17,7 @@ from rowtide.runtime.state.deadletters import RecentMessages
 from rowtide.runtime.state.output import Writes, target_table
 from rowtide.runtime.state.pipeline_state import CommitBatch
 from rowtide.testing.in_memory_topic import InMemoryTopic
-from runtime_kit import World
+from support.runtime import World
 
 
 def errors_of(topic: InMemoryTopic, pace: Pace | None = None) -> list[ErrorRow]:

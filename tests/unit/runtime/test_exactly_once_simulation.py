@@ -19,7 +19,7 @@ from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.errors import UnavailableError
-from runtime_kit import World, fill, readings_plan
+from support.runtime import World, fill, readings_plan
 
 PACES = {
     "with snapshots": Pace(100, 60, 100, None, snapshot_part_bytes=1),

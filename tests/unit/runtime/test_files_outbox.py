@@ -12,8 +12,6 @@ from unittest.mock import patch
 
 import pytest
 
-from files_kit import dies_at_a_point, fails_anywhere, lines_of, taken_over_within
-from outbox_kit import alerts_plan
 from rowtide.runtime.crashpoints import (
     OUTBOX_POINTS,
 )
@@ -24,7 +22,9 @@ from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.api import MessageSink, OutgoingMessage
 from rowtide_connectors.errors import MismatchError, OptionError, RefusedMessageError
 from rowtide_connectors.registry import find_message_sink
-from runtime_kit import World, fill
+from support.files import dies_at_a_point, fails_anywhere, lines_of, taken_over_within
+from support.outbox import alerts_plan
+from support.runtime import World, fill
 
 PACE = Pace(100, 60, 100, None)
 

@@ -8,8 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from http_kit import Answer, Received, Receiver, receiving, rows_of
-from outbox_kit import alerts_plan
 from rowtide.plan.plan import Plan
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash, SimulatedCrash
 from rowtide.runtime.pace import Pace
@@ -17,7 +15,9 @@ from rowtide.runtime.service import Service
 from rowtide.runtime.state.topic_sinks import SinkOfStream
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.api import Guarantee
-from runtime_kit import World, fill
+from support.http import Answer, Received, Receiver, receiving, rows_of
+from support.outbox import alerts_plan
+from support.runtime import World, fill
 
 BATCH_ROWS = 7
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from prometheus_client import generate_latest
 
-from pipeline_kit import PipelineFiles
 from rowtide.metrics import Metrics
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash, SimulatedCrash
 from rowtide.runtime.live.observing import MetricsObserver
@@ -19,6 +18,7 @@ from rowtide.runtime.service import Service
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
+from support.pipeline import PipelineFiles
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');

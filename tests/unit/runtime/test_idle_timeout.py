@@ -14,7 +14,7 @@ from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide.testing.virtual_clock import VirtualClock
-from runtime_kit import World, down, readings_plan
+from support.runtime import World, down, readings_plan
 
 TIMEOUT_S = 30
 

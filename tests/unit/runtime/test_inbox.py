@@ -13,7 +13,7 @@ from rowtide.runtime.ingest.intake import Delivery
 from rowtide.runtime.retry import Patience, Retry
 from rowtide_connectors.api import Messages
 from rowtide_connectors.errors import GoneError
-from waiting import wait_until
+from support.waiting import wait_until
 
 
 class ScriptedIntake:

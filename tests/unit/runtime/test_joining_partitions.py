@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from growing_kit import DiesAnywhere, Growing, Until
 from rowtide.runtime.crashpoints import NoCrash, SimulatedCrash
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
-from runtime_kit import World
+from support.growing import DiesAnywhere, Growing, Until
+from support.runtime import World
 
 
 def add_partition(world: World) -> None:

@@ -7,8 +7,8 @@ import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
-from growing_kit import SQL, DiesAnywhere, Growing, Until
 from rowtide.runtime.crashpoints import NoCrash, SimulatedCrash
+from support.growing import SQL, DiesAnywhere, Growing, Until
 
 PATTERN_SQL = SQL.replace("topic 'readings', partitions '2'", "topic_pattern 'readings.*'")
 

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_kit import work_off
 from rowtide.codec.registry import decoder_for
 from rowtide.operators.contract import Fault
 from rowtide.rows.tray import Tray
@@ -23,6 +22,7 @@ from rowtide.runtime.pace import Pace
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.api import Messages
 from rowtide_connectors.memory import memory_broker
+from support.pipeline import work_off
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');

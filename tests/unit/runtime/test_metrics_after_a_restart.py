@@ -6,7 +6,7 @@ from rowtide.metrics import Metrics
 from rowtide.runtime.live.observing import MetricsObserver
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
-from runtime_kit import World, fill
+from support.runtime import World, fill
 
 
 def test_a_restart_without_new_rows_shows_positions_lag_bounds_and_the_last_commit() -> None:

@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from outbox_kit import alerts_plan, sent, sink_of
 from rowtide.clock import SystemClock
 from rowtide.errors import TransientError
 from rowtide.runtime.pace import Pace
@@ -16,8 +15,9 @@ from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.errors import DeniedError, RefusedMessageError, UnavailableError
 from rowtide_connectors.memory.broker import MemoryBroker
-from runtime_kit import World, fill
-from waiting import wait_until
+from support.outbox import alerts_plan, sent, sink_of
+from support.runtime import World, fill
+from support.waiting import wait_until
 
 MAX_PENDING = 60
 PATIENCE_S = 60.0

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from outbox_kit import alerts_plan, fails_sometimes, sent, sink_of
 from rowtide.errors import StatementError
 from rowtide.plan.plan import Plan
 from rowtide.runtime.crashpoints import (
@@ -28,7 +27,8 @@ from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.api import Guarantee
 from rowtide_connectors.errors import UnavailableError
 from rowtide_connectors.memory.broker import MemoryBroker
-from runtime_kit import World, fill
+from support.outbox import alerts_plan, fails_sometimes, sent, sink_of
+from support.runtime import World, fill
 
 PACE = Pace(100, 60, 100, None)
 

@@ -16,9 +16,6 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from files_kit import dies_at_a_point, fails_anywhere, parquet_rows_of, taken_over_within
-from outbox_kit import alerts_plan
-from pipeline_kit import PipelineFiles
 from rowtide.codec.encode.rows import RecordEncoder
 from rowtide.codec.registry import decoder_of
 from rowtide.errors import StatementError
@@ -37,7 +34,10 @@ from rowtide_connectors.errors import OptionError, RefusedMessageError
 from rowtide_connectors.file_sinks import RecordSinkConnector
 from rowtide_connectors.files.records import NULL_FOLDER
 from rowtide_connectors.registry import find_message_sink
-from runtime_kit import World, fill
+from support.files import dies_at_a_point, fails_anywhere, parquet_rows_of, taken_over_within
+from support.outbox import alerts_plan
+from support.pipeline import PipelineFiles
+from support.runtime import World, fill
 
 PACE = Pace(100, 60, 100, None)
 TEXTS = (TableColumn("K", "VARCHAR(10)"), TableColumn("N", "BIGINT", nullable=False))

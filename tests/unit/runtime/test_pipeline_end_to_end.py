@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_kit import work_off
 from rowtide.config.settings import Settings
 from rowtide.errors import StatementError, SupersededError
 from rowtide.runtime.configured import configured
@@ -17,6 +16,7 @@ from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
+from support.pipeline import work_off
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{broker}');

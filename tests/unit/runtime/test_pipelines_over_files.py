@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from files_kit import FILES_SQL, ArrivesAndDies, FilesWorld, as_lines
 from rowtide.checkpoint.file_list import FileList
 from rowtide.errors import StatementError, SupersededError
 from rowtide.runtime.crashpoints import FILES_POINTS, POINTS, CrashAt, SimulatedCrash, raise_crash
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide_connectors.errors import GoneError
 from rowtide_connectors.listed import FILE_ROWS, FoundFile
+from support.files import FILES_SQL, ArrivesAndDies, FilesWorld, as_lines
 
 AT_ONCE = FILES_SQL.replace("partitions '2'", "partitions '1'").replace(
     " ORDER BY ts WITHIN INTERVAL '5' SECOND", ""

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from rowtide.plan.plan import Server
 from rowtide.runtime.recovery.digest import differences, dumped, plan_digests
-from runtime_kit import readings_plan
+from support.runtime import readings_plan
 
 
 def test_equal_plans_have_equal_digests_in_every_process() -> None:
     script = (
-        "from runtime_kit import readings_plan\n"
+        "from support.runtime import readings_plan\n"
         "from rowtide.runtime.recovery.digest import dumped, plan_digests\n"
         "print(dumped(plan_digests(readings_plan())))"
     )

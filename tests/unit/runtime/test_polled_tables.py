@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import pytest
 
-from polled_kit import BY_NUMBER, BY_TIME, COMPARED, INTERVAL_MS, DiesAnywhere, PolledWorld
 from rowtide.checkpoint.polled_log import PolledLog
 from rowtide.errors import StatementError, SupersededError
 from rowtide.runtime.crashpoints import (
@@ -29,6 +28,7 @@ from rowtide.runtime.polling.topic import PolledTopic
 from rowtide.runtime.service import Service
 from rowtide_connectors.api import PolledTable, TableRead
 from rowtide_connectors.errors import MismatchError, UnavailableError
+from support.polled import BY_NUMBER, BY_TIME, COMPARED, INTERVAL_MS, DiesAnywhere, PolledWorld
 
 StoodIn = TypeVar("StoodIn", bound=PolledTable)
 POLL_POINTS = [point for point in POINTS if point.startswith("poll.")]

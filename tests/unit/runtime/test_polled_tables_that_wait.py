@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from polled_kit import PolledWorld
 from rowtide.clock import SystemClock
 from rowtide.runtime.crashpoints import NoCrash
 from rowtide.runtime.inspect.why_not import SilenceExplanation
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
-from waiting import wait_until
+from support.polled import PolledWorld
+from support.waiting import wait_until
 
 
 @contextmanager

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from growing_kit import DiesAnywhere, Growing, Until
-from pipeline_kit import PipelineFiles
 from rowtide.checkpoint import error_stream
 from rowtide.checkpoint.ledger import StoredError
 from rowtide.operators.contract import RESUBMITTED
 from rowtide.runtime.crashpoints import NoCrash, SimulatedCrash
 from rowtide.runtime.live.resubmission import Resubmittable
 from rowtide.runtime.pipeline import open_pipeline
+from support.growing import DiesAnywhere, Growing, Until
+from support.pipeline import PipelineFiles
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');

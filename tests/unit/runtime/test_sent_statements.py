@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from polled_kit import DiesAnywhere
 from rowtide.checkpoint.statement_log import StatementOutcome
 from rowtide.runtime.crashpoints import POINTS, CrashAt, raise_crash
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.state.context import PipelineContext
-from standby_kit import TAKEOVER_S, replicas
-from statements_kit import StatementsWorld, drawn_statement
+from support.polled import DiesAnywhere
+from support.standby import TAKEOVER_S, replicas
+from support.statements import StatementsWorld, drawn_statement
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide.testing.in_memory_topic import InMemoryTopic, TopicReader
 from rowtide_connectors.errors import DeniedError, UnavailableError
 from rowtide_connectors.memory.broker import Partition
-from runtime_kit import READINGS, World, down, fill, readings_plan
+from support.runtime import READINGS, World, down, fill, readings_plan
 
 
 def world_with(messages: int = 60, seed: int = 1, *, in_small_polls: bool = False) -> World:

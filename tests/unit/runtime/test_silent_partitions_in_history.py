@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
-from history_kit import CUT_MS, ERRORS, LATER_S, STAMPED, TOPICS, Files
 from rowtide.cli.backfill import _as_json, _shown
 from rowtide.plan.outputs import table_nodes
 from rowtide.runners.spark import frames
@@ -23,7 +22,8 @@ from rowtide.runtime.backfill.messages import MessageIntake
 from rowtide.runtime.backfill.slices import SliceLimits
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory.source import MemorySource
-from spark_stand_in import StandIn
+from support.history import CUT_MS, ERRORS, LATER_S, STAMPED, TOPICS, Files
+from support.spark_stand_in import StandIn
 
 
 @pytest.fixture(autouse=True)
@@ -184,7 +184,7 @@ def test_where_the_broker_stamps_a_silent_partition_follows_its_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, comes: bool
 ) -> None:
     monkeypatch.setattr(MemorySource, "has_append_times", lambda _self: True)
-    monkeypatch.setattr("history_kit.SQL", STAMPED)
+    monkeypatch.setattr("support.history.SQL", STAMPED)
     live, filled = Files(tmp_path / "live", option), Files(tmp_path / "filled", option)
     live.click_on(random.Random(1), 60)
     # The latest message is no row, but shows the time.

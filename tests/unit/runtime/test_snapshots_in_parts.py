@@ -11,7 +11,7 @@ from rowtide.runtime.crashpoints import SimulatedCrash
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
-from runtime_kit import World, fill
+from support.runtime import World, fill
 
 PACE = Pace(100, 60, 100, None, snapshot_part_bytes=1)
 """A snapshot after 100 messages, of which each commit stores one chunk: there is one for each table of each state."""

@@ -14,8 +14,6 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from outbox_kit import alerts_plan, sent, sink_of
-from polled_kit import PolledWorld
 from rowtide.checkpoint.ledger import SKIP, Decision
 from rowtide.errors import FaultError, StatementError
 from rowtide.metrics import Metrics
@@ -31,8 +29,10 @@ from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.errors import UnavailableError
 from rowtide_connectors.memory.broker import MemoryBroker
-from runtime_kit import World, fill, readings_plan
-from standby_kit import TAKEOVER_S, Replica, Replicas, replicas
+from support.outbox import alerts_plan, sent, sink_of
+from support.polled import PolledWorld
+from support.runtime import World, fill, readings_plan
+from support.standby import TAKEOVER_S, Replica, Replicas, replicas
 
 SNAPSHOTS = (Pace(500, 60, None, None), Pace(500, 60, 40, None), Pace(500, 60, 1, None))
 

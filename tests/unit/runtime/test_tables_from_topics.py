@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from growing_kit import DiesAnywhere
 from rowtide.errors import StatementError
 from rowtide.runtime.crashpoints import CrashPoints, SimulatedCrash
 from rowtide.runtime.option_check import check_options
@@ -20,6 +19,7 @@ from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory import memory_broker
+from support.growing import DiesAnywhere
 
 SERVER = "CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');\n"
 SQL = (

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_kit import PipelineFiles, work_off
 from rowtide.runtime.crashpoints import CrashAt, CrashPoints, SimulatedCrash, raise_crash
 from rowtide.runtime.pace import Pace
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
-from traffic_kit import EXAMPLE, Table, expected, message, packets
+from support.pipeline import PipelineFiles, work_off
+from support.traffic import EXAMPLE, Table, expected, message, packets
 
 
 class World:

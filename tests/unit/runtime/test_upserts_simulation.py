@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import pytest
 
-from outbox_kit import fails_sometimes, latest_plan, sent, sink_of
 from rowtide.codec.message import MessageEncoder
 from rowtide.codec.registry import decoder_for
 from rowtide.errors import Reason
@@ -23,7 +22,8 @@ from rowtide.runtime.service import Service
 from rowtide.runtime.state.stream_output import StreamOutput
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.memory.broker import MemoryBroker
-from runtime_kit import World, fill
+from support.outbox import fails_sometimes, latest_plan, sent, sink_of
+from support.runtime import World, fill
 
 Message = tuple[int, bytes | None, bytes | None]
 

@@ -14,7 +14,7 @@ from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide.testing.virtual_clock import VirtualClock
-from runtime_kit import World
+from support.runtime import World
 
 HEAD = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'b');

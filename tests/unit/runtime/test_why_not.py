@@ -18,7 +18,7 @@ from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.in_memory_topic import InMemoryTopic
-from runtime_kit import World, down
+from support.runtime import World, down
 
 HEAD = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'b');

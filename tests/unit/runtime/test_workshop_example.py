@@ -6,7 +6,6 @@ import random
 from itertools import pairwise
 from pathlib import Path
 
-from pipeline_kit import PipelineFiles
 from rowtide.runtime.crashpoints import CrashAt, CrashPoints, NoCrash, SimulatedCrash, raise_crash
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
@@ -14,6 +13,7 @@ from rowtide.runtime.service import Service
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
+from support.pipeline import PipelineFiles
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "workshop" / "workshop.sql"
 HOUR_MS = 3_600_000

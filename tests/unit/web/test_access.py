@@ -19,7 +19,7 @@ from rowtide.web import build_monitoring_app
 from rowtide.web.access import REQUESTS_AT_MOST, Access, access_of
 from rowtide.web.server import is_loopback
 from rowtide.web.tokens import Role, TokenFile
-from web_kit import Pipeline, StoppedClock, asked, whole_app
+from support.web import Pipeline, StoppedClock, asked, whole_app
 
 TOKENS = {role: f"the-token-of-{role.label}-0123456789" for role in Role if role}
 OPEN = {"/healthz", "/readyz"}

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from rowtide.web import WebServer
 from rowtide.web.connections import BoundedConnection
-from waiting import wait_until
+from support.waiting import wait_until
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 LIMIT_S = 0.5

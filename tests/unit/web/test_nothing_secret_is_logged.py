@@ -12,7 +12,7 @@ from rowtide.config.settings import LogSettings
 from rowtide.runtime.logs import set_up_logs
 from rowtide.web.access import access_of
 from rowtide_connectors.memory import memory_broker
-from served_kit import served
+from support.served import served
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');

@@ -23,7 +23,7 @@ from rowtide.errors import StatementError, TransientError
 from rowtide.web.access import access_of
 from rowtide.web.oidc import FRESH_S, RETRY_S, USABLE_S, OidcProvider, fetch_json
 from rowtide.web.tokens import Caller, InvalidTokenError, Role
-from web_kit import StoppedClock, asked, whole_app
+from support.web import StoppedClock, asked, whole_app
 
 ISSUER = "https://login.example/realm"
 SETTINGS = OidcSettings(issuer=ISSUER, audience="rowtide")

@@ -29,7 +29,7 @@ from rowtide.runtime.query.query_work import RESULT, QueryLimits, QueryText
 from rowtide.runtime.state.following import PRELOADED, QUERIES_AT_MOST, QueryProcess
 from rowtide.sql.pipeline import SqlSession
 from rowtide_connectors.memory import MemoryBroker, memory_broker
-from served_kit import served
+from support.served import served
 
 MIB = 1024 * 1024
 SQL = """

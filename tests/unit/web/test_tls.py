@@ -20,7 +20,7 @@ from rowtide.metrics import Metrics
 from rowtide.runtime.query.contents import SnapshotTaken
 from rowtide.web import Handlers, WebServer, build_app
 from rowtide.web.tls import tls_of
-from web_kit import Pipeline, StoppedClock
+from support.web import Pipeline, StoppedClock
 
 
 class Files:

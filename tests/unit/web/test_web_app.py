@@ -13,7 +13,7 @@ import pytest
 from rowtide.metrics import Metrics
 from rowtide.runtime.state.status import Phase, ReplicaStatus
 from rowtide.web import Handlers, build_app, build_monitoring_app
-from web_kit import Pipeline, StoppedClock
+from support.web import Pipeline, StoppedClock
 
 
 class Served:

@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from pathlib import Path
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "traffic" / "traffic.sql"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "traffic" / "traffic.sql"
 HOUR_MS = 3_600_000
 DAY = 19_800
 LEAST_BYTES = 100

@@ -1,4 +1,4 @@
-"""Messages of ``tests/protos``, made by google's own classes.
+"""Messages of ``tests/support/protos``, made by google's own classes.
 
 protoc --include_imports --descriptor_set_out=shop.desc shop.proto legacy.proto wrote the descriptors.
 """
@@ -15,12 +15,12 @@ from google.protobuf import json_format
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message_factory import GetMessageClass
 
-from registry_kit import FakeRegistry
 from rowtide.codec.contract import Decoder
 from rowtide.codec.protobuf.schemas import pool_of
 from rowtide.codec.registry import decoder_of
 from rowtide.runtime.option_check import check_options
 from rowtide.sql.pipeline import plan_pipeline
+from support.registry import FakeRegistry
 
 SERVER = "CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'protobuf');\n"
 FILE = Path(__file__).parent / "protos" / "shop.desc"

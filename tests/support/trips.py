@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from real.kafka import Broker
 from real.postgres import PostgresServer
-from waiting import wait_until
+from support.waiting import wait_until
 
 BASE_MS = 1_700_000_000_000
 MESSAGES = 1_500

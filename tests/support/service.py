@@ -15,7 +15,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from rowtide.testing.processes import ENDS_WITH_PARENT
-from waiting import wait_until
+from support.waiting import wait_until
 
 PERIOD_MS = 60_000
 WITHIN_MS = 2_000

@@ -21,7 +21,7 @@ from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.api import Fetched, TopicSource
 from rowtide_connectors.memory.broker import MemoryBroker
 from rowtide_connectors.memory.source import MemorySource
-from spark_stand_in import StandIn
+from support.spark_stand_in import StandIn
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

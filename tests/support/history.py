@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from archive_kit import MESSAGES, StandInArchive
-from pipeline_kit import PipelineFiles
 from rowtide.checkpoint.ledger import Pulse
 from rowtide.cli.run import statements_of
 from rowtide.plan.plan import ForeignStream
@@ -31,7 +29,9 @@ from rowtide.runtime.service import Service
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
-from spark_stand_in import StandIn
+from support.archive import MESSAGES, StandInArchive
+from support.pipeline import PipelineFiles
+from support.spark_stand_in import StandIn
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,7 +12,7 @@ from rowtide_connectors.api import Guarantee, MessageSink, OutgoingMessage
 from rowtide_connectors.errors import UnavailableError
 from rowtide_connectors.memory.broker import MemoryBroker
 from rowtide_connectors.memory.sink import MemorySink
-from runtime_kit import READINGS, readings_plan
+from support.runtime import READINGS, readings_plan
 
 TOPIC = "alerts"
 Fate = Callable[[str], None]
