@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from house.machine import ROOT
-from rowtide.cli.connectors import guarantees
+from rowtide.cli.author.connectors import guarantees
 from rowtide.codec.registry import FORMATS
 from rowtide_connectors.registry import BUILT_IN, find_connector
 

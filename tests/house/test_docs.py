@@ -18,13 +18,13 @@ from typer.testing import CliRunner
 import rowtide.engine
 from house.machine import ROOT
 from rowtide.bench.kafka import PIPELINE
-from rowtide.cli import connectors
-from rowtide.cli.connector_reference import connectors_page
+from rowtide.cli.author import connectors
 from rowtide.cli.lazy_commands import LazyCommand
 from rowtide.cli.main import Root, app
-from rowtide.cli.reference import command_page, commands
-from rowtide.cli.sql_reference import features_page, read_pages
-from rowtide.cli.type_reference import types_page
+from rowtide.cli.pages.connector_reference import connectors_page
+from rowtide.cli.pages.reference import command_page, commands
+from rowtide.cli.pages.sql_reference import features_page, read_pages
+from rowtide.cli.pages.type_reference import types_page
 from rowtide.engine.reference import engine_page, undocumented
 
 FOLDERS_OF_PAGES = ("", "docs/**/", "helm/**/", "tests/", "benchmarks/")
@@ -56,7 +56,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_the_reference_of_the_command_line_is_current() -> None:
     page = ROOT / "docs/reference/command-line.md"
     assert page.read_text() == command_page(app), (
-        "python -m rowtide.cli.reference > docs/reference/command-line.md"
+        "python -m rowtide.cli.pages.reference > docs/reference/command-line.md"
     )
 
 
@@ -71,21 +71,21 @@ def test_the_reference_of_the_engine_is_current_and_has_all_public_names() -> No
 def test_the_reference_of_the_connectors_is_current() -> None:
     page = ROOT / "docs/reference/connectors.md"
     assert page.read_text() == connectors_page(), (
-        "python -m rowtide.cli.connector_reference > docs/reference/connectors.md"
+        "python -m rowtide.cli.pages.connector_reference > docs/reference/connectors.md"
     )
 
 
 def test_the_reference_of_types_is_current() -> None:
     page = ROOT / "docs/reference/type-mapping.md"
     assert page.read_text() == types_page(), (
-        "python -m rowtide.cli.type_reference > docs/reference/type-mapping.md"
+        "python -m rowtide.cli.pages.type_reference > docs/reference/type-mapping.md"
     )
 
 
 def test_the_reference_of_sql_is_current() -> None:
     page = ROOT / "docs/reference/sql-features.md"
     assert page.read_text() == features_page(read_pages(ROOT / "docs/sql")), (
-        "python -m rowtide.cli.sql_reference docs/sql > docs/reference/sql-features.md"
+        "python -m rowtide.cli.pages.sql_reference docs/sql > docs/reference/sql-features.md"
     )
 
 
@@ -131,7 +131,15 @@ def loaded_by(*arguments: str) -> set[str]:
 
 
 COMMANDS = {
-    f"rowtide.cli.{name}" for name in ("apply", "check", "connectors", "errors_cmd", "positions", "run")
+    f"rowtide.cli.{name}"
+    for name in (
+        "operate.apply",
+        "author.check",
+        "author.connectors",
+        "operate.errors",
+        "operate.positions",
+        "run.run",
+    )
 }
 
 
@@ -143,7 +151,7 @@ def test_help_loads_nothing_heavy_and_no_command(option: str) -> None:
 def test_the_list_of_commands_shows_the_first_paragraph_of_their_help() -> None:
     groups = [typer.main.get_group(app), typer.main.get_group(connectors.app)]
     lazy = [each for group in groups for each in group.commands.values() if isinstance(each, LazyCommand)]
-    assert len(lazy) == len(Root.summaries) + len(connectors.Connectors.summaries)
+    assert len(lazy) == len(Root.listed) + len(connectors.Connectors.listed)
     for each in lazy:
         command = each.load()
         assert (command.name, (command.help or "").split("\n\n")[0]) == (each.name, each.help)
@@ -158,7 +166,9 @@ def test_the_doctor_does_without_the_packages_that_it_looks_for() -> None:
 def test_a_check_loads_nothing_that_it_does_not_ask(tmp_path: Path) -> None:
     file = tmp_path / "w2.sql"
     file.write_text(PIPELINE.format(broker="no:9092", database="sqlite:///no.db", topic="t", table="w"))
-    assert loaded_by("check", str(file)).isdisjoint(HEAVY | COMMANDS - {"rowtide.cli.check"} | {"rich"})
+    assert loaded_by("check", str(file)).isdisjoint(
+        HEAVY | COMMANDS - {"rowtide.cli.author.check"} | {"rich"}
+    )
 
 
 def test_the_code_map_names_every_package_and_nothing_that_is_not_there() -> None:

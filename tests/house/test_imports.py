@@ -54,9 +54,9 @@ FEATURES = {
 
 EXCEPTIONS: Mapping[tuple[str, str], str] = {
     ("rowtide.__main__", "rowtide.cli.main"): "signals are handled before commands are imported",
-    ("rowtide.cli.sql", "readline"): "some builds of Python lack it, and only a terminal needs it",
+    ("rowtide.cli.author.sql", "readline"): "some builds of Python lack it, and only a terminal needs it",
     (
-        "rowtide.cli.test",
+        "rowtide.cli.author.test",
         "rowtide.testing.on_spark",
     ): "loads datasets and Parquet files; only with --runner spark",
     ("rowtide.cli.version", "importlib.metadata"): "loads email, csv and zipfile; only for --version",
@@ -154,7 +154,7 @@ def test_an_import_within_a_function_defers_a_heavy_package_or_a_feature() -> No
 def test_every_feature_is_imported_within_functions_only() -> None:
     deferred = {name for _, name in _deferred()}
     assert {feature for feature in FEATURES if not deferred & (_loaders(feature) | {feature})} == set()
-    for command in ("rowtide.cli.check", "rowtide.cli.run"):
+    for command in ("rowtide.cli.author.check", "rowtide.cli.run.run"):
         assert _loads(command) & FEATURES.keys() == set()
 
 

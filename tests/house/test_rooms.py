@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SERVICE = Path(__file__).parents[2] / "service" / "rowtide"
-ROOMS = ("codec", "expr", "flow", "operators", "plan", "runners", "runtime", "sql")
+ROOMS = ("cli", "codec", "expr", "flow", "operators", "plan", "runners", "runtime", "sql")
 MOST = 15
 """Modules of a folder, without its ``__init__``."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 
 from rowtide.checkpoint.ledger import Pulse
-from rowtide.cli.run import statements_of
+from rowtide.cli.run.run import statements_of
 from rowtide.plan.plan import ForeignStream
 from rowtide.runtime.backfill.archived import splice
 from rowtide.runtime.backfill.backfill import BackfillReport, Tell, backfill

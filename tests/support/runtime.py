@@ -1,4 +1,4 @@
-"""A small pipeline for tests of the runtime, on the parts in memory that fail when told to."""
+"""A small pipeline for tests of the runtime, on the parts in memory that fail on request."""
 
 from __future__ import annotations
 

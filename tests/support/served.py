@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rowtide.cli.run import query_of
+from rowtide.cli.run.run import query_of
 from rowtide.clock import SystemClock
 from rowtide.metrics import Metrics
 from rowtide.runtime.pace import Pace

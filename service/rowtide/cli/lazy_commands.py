@@ -21,7 +21,7 @@ class LazyCommand(TyperCommand):
     Args:
       name: the name of the command.
       summary: the first paragraph of its help, which the list of commands shows.
-      module: the module in ``rowtide.cli``.
+      module: the module in ``rowtide.cli``, with its room.
     """
 
     def __init__(self, name: str, summary: str, module: str) -> None:
@@ -48,14 +48,15 @@ class LazyCommand(TyperCommand):
 class LazyGroup(Group):
     """A group with further commands that are imported when they are called.
 
-    ``summaries`` has the summary of each command by name, in the order of the help. The module of a command
-    has the name of the command, unless ``modules`` has another one.
+    ``listed`` has the room and the summary of each command by name, in the order of the help. The module of a
+    command has the name of the command, unless ``modules`` has another one.
     """
 
-    summaries: ClassVar[Mapping[str, str]]
+    listed: ClassVar[Mapping[str, tuple[str, str]]]
     modules: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        for name, summary in self.summaries.items():
-            self.add_command(LazyCommand(name, summary, self.modules.get(name, name.replace("-", "_"))))
+        for name, (room, summary) in self.listed.items():
+            module = self.modules.get(name, name.replace("-", "_"))
+            self.add_command(LazyCommand(name, summary, f"{room}.{module}"))

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from rowtide.app import RunOptions, build_process
 from rowtide.cli.main import app
 from rowtide.cli.pipeline_file import opened
-from rowtide.cli.run import query_of, statements_of, why_of
+from rowtide.cli.run.run import query_of, statements_of, why_of
 from support.pipeline import PipelineFiles
 
 SQL = """

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from rowtide.cli.cells import bytes_text
 from rowtide.cli.main import app
-from rowtide.cli.run import why_of
+from rowtide.cli.run.run import why_of
 from rowtide.clock import SystemClock
 from rowtide.errors import StatementError, TransientError
 from rowtide.flow.why_not import Fate, Holder, Wait

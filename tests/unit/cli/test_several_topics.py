@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from rowtide.cli.main import app
-from rowtide.cli.run import why_of
+from rowtide.cli.run.run import why_of
 from rowtide_connectors.memory import MemoryBroker, memory_broker
 
 PIPELINE = """\

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from rowtide.cli.backfill import _as_json, _shown
+from rowtide.cli.run.backfill import _as_json, _shown
 from rowtide.errors import StatementError
 from rowtide.runners.spark import frames
 from rowtide.runtime.backfill import backfill as backfill_module

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
-from rowtide.cli.backfill import _as_json, _shown
+from rowtide.cli.run.backfill import _as_json, _shown
 from rowtide.plan.outputs import table_nodes
 from rowtide.runners.spark import frames
 from rowtide.runners.spark.frames import SparkRun

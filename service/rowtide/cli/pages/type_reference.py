@@ -1,6 +1,6 @@
 """docs/reference/type-mapping.md, generated from the declarations of types.
 
-``python -m rowtide.cli.type_reference > docs/reference/type-mapping.md``
+``python -m rowtide.cli.pages.type_reference > docs/reference/type-mapping.md``
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rowtide_connectors.rdbms.sqlite import Sqlite, affinity
 HEAD = """\
 # SQL types and types of databases
 
-Which type a column of a foreign table has in the database. `python -m rowtide.cli.type_reference` writes this
+Which type a column of a foreign table has in the database. `python -m rowtide.cli.pages.type_reference` writes this
 page, and a test checks that it is current. [Databases](../howto/databases.md) describes the databases.
 
 * **Created as** is the type in a table that Rowtide creates. Lengths and digits are those of the declaration.

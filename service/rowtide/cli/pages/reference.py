@@ -1,6 +1,6 @@
 """docs/reference/command-line.md, generated from the commands.
 
-``python -m rowtide.cli.reference > docs/reference/command-line.md``
+``python -m rowtide.cli.pages.reference > docs/reference/command-line.md``
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HEAD = """\
 # The command line
 
-`rowtide` is the only entry point. Every command has `--help`. `python -m rowtide.cli.reference` writes this page,
+`rowtide` is the only entry point. Every command has `--help`. `python -m rowtide.cli.pages.reference` writes this page,
 and a test checks that it is current.
 
 Exit codes: 0 done; 1 the answer is no (a test failed, a difference was found); 2 a usage or input error, with

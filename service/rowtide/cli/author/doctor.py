@@ -196,7 +196,7 @@ def _docker() -> DoctorFinding:
 def _pipeline(pipeline: Path, config: Path | None) -> Iterator[DoctorFinding]:
     """Try all servers, streams and tables of a pipeline, as ``rowtide connectors check`` does."""
     # Imported here: the other checks must run without the packages that are missing.
-    from rowtide.cli.connectors import try_everything
+    from rowtide.cli.author.connectors import try_everything
     from rowtide.runtime.configured import configured
     from rowtide.sql.pipeline import plan_pipeline
 

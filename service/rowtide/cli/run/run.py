@@ -16,7 +16,7 @@ import typer
 from rowtide.app import RunOptions, build_process, context_of, query_limits
 from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
-from rowtide.cli.spark_options import (
+from rowtide.cli.run.spark_options import (
     MASTER,
     Conf,
     Master,
@@ -214,7 +214,7 @@ def _runs(
       StatementError: options of Spark are given, and the runner is another; or it does not run the pipeline.
     """
     if runner is ServiceRunner.SPARK:
-        from rowtide.cli.run_on_spark import runs_on_spark
+        from rowtide.cli.run.run_on_spark import runs_on_spark
 
         with runs_on_spark(pipeline, settings, on_spark) as runs:
             yield runs
@@ -235,7 +235,7 @@ def why_of(file: Path, config: Path | None) -> Callable[[str, str], RowExplanati
     busy = threading.Lock()
 
     def answer(relation: str, row: str) -> RowExplanation:
-        from rowtide.cli.asked_row import asked_row
+        from rowtide.cli.run.asked_row import asked_row
         from rowtide.runtime.inspect.why import why
 
         if not busy.acquire(blocking=False):

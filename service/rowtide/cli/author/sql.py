@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowtide.cli.cells import cell, json_cell
-from rowtide.cli.errors import read_text, rendered, shown_to_user
-from rowtide.cli.pipeline_file import ConfigFile
-from rowtide.cli.service_url import CaFile, RunningService, ServiceUrl, TokenFile, running_service
-from rowtide.cli.sql_engine import (
+from rowtide.cli.author.sql_engine import (
     EmbeddedEngine,
     ResultColumns,
     ResultNote,
@@ -23,6 +19,10 @@ from rowtide.cli.sql_engine import (
     ServiceEngine,
     history_file,
 )
+from rowtide.cli.cells import cell, json_cell
+from rowtide.cli.errors import read_text, rendered, shown_to_user
+from rowtide.cli.pipeline_file import ConfigFile
+from rowtide.cli.service_url import CaFile, RunningService, ServiceUrl, TokenFile, running_service
 from rowtide.clock import SystemClock
 from rowtide.config.reading import load_settings
 from rowtide.errors import RowtideError, StatementError
@@ -31,7 +31,7 @@ from rowtide.runtime.recovery.begin import parse_begin
 from rowtide_connectors.errors import ConnectorError
 
 if TYPE_CHECKING:
-    from rowtide.cli.sql_engine import Engine, QueryEvent
+    from rowtide.cli.author.sql_engine import Engine, QueryEvent
 
 EXAMPLE = "Example: rowtide sql pipeline.sql -e 'SELECT STREAM * FROM orders' --limit 10"
 PROMPT, CONTINUED = "rowtide> ", "    ...> "

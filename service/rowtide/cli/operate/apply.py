@@ -12,9 +12,9 @@ import typer
 
 from rowtide.app import context_of
 from rowtide.cli.errors import FAILED, read_text, shown_to_user
+from rowtide.cli.operate.plan import show_change
+from rowtide.cli.operate.replay import comparison_as_json, range_of, show_comparison
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
-from rowtide.cli.plan import show_change
-from rowtide.cli.replay import comparison_as_json, range_of, show_comparison
 from rowtide.errors import StatementError
 from rowtide.runtime.change import applying
 from rowtide.runtime.change.planned_change import change_from

@@ -12,7 +12,7 @@ import typer
 from rowtide.app import context_of
 from rowtide.cli.errors import shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
-from rowtide.cli.spark_options import (
+from rowtide.cli.run.spark_options import (
     MASTER,
     Conf,
     Master,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rowtide.cli.spark_options import SparkOrder, check_staging, conf_of, py_files_of
+from rowtide.cli.run.spark_options import SparkOrder, check_staging, conf_of, py_files_of
 from rowtide.runners.spark.kafka import read_range
 from rowtide.runners.spark.session import KafkaJars, open_session, spark_errors
 from rowtide.runtime.backfill.messages import kafka_frames

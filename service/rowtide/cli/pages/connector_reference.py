@@ -1,13 +1,13 @@
 """docs/reference/connectors.md, generated from the declarations of the options.
 
-``python -m rowtide.cli.connector_reference > docs/reference/connectors.md``
+``python -m rowtide.cli.pages.connector_reference > docs/reference/connectors.md``
 """
 
 from __future__ import annotations
 
 import sys
 
-from rowtide.cli.connectors import guarantees, options_of
+from rowtide.cli.author.connectors import guarantees, options_of
 from rowtide_connectors.options import KIND_NAMES
 from rowtide_connectors.registry import find_connector
 
@@ -18,7 +18,7 @@ HEAD = """\
 # Connectors
 
 What each connector offers, and the options of servers, foreign streams and foreign tables, as
-`rowtide connectors describe NAME` shows them. `python -m rowtide.cli.connector_reference` writes this page, and a
+`rowtide connectors describe NAME` shows them. `python -m rowtide.cli.pages.connector_reference` writes this page, and a
 test checks that it is current. Set options in SQL (`OPTIONS (..)`) or in the [configuration](configuration.md), which
 takes precedence.
 

@@ -1,6 +1,6 @@
 """docs/reference/sql-features.md, generated from what the grammar, the aggregates and the functions declare.
 
-``python -m rowtide.cli.sql_reference docs/sql > docs/reference/sql-features.md``
+``python -m rowtide.cli.pages.sql_reference docs/sql > docs/reference/sql-features.md``
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HEAD = """\
 # Features of SQL
 
 Every statement, aggregate and function, with the page that describes it, and what to write for names of other
-systems. `python -m rowtide.cli.sql_reference docs/sql` writes this page, and a test checks that it is current.
+systems. `python -m rowtide.cli.pages.sql_reference docs/sql` writes this page, and a test checks that it is current.
 [Limitations](../limitations.md) lists what is refused.
 """
 _STATEMENTS = """

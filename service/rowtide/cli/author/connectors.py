@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
+from rowtide.cli.author.installed_parts import installed, offers_of_format, package_of
 from rowtide.cli.errors import FAILED, exit_code, read_text, shown_to_user
 from rowtide.cli.help_format import App
-from rowtide.cli.installed_parts import installed, offers_of_format, package_of
 from rowtide.cli.lazy_commands import LazyGroup
 from rowtide.clock import SystemClock
 from rowtide.codec.message import MessageEncoder
@@ -41,9 +41,15 @@ if TYPE_CHECKING:
 class Connectors(LazyGroup):
     """The commands on connectors; those of modules of their own are imported when they are called."""
 
-    summaries: ClassVar = {
-        "infer": "Propose CREATE FOREIGN STREAM for a topic of JSON, XML or BSON messages, from a sample of them.",
-        "new": "Write a package with a connector, or a format, of your own into the new folder rowtide-NAME.",
+    listed: ClassVar = {
+        "infer": (
+            "author",
+            "Propose CREATE FOREIGN STREAM for a topic of JSON, XML or BSON messages, from a sample of them.",
+        ),
+        "new": (
+            "author",
+            "Write a package with a connector, or a format, of your own into the new folder rowtide-NAME.",
+        ),
     }
     modules: ClassVar = {"new": "new_package"}
 

@@ -1,0 +1,1 @@
+"""Look at a pipeline that runs, and change it."""

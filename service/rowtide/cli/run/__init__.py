@@ -1,0 +1,1 @@
+"""Run a pipeline: live, over history, on Spark; copy its topics."""
