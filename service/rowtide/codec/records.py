@@ -49,9 +49,10 @@ class RecordRows:
             for index in range(len(self._row_type))
         )
 
-    def path_of(self, index: int, record: Mapping[str, object]) -> JsonSteps:
-        """Return where a record has the value of a column."""
-        return self._path(index, record, {folded(name): name for name in record})
+    def paths(self, record: Mapping[str, object]) -> list[JsonSteps]:
+        """Return where a record has the value of each column."""
+        names = {folded(name): name for name in record}
+        return [self._path(index, record, names) for index in range(len(self._row_type))]
 
     def _path(self, index: int, record: Mapping[str, object], names: Mapping[str, str]) -> JsonSteps:
         field, path = self._row_type[index], self._readings[index].path

@@ -37,9 +37,17 @@ def is_patching(options: tuple[tuple[str, str], ...]) -> bool:
 
 
 def changes_type(row_type: RowType, key: tuple[int, ...], *, patched: bool) -> RowType:
-    """Return the row type of the changes of a table: a DELETE has the key only."""
+    """Return the row type of the changes of a table: a DELETE has the key only.
+
+    ``patched``: after the columns come ``KEPT`` and ``columns_before``.
+    """
     fields = [replace(field, nullable=at not in key) for at, field in enumerate(row_type)]
-    return RowType((*fields, *((KEPT,) if patched else ())))
+    return RowType((*fields, KEPT, *columns_before(row_type)) if patched else tuple(fields))
+
+
+def columns_before(row_type: RowType) -> RowType:
+    """Return the columns of the row before a change that moves it to another key; of other changes they are NULL."""
+    return RowType(tuple(replace(field, name=f"$BEFORE.{field.name}", nullable=True) for field in row_type))
 
 
 @dataclass(frozen=True, slots=True)

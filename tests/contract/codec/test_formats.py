@@ -29,7 +29,8 @@ RECORD = {
 TEXTS = (("12.50", "2023-11-14 22:13:20"), ("-0.01", "1970-01-01 00:00:00"), (None, None))
 """Amounts and times of the rows, as messages have them."""
 KEYED = "id INTEGER PRIMARY KEY, name VARCHAR(8)"
-"""Rows of Debezium also name the columns that stay as they are: here none."""
+UNMOVED = (None, None, None)
+"""Rows of Debezium also name the columns that stay as they are, and have the row before a move: here none."""
 
 
 def json_case(_: FakeRegistry) -> FormatCase:
@@ -217,8 +218,8 @@ def debezium_json_case(_: FakeRegistry) -> FormatCase:
         "DEBEZIUM_JSON",
         KEYED,
         good={
-            b'{"op":"c","before":null,"after":{"id":1,"name":"ann"}}': (1, "ann", None),
-            b'{"payload":{"op":"u","after":{"id":2,"name":null}},"schema":{}}': (2, None, None),
+            b'{"op":"c","before":null,"after":{"id":1,"name":"ann"}}': (1, "ann", *UNMOVED),
+            b'{"payload":{"op":"u","after":{"id":2,"name":null}},"schema":{}}': (2, None, *UNMOVED),
         },
         bad={
             b"": Reason.DECODE,
@@ -253,7 +254,7 @@ def debezium_avro_case(registry: FakeRegistry) -> FormatCase:
     return FormatCase(
         "DEBEZIUM_AVRO",
         KEYED,
-        good={change(id=1, name="ann"): (1, "ann", None), change(id=2, name=None): (2, None, None)},
+        good={change(id=1, name="ann"): (1, "ann", *UNMOVED), change(id=2, name=None): (2, None, *UNMOVED)},
         bad={b"": Reason.DECODE, change(id=1, name="longer than 8"): Reason.TYPE},
         options={"registry_url": registry.url},
         written=False,

@@ -73,6 +73,7 @@ from rowtide.plan.nodes import (
     UniqueTable,
     WindowJoin,
 )
+from rowtide.plan.plan import columns_before
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.types import (
     BIGINT,
@@ -446,14 +447,21 @@ def unique_tables(draw: st.DrawFn) -> Case:
 
 @st.composite
 def patched_tables(draw: st.DrawFn) -> Case:
-    """Tables some of whose INSERTs leave columns that are not of the key as they are."""
+    """Tables some of whose INSERTs leave columns that are not of the key as they are, or have the row before them."""
     fields = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(2, 4)))]
-    row_type = RowType((*row_type_of(fields), Field("KEPT", VARCHAR)))
+    own = row_type_of(fields)
+    row_type = RowType((*own, Field("KEPT", VARCHAR), *columns_before(own)))
     origins = (6 << 16, 2 << 16)
     others = st.lists(st.integers(1, len(fields) - 1), min_size=1, unique=True).map(sorted)
+
+    def before(row: Row) -> Row:
+        return draw(st.sampled_from([row, (None,) * len(own), (row[0], *[None] * (len(own) - 1))]))
+
     kept = st.none() | others.map(lambda places: ",".join(map(str, places)))
     items = tuple(
-        item._replace(row=(*item.row[:-1], draw(kept))) if isinstance(item, TimedRow) else item
+        item._replace(row=(*item.row[: len(own)], draw(kept), *before(item.row[-len(own) :])))
+        if isinstance(item, TimedRow)
+        else item
         for item in draw(ordered_items(row_type, origins, NEAR, opcodes=MOSTLY_INSERTS, copies=True, rows=14))
     )
     return Case(PatchedTable("T", Source("S", row_type), (0,)), OperatorSite(OWN, True, (origins,)), (items,))

@@ -309,19 +309,32 @@ class TableModel(Model):
 
 
 class PatchedTableModel(TableModel):
-    """A table whose INSERTs may name columns, in their last field, that keep the value that the row has."""
+    """A table whose INSERTs may name columns that keep the value that the row has, and may have the row before them."""
 
     def row(self, port: int, timed: TimedRow) -> None:
-        *values, kept = timed.row
-        old = next((row for row in self.rows if self.key(row) == self.key(timed.row)), None)
-        if timed.opcode == Opcode.INSERT and kept is not None and None not in self.key(timed.row):
-            if old is None:
-                self.account.rows_in += 1
-                self.tell(self.node.relation, Reason.MISSING_FIELD, timed._replace(row=tuple(values)))
-                return
-            for at in map(int, str(kept).split(",")):
-                values[at] = old[at]
+        width = len(timed.row) // 2
+        values, kept, before = list(timed.row[:width]), timed.row[width], timed.row[width + 1 :]
+        if timed.opcode == Opcode.INSERT and None not in self.key(timed.row):
+            moves = None not in self.key(before)
+            of_key = [row for row in self.rows if self.key(row) == self.key(before if moves else timed.row)]
+            old = [row for row in of_key if not moves or self.agree(row, before)]
+            source = old[0] if old else before
+            for at in () if kept is None else map(int, str(kept).split(",")):
+                if not old and before[at] is None:
+                    self.account.rows_in += 1
+                    self.tell(self.node.relation, Reason.MISSING_FIELD, timed._replace(row=timed.row[:width]))
+                    return
+                values[at] = source[at]
+            if moves and old:
+                self.rows.remove(old[0])
+                self.give(timed._replace(opcode=Opcode.DELETE, row=old[0]))
         super().row(port, timed._replace(row=tuple(values)))
+
+    @staticmethod
+    def agree(row: Row, before: Row) -> bool:
+        """Return whether all values that both rows have are equal."""
+        both = [pair for pair in zip(row, before, strict=True) if None not in pair]
+        return all(repr(has) == repr(was) or has == was for has, was in both)
 
 
 class UniqueTableModel(TableModel):

@@ -34,6 +34,8 @@ ENVELOPE = {
         {"name": "op", "type": "string"},
     ],
 }
+UNMOVED = (None,) * 4
+"""The row before a change that leaves its key as it is."""
 KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]}
 
 
@@ -80,11 +82,11 @@ def test_envelopes_and_tombstones_are_changes(registry: FakeRegistry) -> None:
     keys: list[bytes | None] = [written(KEY, {"id": 3}, key)] * len(values)
     rows, faults = outcome(decoder(f"format 'DEBEZIUM_AVRO', registry_url '{registry.url}'"), values, keys)
     assert rows == [
-        (1, 1, "ann", "long", 7, None),
-        (1, 1, "eve", None, 7, "2"),
-        (-1, 1, None, None, None, None),
-        (-1, 3, None, None, None, None),
-        (-1, 3, None, None, None, None),
+        (1, 1, "ann", "long", 7, None, *UNMOVED),
+        (1, 1, "eve", None, 7, "2", *UNMOVED),
+        (-1, 1, None, None, None, None, *UNMOVED),
+        (-1, 3, None, None, None, None, *UNMOVED),
+        (-1, 3, None, None, None, None, *UNMOVED),
     ]
     assert faults == [
         (5, Reason.MISSING_FIELD),

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rowtide.codec.avro import AvroRecords
 from rowtide.codec.changes.debezium_json import check_table, not_applied
+from rowtide.codec.changes.moves import Moves
 from rowtide.codec.changes.rows import Gathered, KeyReader, key_type
+from rowtide.codec.changes.unavailable import Placeholder, Unavailable
 from rowtide.codec.contract import Decoded
-from rowtide.codec.format_options import UNAVAILABLE, UNAVAILABLE_VALUE
-from rowtide.codec.json.readings import value_at
 from rowtide.codec.options import Declared
 from rowtide.codec.records import RecordRows
 from rowtide.codec.rowwise import decode_each
 from rowtide.errors import Reason, RejectedRowError
+from rowtide.rows.rowop import Row
+from rowtide.rows.types import RowType
 
 Record = dict[str, object]
 
@@ -34,9 +36,10 @@ class DebeziumAvroDecoder:
         self._key_type = key_type(declared)
         self._before = RecordRows(declared, self._key_type)
         self._keys = KeyReader(declared, "AVRO")
-        given = declared.options.get(UNAVAILABLE, UNAVAILABLE_VALUE)
-        encoded = base64.b64encode(given.encode()).decode()
-        self._unavailable: tuple[object, ...] = (given, given.encode(), encoded, [given], [given.encode()])
+        self._unavailable = Unavailable(declared, Placeholder(declared))
+        fields = tuple(replace(field, nullable=True) for field in declared.row_type)
+        self._rows_before = RecordRows(declared, RowType(fields))
+        self._moves = Moves(declared, self._decode_keys, self._decode_rows_before)
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode messages without keys; see ``codec.contract.Decoder``."""
@@ -51,7 +54,8 @@ class DebeziumAvroDecoder:
         self._records.prepare(values)
         gathered = Gathered(self._declared)
         rows: dict[tuple[int, ...], list[tuple[int, Record]]] = {}
-        before: list[tuple[int, Record]] = []
+        updated: dict[int, Record] = {}
+        deleted: list[tuple[int, Record]] = []
         by_key: list[int] = []
         for at, value in enumerate(values):
             if value is None:
@@ -63,9 +67,11 @@ class DebeziumAvroDecoder:
                 gathered.reject(at, error.reason, error.message)
                 continue
             if op != "d":
-                rows.setdefault(self._kept(new), []).append((at, new))
+                rows.setdefault(self._unavailable.columns(new), []).append((at, new))
+                if op == "u" and old:
+                    updated[at] = old
             elif old:
-                before.append((at, old))
+                deleted.append((at, old))
             else:
                 by_key.append(at)
         for kept, found in rows.items():
@@ -74,10 +80,10 @@ class DebeziumAvroDecoder:
                 self._declared.row_type,
                 lambda new, kept=kept: self._rows.row(new, kept),  # type: ignore[misc]
             )
-            gathered.inserts(decoded, [at for at, _ in found], ",".join(map(str, kept)) or None)
-        if before:
-            decoded = decode_each([old for _, old in before], self._key_type, self._before.row)
-            gathered.deletes(decoded, [at for at, _ in before])
+            places = [at for at, _ in found]
+            gathered.inserts(decoded, places, kept, self._moves.rows_before(decoded, places, updated))
+        if deleted:
+            gathered.deletes(self._decode_keys([old for _, old in deleted]), [at for at, _ in deleted])
         self._keys.delete(gathered, by_key, [keys[at] for at in by_key])
         return gathered.decoded()
 
@@ -97,16 +103,11 @@ class DebeziumAvroDecoder:
         old, new = (image if isinstance(image, dict) else {} for image in images)
         return str(op), old, new
 
-    def _kept(self, record: Record) -> tuple[int, ...]:
-        """Return the unchanged columns, without those of the key."""
-        return tuple(
-            at
-            for at in range(len(self._declared.row_type))
-            if at not in self._declared.key and self._is_unavailable(at, record)
-        )
+    def _decode_keys(self, records: Sequence[Record]) -> Decoded:
+        return decode_each(records, self._key_type, self._before.row)
 
-    def _is_unavailable(self, at: int, record: Record) -> bool:
-        try:
-            return value_at(record, self._rows.path_of(at, record)) in self._unavailable
-        except RejectedRowError:
-            return False
+    def _decode_rows_before(self, records: Sequence[Record]) -> Decoded:
+        def row(record: Record) -> Row:
+            return self._rows_before.row(record, self._unavailable.columns(record))
+
+        return decode_each(records, self._declared.row_type, row)

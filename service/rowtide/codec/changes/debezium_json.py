@@ -6,20 +6,25 @@ before and the row after. Kafka Connect may write it inside of an object with it
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
 
+from rowtide.codec.changes.moves import Moves
 from rowtide.codec.changes.rows import Gathered, KeyReader, key_type
+from rowtide.codec.changes.unavailable import Placeholder, Unavailable
 from rowtide.codec.contract import Decoded
-from rowtide.codec.format_options import PATH, UNAVAILABLE, UNAVAILABLE_VALUE
 from rowtide.codec.json.decoder import JsonDecoder
 from rowtide.codec.options import Declared
-from rowtide.errors import Reason, StatementError
-from rowtide.expr.json_path import parse_path
+from rowtide.codec.rowwise import decode_each
+from rowtide.errors import Reason, RejectedRowError, StatementError
+from rowtide.rows.column import Column
+from rowtide.rows.rowop import Row
 from rowtide.rows.types import RowType
+
+Kept = tuple[int, ...]
+"""The columns, by number, that a change leaves unchanged."""
 
 _NULL = msgspec.Raw(b"null")
 
@@ -76,14 +81,13 @@ class DebeziumJsonDecoder:
     def __init__(self, declared: Declared) -> None:
         check_table(declared, "DEBEZIUM_JSON")
         self._declared = declared
-        self._rows = self._decoder(declared.row_type)
-        self._before = self._decoder(key_type(declared))
+        self._decoders: dict[tuple[Kept, bool], JsonDecoder] = {}
+        self._rows = self._decoder((), before=False)
+        self._before = self._of(key_type(declared))
         self._keys = KeyReader(declared)
-        self._keeping: dict[str, JsonDecoder] = {}
-        given = declared.options.get(UNAVAILABLE, UNAVAILABLE_VALUE)
-        text = msgspec.json.encode(given)
-        encoded = msgspec.json.encode(base64.b64encode(given.encode()).decode())
-        self._unavailable = (text, encoded, b"[" + text + b"]", b"[" + encoded + b"]")
+        self._placeholder = Placeholder(declared)
+        self._unavailable = Unavailable(declared, self._placeholder)
+        self._moves = Moves(declared, self._before.decode, self._rows_before)
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode messages without keys; see ``codec.contract.Decoder``."""
@@ -93,20 +97,23 @@ class DebeziumJsonDecoder:
         """Decode messages; see ``codec.contract.ChangeDecoder``."""
         gathered = Gathered(self._declared)
         rows: list[tuple[int, bytes]] = []
-        before: list[tuple[int, bytes]] = []
+        updated: dict[int, bytes] = {}
+        deleted: list[tuple[int, bytes]] = []
         by_key: list[int] = []
         for at, value in enumerate(values):
             envelope = None if value is None else self._envelope(gathered, at, value)
             if value is None or (envelope is not None and envelope.op == "d" and envelope.before == _NULL):
                 by_key.append(at)
             elif envelope is not None and envelope.op == "d":
-                before.append((at, bytes(envelope.before)))
+                deleted.append((at, bytes(envelope.before)))
             elif envelope is not None:
                 rows.append((at, bytes(envelope.after)))
-        self._add_rows(gathered, rows)
-        if before:
-            decoded = self._before.decode([image for _, image in before])
-            gathered.deletes(decoded, [at for at, _ in before])
+                if envelope.op == "u" and envelope.before != _NULL:
+                    updated[at] = bytes(envelope.before)
+        self._add_rows(gathered, rows, updated)
+        if deleted:
+            decoded = self._before.decode([image for _, image in deleted])
+            gathered.deletes(decoded, [at for at, _ in deleted])
         self._keys.delete(gathered, by_key, [keys[at] for at in by_key])
         return gathered.decoded()
 
@@ -128,53 +135,68 @@ class DebeziumJsonDecoder:
         gathered.reject(at, Reason.DECODE, why)
         return None
 
-    def _add_rows(self, gathered: Gathered, images: Sequence[tuple[int, bytes]]) -> None:
+    def _add_rows(
+        self, gathered: Gathered, images: Sequence[tuple[int, bytes]], before: Mapping[int, bytes]
+    ) -> None:
         """Add rows after their changes, grouped by the columns that they leave unchanged."""
-        by_kept: dict[str, list[tuple[int, bytes]]] = {}
+        by_kept: dict[Kept, list[tuple[int, bytes]]] = {}
         for at, image in images:
-            kept, whole = "", image
-            if any(each in image for each in self._unavailable):
-                kept, whole = self._without_unavailable(image)
-            by_kept.setdefault(kept, []).append((at, whole))
+            by_kept.setdefault(self._kept(image), []).append((at, image))
         for kept, found in by_kept.items():
-            decoder = self._rows if not kept else self._keeping_decoder(kept)
-            decoded = decoder.decode([image for _, image in found])
-            gathered.inserts(decoded, [at for at, _ in found], kept or None)
+            places = [at for at, _ in found]
+            decoded = self._decoded([image for _, image in found], kept)
+            gathered.inserts(decoded, places, kept, self._moves.rows_before(decoded, places, before))
 
-    def _without_unavailable(self, image: bytes) -> tuple[str, bytes]:
-        """Return the columns of a row that are unchanged, and the row with null for them."""
+    def _kept(self, image: bytes) -> Kept:
+        """Return the columns whose values a row has not got."""
+        if not self._placeholder.may_be_in(image):
+            return ()
         try:
             members = _decode_members(image)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return "", image
-        kept = []
-        for name, raw in members.items():
-            columns = self._columns_of(name) if bytes(raw) in self._unavailable else []
-            if columns:
-                kept += columns
-                members[name] = _NULL
-        return ",".join(map(str, sorted(set(kept)))), msgspec.json.encode(members)
+            return ()
+        return self._unavailable.columns({name: self._value(raw) for name, raw in members.items()})
 
-    def _columns_of(self, name: str) -> list[int]:
-        """Return the columns, not those of the key, that are read from a member."""
-        found = []
-        for at, field in enumerate(self._declared.row_type):
-            path = self._declared.of(field.name).get(PATH)
-            same = field.name.lower() == name.lower() if path is None else parse_path(path) == (name,)
-            if same and at not in self._declared.key:
-                found.append(at)
-        return found
+    def _value(self, raw: msgspec.Raw) -> object:
+        """Return the value of a member that may have a placeholder; of others it is not needed."""
+        if not self._placeholder.may_be_in(bytes(raw)):
+            return raw
+        try:
+            return msgspec.json.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return raw
 
-    def _keeping_decoder(self, kept: str) -> JsonDecoder:
-        """Return the decoder of rows that leave these columns unchanged, where they may be NULL."""
-        if kept not in self._keeping:
-            places = set(map(int, kept.split(",")))
+    def _decoded(self, images: Sequence[bytes], kept: Kept, *, before: bool = False) -> Decoded:
+        """Decode rows in which the columns ``kept`` are NULL."""
+        found = self._decoder(kept, before=before).decode(images)
+        there = iter(found.columns)
+        count = len(found.accepted)
+        columns = tuple(
+            Column.nulls(field.type, count) if at in kept else next(there)
+            for at, field in enumerate(self._declared.row_type)
+        )
+        return replace(found, columns=columns)
+
+    def _rows_before(self, images: Sequence[bytes]) -> Decoded:
+        """Decode rows before their changes, in which any value may be missing."""
+        return decode_each(images, self._declared.row_type, self._row_before)
+
+    def _row_before(self, image: bytes) -> Row:
+        decoded = self._decoded([image], self._kept(image), before=True)
+        for fault in decoded.faults:
+            raise RejectedRowError(fault.reason, fault.message)
+        return tuple(column.to_list()[0] for column in decoded.columns)
+
+    def _decoder(self, kept: Kept, *, before: bool) -> JsonDecoder:
+        """Return the decoder of rows without the columns ``kept``; ``before``: any other may be missing."""
+        if (kept, before) not in self._decoders:
             fields = [
-                replace(field, nullable=field.nullable or at in places)
+                replace(field, nullable=before or field.nullable)
                 for at, field in enumerate(self._declared.row_type)
+                if at not in kept
             ]
-            self._keeping[kept] = self._decoder(RowType(tuple(fields)))
-        return self._keeping[kept]
+            self._decoders[kept, before] = self._of(RowType(tuple(fields)))
+        return self._decoders[kept, before]
 
-    def _decoder(self, row_type: RowType) -> JsonDecoder:
+    def _of(self, row_type: RowType) -> JsonDecoder:
         return JsonDecoder(self._declared.relation, row_type, self._declared.columns, texts_are_json=True)

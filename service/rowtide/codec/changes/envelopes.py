@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
+from rowtide.codec.changes.unavailable import Placeholder
 from rowtide.codec.encode.contract import refuse
 from rowtide.codec.encode.json import JsonEncoder, main_spelling
-from rowtide.codec.format_options import UNAVAILABLE, UNAVAILABLE_VALUE
 from rowtide.codec.options import Declared
 from rowtide.rows.types import VARCHAR, Kind, RowType
 
@@ -44,19 +44,20 @@ def source_of(declared: Declared, rowtime: int) -> dict[str, Any]:
 
 
 class Placeholders:
-    """Refuses rows with the text by which a decoder knows a value that has not changed."""
+    """Refuses rows with a value by which a decoder knows that it has not changed."""
 
     def __init__(self, declared: Declared) -> None:
-        self._text = declared.options.get(UNAVAILABLE, UNAVAILABLE_VALUE)
+        self._placeholder = Placeholder(declared)
 
     def check(self, image: Image) -> None:
         """Check a row.
 
         Raises:
-          RejectedRowError: CONSTRAINT, one of its values is the text.
+          RejectedRowError: CONSTRAINT, one of its values is a placeholder.
         """
-        if image is not None and self._text in image:
-            refuse(f'a value is "{self._text}", which says that a value has not changed')
+        for value in image or ():
+            if self._placeholder.is_form(value):
+                refuse(f'a value is "{value}", which says that a value has not changed')
 
 
 class DebeziumJsonEncoder:

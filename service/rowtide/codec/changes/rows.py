@@ -5,8 +5,9 @@ See docs/sql/tables.md#tables-that-a-topic-fills.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import msgspec
 import numpy as np
@@ -19,10 +20,10 @@ from rowtide.codec.options import Declared, Options
 from rowtide.codec.records import RecordRows
 from rowtide.codec.rowwise import decode_each, text_of
 from rowtide.errors import Reason
-from rowtide.plan.plan import KEPT
+from rowtide.plan.plan import KEPT, changes_type
 from rowtide.rows.column import Column, Indices
 from rowtide.rows.rowop import Opcode, Row
-from rowtide.rows.types import RowType
+from rowtide.rows.types import RowType, Type
 
 
 def key_type(declared: Declared) -> RowType:
@@ -42,24 +43,37 @@ class Gathered:
         """Add the fault of a message."""
         self.faults.append(DecodeFault(at, reason, message))
 
-    def inserts(self, decoded: Decoded, places: Sequence[int], kept: str | None = None) -> None:
-        """Add rows of the messages at ``places``; ``kept`` are the columns that are unchanged."""
+    def inserts(
+        self,
+        decoded: Decoded,
+        places: Sequence[int],
+        kept: Sequence[int] = (),
+        before: Mapping[int, Row] = MappingProxyType({}),
+    ) -> None:
+        """Add rows of the messages at ``places``.
+
+        ``kept`` are the columns that are unchanged, ``before`` the rows before the changes that move them, by message.
+        """
         columns = decoded.columns
         if self.declared.patched:
-            columns = (*columns, Column.from_values(KEPT.type, [kept] * len(decoded.accepted)))
+            names = ",".join(map(str, kept)) or None
+            kept_column = Column.from_values(KEPT.type, [names] * len(decoded.accepted))
+            rows = [before.get(places[at]) for at in decoded.accepted.tolist()]
+            columns = (*columns, kept_column, *_columns_of(self.declared.row_type, rows))
         self._add(decoded, columns, places, Opcode.INSERT)
 
     def deletes(self, decoded: Decoded, places: Sequence[int]) -> None:
         """Add DELETEs of the messages at ``places``; the decoded columns are those of the key."""
         count = len(decoded.accepted)
         keys = dict(zip(self.declared.key, decoded.columns, strict=True))
-        columns = [
-            keys[at] if at in keys else Column.nulls(each.type, count)
-            for at, each in enumerate(self.declared.row_type)
-        ]
-        if self.declared.patched:
-            columns.append(Column.nulls(KEPT.type, count))
-        self._add(decoded, tuple(columns), places, Opcode.DELETE)
+        columns = tuple(
+            keys[at] if at in keys else Column.nulls(each, count) for at, each in enumerate(self._types())
+        )
+        self._add(decoded, columns, places, Opcode.DELETE)
+
+    def _types(self) -> list[Type]:
+        changes = changes_type(self.declared.row_type, self.declared.key, patched=self.declared.patched)
+        return [each.type for each in changes]
 
     def _add(self, decoded: Decoded, columns: tuple[Column, ...], places: Sequence[int], opcode: int) -> None:
         where = np.array(places, dtype=np.int64)
@@ -72,9 +86,7 @@ class Gathered:
         """Return everything in the order of the messages."""
         faults = tuple(sorted(self.faults, key=lambda fault: fault.index))
         if not self.parts:
-            types = [each.type for each in self.declared.row_type]
-            types += [KEPT.type] if self.declared.patched else []
-            nothing = tuple(Column.nulls(each, 0) for each in types)
+            nothing = tuple(Column.nulls(each, 0) for each in self._types())
             return Decoded(nothing, np.zeros(0, dtype=np.int64), faults)
         accepted = np.concatenate([places for _, places, _ in self.parts])
         opcodes = np.concatenate(
@@ -86,6 +98,16 @@ class Gathered:
             for same in zip(*(columns for columns, _, _ in self.parts), strict=True)
         )
         return Decoded(columns, accepted[order], faults, opcodes[order])
+
+
+def _columns_of(row_type: RowType, rows: Sequence[Row | None]) -> Iterator[Column]:
+    """Yield the columns of rows, which are NULL where there is no row."""
+    some = any(rows)
+    for at, each in enumerate(row_type):
+        if some:
+            yield Column.from_values(each.type, (None if row is None else row[at] for row in rows))
+        else:
+            yield Column.nulls(each.type, len(rows))
 
 
 class KeyReader:

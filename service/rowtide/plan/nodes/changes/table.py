@@ -91,19 +91,22 @@ class KeyedTable(SameFields):
 
 @dataclass(frozen=True, slots=True)
 class PatchedTable(KeyedTable):
-    """An engine table whose INSERTs may leave columns unchanged: their last field names these by number.
+    """An engine table whose INSERTs may leave columns unchanged, and may move a row to another key.
 
-    An INSERT that leaves some, of a key that is not there, is rejected (docs/sql/tables.md).
+    After its columns the input has a field that names the unchanged ones by number, and the columns of the row
+    before a move. An INSERT that leaves some, of a row that is not known, is rejected (docs/sql/tables.md).
     """
 
     @property
     def row_type(self) -> RowType:
-        """That of the input without its last field."""
-        fields = (
-            replace(field, nullable=False) if at in self.key else field
-            for at, field in enumerate(tuple(self.input.row_type)[:-1])
+        """That of the input up to the field that names unchanged columns."""
+        fields = tuple(self.input.row_type)
+        return RowType(
+            tuple(
+                replace(field, nullable=False) if at in self.key else field
+                for at, field in enumerate(fields[: len(fields) // 2])
+            )
         )
-        return RowType(tuple(fields))
 
     def form(self) -> Form | None:
         """Return that rows are applied one by one."""
@@ -112,6 +115,14 @@ class PatchedTable(KeyedTable):
     def signature(self) -> tuple[object, ...]:
         """Return the table with what it reads."""
         return (PatchedTable, self.own_fields(), types_of(self.row_type), self.read_types())
+
+    def partition_key(self) -> PartitionKey | None:
+        """Return None: a move concerns the rows of two keys."""
+        return None
+
+    def order_through(self, agreed: Agreed, port: int) -> Agreed:
+        """Refuse: which row of a key stays depends on the order of rows that had other keys before."""
+        raise OrderMattersError
 
 
 @dataclass(frozen=True, slots=True)
