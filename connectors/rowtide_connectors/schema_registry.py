@@ -1,6 +1,8 @@
 """Schemas by number and by subject, from a Schema Registry with Confluent's REST interface.
 
-Schemas are cached: a number always identifies the same schema.
+Schemas are cached: a number always identifies the same schema. Between a client and a registry there may be proxies and
+gateways, whose answers say nothing about schemas. So what is final needs the registry's own answer, which has an error
+code: that a schema does not exist, from every address, or that it is refused. After any other it is asked again.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeGuard
 
 from rowtide_connectors.errors import (
     DeniedError,
@@ -27,6 +30,11 @@ TIMEOUT_S = 10.0
 _CONTENT = "application/vnd.schemaregistry.v1+json"
 _ACCEPT = f"{_CONTENT}, application/json"
 _SERIALIZED = "?format=serialized"
+Answer = Mapping[str, Any]
+_MEMBERS: Mapping[str, type] = {"schema": str, "id": int, "is_compatible": bool}
+"""The members of answers that are read, with their types."""
+_MOST_BYTES = 1 << 16
+"""How much of an error's body is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,7 @@ class SchemaRegistry:
         """Return the schema of a number.
 
         Raises:
-          GoneError: the registry does not have it.
+          GoneError: the registry does not have it, at each of its addresses.
           UnavailableError: it does not answer, or denies access (DeniedError).
         """
         if number not in self._by_id:
@@ -130,16 +138,10 @@ class SchemaRegistry:
             return True  # A subject without schemas takes any.
         return found["is_compatible"] is True
 
-    def _read(self, found: Mapping[str, object], form: str = "") -> RegisteredSchema:
-        named = found.get("references") or ()
-        if not isinstance(named, list | tuple):
-            raise TypeError("its references are not a list")
+    def _read(self, found: Answer, form: str = "") -> RegisteredSchema:
         references = tuple(
-            replace(
-                self._version(str(each["subject"]), int(each["version"]), form),
-                name=str(each.get("name") or ""),
-            )
-            for each in named
+            replace(self._version(each["subject"], each["version"], form), name=str(each.get("name") or ""))
+            for each in found.get("references") or ()
         )
         return RegisteredSchema(str(found["schema"]), str(found.get("schemaType") or "AVRO"), references)
 
@@ -150,23 +152,25 @@ class SchemaRegistry:
             self._by_version[key] = self._read(found, form)
         return self._by_version[key]
 
-    def _get(self, path: str) -> Mapping[str, object]:
+    def _get(self, path: str) -> Answer:
         return self._ask(path, None, "schema")
 
-    def _ask(self, path: str, given: Mapping[str, object] | None, wanted: str) -> Mapping[str, object]:
+    def _ask(self, path: str, given: Mapping[str, object] | None, wanted: str) -> Answer:
         """Return the answer to a request, which has the member ``wanted``; ``given`` is posted."""
         failed: UnavailableError | None = None
+        gone: GoneError | None = None
         for url in self.urls:
             try:
                 return self._ask_at(url.rstrip("/"), path, given, wanted)
             except UnavailableError as error:
                 failed = failed or error
-        assert failed is not None
-        raise failed
+            except GoneError as error:
+                gone = gone or error
+        final = failed or gone
+        assert final is not None
+        raise final
 
-    def _ask_at(
-        self, url: str, path: str, given: Mapping[str, object] | None, wanted: str
-    ) -> Mapping[str, object]:
+    def _ask_at(self, url: str, path: str, given: Mapping[str, object] | None, wanted: str) -> Answer:
         headers = {"Accept": _ACCEPT}
         if given is not None:
             headers["Content-Type"] = _CONTENT
@@ -179,17 +183,17 @@ class SchemaRegistry:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=self._context) as answer:
                 found = json.load(answer)
         except urllib.error.HTTPError as error:
-            raise _refused(url, path, error) from error
+            raise _refused(url, path, error, posted=given is not None) from error
         except (OSError, http.client.HTTPException) as error:
             said = getattr(error, "reason", None) or error
             raise UnavailableError(
                 f'schema registry "{url}" does not answer: {said}', hint="Check registry_url, and start it."
             ) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UnavailableError(
                 f'schema registry "{url}" answers with what is not JSON', hint="Check registry_url."
             ) from error
-        if not isinstance(found, dict) or wanted not in found:
+        if not _is_answer(found, wanted):
             raise UnavailableError(
                 f'schema registry "{url}" answers without {wanted} to {path}', hint="Check registry_url."
             )
@@ -217,7 +221,7 @@ def _posted(text: str, kind: str) -> dict[str, object]:
     return {"schema": text} if kind == "AVRO" else {"schema": text, "schemaType": kind}
 
 
-def _number(found: Mapping[str, object]) -> int:
+def _number(found: Answer) -> int:
     """Return the number of a schema in an answer."""
     number = found.get("id")
     if not isinstance(number, int):
@@ -225,24 +229,45 @@ def _number(found: Mapping[str, object]) -> int:
     return number
 
 
-def _refused(url: str, path: str, error: urllib.error.HTTPError) -> Exception:
-    if error.code == 404:
+def _is_answer(found: object, wanted: str) -> TypeGuard[Answer]:
+    """Return whether JSON is the answer of a registry with the member ``wanted``."""
+    if not isinstance(found, dict) or type(found.get(wanted)) is not _MEMBERS[wanted]:
+        return False
+    references = found.get("references") or []
+    return isinstance(references, list) and all(
+        isinstance(each, dict)
+        and isinstance(each.get("subject"), str)
+        and isinstance(each.get("version"), int)
+        for each in references
+    )
+
+
+def _refused(url: str, path: str, error: urllib.error.HTTPError, *, posted: bool) -> Exception:
+    own, said = _own_answer(error)
+    if error.code == 404 and own is not None and own // 100 == 404:
         return GoneError(f'schema registry "{url}" has no {path}')
-    if error.code in (409, 422):
-        return MismatchError(f'schema registry "{url}" does not take the schema at {path}: {_said(error)}')
+    if error.code in (409, 422) and own is not None and posted:
+        return MismatchError(f'schema registry "{url}" does not take the schema at {path}: {said}')
     if error.code in (401, 403):
         return DeniedError(
             f'schema registry "{url}" refuses access ({error.code})',
             hint="Check registry_user and registry_password.",
         )
-    return UnavailableError(f'schema registry "{url}" answers {error.code} {error.reason}')
+    hint = None
+    if error.code == 404:
+        hint = (
+            "This is not an answer of a registry about schemas: check the path of registry_url, and proxies."
+        )
+    return UnavailableError(f'schema registry "{url}" answers {error.code} {said}', hint=hint)
 
 
-def _said(error: urllib.error.HTTPError) -> str:
-    """Return what the registry says about an error."""
+def _own_answer(error: urllib.error.HTTPError) -> tuple[int | None, str]:
+    """Return the error code of a registry, None if another server answers, and what is said about the error."""
     try:
-        found = json.load(error)
-    except (OSError, ValueError, http.client.HTTPException):
+        found = json.loads(error.read(_MOST_BYTES))
+    except (OSError, ValueError, RecursionError, http.client.HTTPException):
         found = None
-    said = found.get("message") if isinstance(found, dict) else None
-    return " ".join(str(said or error.reason).split())[:400]
+    given = found if isinstance(found, dict) else {}
+    code = given.get("error_code")
+    said = str(given.get("message") or error.reason)
+    return code if type(code) is int else None, " ".join(said.split())[:400]
