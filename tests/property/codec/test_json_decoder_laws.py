@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from rowtide.codec.contract import Decoded
 from rowtide.codec.json.decoder import JsonDecoder
+from rowtide.codec.registry import decoder_for
+from rowtide.errors import Reason
 from rowtide.rows.types import (
     BIGINT,
     BOOLEAN,
@@ -180,3 +182,38 @@ def test_a_timestamp_is_the_same_as_text_and_as_milliseconds(times: list[object]
     texts = DECODER.decode([f'{{"a":1,"g":"{time}Z"}}'.encode() for time in times])
     integers = DECODER.decode([f'{{"a":1,"g":{number}}}'.encode() for number in numbers])
     assert texts.columns[6].to_list() == integers.columns[6].to_list() == numbers
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        ["x", r"\ud83d", r"\uDC00", r"\ud83d\ude00", r"\\ud83d", r"\\", r"\n", r"\u0041", "\ufdd0", r"\ufdd0"]
+    ),
+    max_size=5,
+).map("".join)
+
+
+@given(PIECES, PIECES, PIECES, PIECES, st.booleans())
+def test_text_that_no_column_reads_may_have_lone_surrogates(
+    read: str, unread: str, name: str, key: str, of_debezium: bool
+) -> None:
+    message = f'{{"id":1,"b":{{"z{name}":["{unread}"]}},"a":"{read}","c{name}":"{unread}"}}'
+    wanted = json.loads(message)["a"]
+    options = {"key": (0,), "patched": True} if of_debezium else {}
+    row_type = RowType((Field("ID", INTEGER, nullable=False), Field("A", VARCHAR)))
+    decoder = decoder_for("DEBEZIUM_JSON" if of_debezium else "JSON", "S", row_type, **options)  # type: ignore[arg-type]
+    if of_debezium:
+        message = f'{{"source":"{unread}","op":"c","x{key}":1,"after":{message}}}'
+        if "A" in key:
+            message = f'{{"schema":"{unread}","payload":{message}}}'
+    decoded = decoder.decode([message.encode()])
+    try:
+        wanted.encode()
+    except UnicodeEncodeError:
+        (fault,) = decoded.faults
+        assert (fault.reason, fault.message) == (
+            Reason.DECODE,
+            'field "A": text has a surrogate without its pair',
+        )
+    else:
+        assert decoded.faults == ()
+        assert [column.to_list() for column in decoded.columns][:2] == [[1], [wanted]]

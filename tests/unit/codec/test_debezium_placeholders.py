@@ -124,3 +124,11 @@ def test_a_value_beside_a_placeholder_is_data() -> None:
     message = json.dumps({"op": "u", "after": {"id": 1, "note": note, "n": 5}}).encode()
     found = decoder("note VARCHAR(2) OPTIONS (path '$.note.a')", "format 'DEBEZIUM_JSON'")
     assert outcome(found, message) == [1, "x", 5, None]
+
+
+@pytest.mark.parametrize("other", [rb"\ud800", rb"\udc00", b"\xff"])
+def test_a_placeholder_is_known_beside_text_that_is_not_unicode(other: bytes) -> None:
+    members = b'"id":1,"x%s":["%s"],"note":{"inner":"__debezium_unavailable_value","z":"%s"},"n":5'
+    message = b'{"op":"u","after":{' + members % (other, other, other) + b"}}"
+    found = decoder("note VARCHAR(2) NOT NULL OPTIONS (path '$.note.inner')", "format 'DEBEZIUM_JSON'")
+    assert outcome(found, message) == KEPT

@@ -80,7 +80,13 @@ def test_unknown_fields_are_ignored_and_absent_ones_are_null() -> None:
 @pytest.mark.parametrize(
     ("value", "reason", "words"),
     [
-        (b"", Reason.DECODE, "truncated"),
+        (b"", Reason.DECODE, "the message is empty"),
+        (b" \n", Reason.DECODE, "the message is empty"),
+        (b"\xef\xbb\xbf{}", Reason.DECODE, "the message begins with a byte order mark"),
+        (b"\xff\xfe{\0", Reason.DECODE, "the message begins with a byte order mark"),
+        (b"\0\0\0\0\5{}", Reason.DECODE, "begins with the header of a Schema Registry: schema 5"),
+        (b'{"x":"\xff\\ud800","y":?}', Reason.DECODE, "invalid character (byte 19)"),
+        (b'{"x":"\\ud800"', Reason.DECODE, "truncated"),
         (b"\xff\x00", Reason.DECODE, "malformed"),
         (b"[1]", Reason.DECODE, "not a JSON object"),
         (b"[" * 100_000, Reason.DECODE, "nested too deeply"),

@@ -16,6 +16,7 @@ from rowtide.codec.changes.rows import Gathered, KeyReader, key_type
 from rowtide.codec.changes.unavailable import Placeholder, Unavailable
 from rowtide.codec.contract import Decoded
 from rowtide.codec.json.decoder import JsonDecoder
+from rowtide.codec.json.faults import marked, why_not_json, with_lone_surrogates, without_lone_surrogates
 from rowtide.codec.options import Declared
 from rowtide.codec.rowwise import decode_each
 from rowtide.errors import Reason, RejectedRowError, StatementError
@@ -38,6 +39,26 @@ class _Envelope(msgspec.Struct):
 
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def _read_envelope(value: bytes) -> _Envelope:
+    """Return the envelope of a message, also if it is in an object with its schema."""
+    try:
+        found = _decode_envelope(value)
+    except msgspec.DecodeError:
+        without = without_lone_surrogates(value)
+        if without is None:
+            raise
+        # What no column reads may have them; the decoders of the rows see them again.
+        message, marker = without
+        found = _read_envelope(message)
+        images = (
+            msgspec.Raw(with_lone_surrogates(bytes(each), marker)) for each in (found.before, found.after)
+        )
+        return _Envelope(found.op, *images)
+    if found.op is None and found.payload != _NULL:
+        return _decode_envelope(found.payload)
+    return found
 
 
 def not_applied(op: object) -> str | None:
@@ -120,14 +141,13 @@ class DebeziumJsonDecoder:
     def _envelope(self, gathered: Gathered, at: int, value: bytes) -> _Envelope | None:
         """Return the envelope of a message that is a change; None where it was rejected."""
         try:
-            found = _decode_envelope(value)
-            if found.op is None and found.payload != _NULL:
-                found = _decode_envelope(found.payload)
+            found = _read_envelope(value)
         except RecursionError:
             gathered.reject(at, Reason.DECODE, "JSON is nested too deeply")
             return None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            gathered.reject(at, Reason.DECODE, f"the message is not a Debezium envelope: {error}")
+            said = why_not_json(value, "it") or str(error)
+            gathered.reject(at, Reason.DECODE, f"the message is not a Debezium envelope: {said}")
             return None
         why = not_applied(found.op)
         if why is None:
@@ -152,8 +172,8 @@ class DebeziumJsonDecoder:
         if not self._placeholder.may_be_in(image):
             return ()
         try:
-            members = _decode_members(image)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            members = _decode_members(marked(image)[0])
+        except (msgspec.DecodeError, RecursionError):
             return ()
         return self._unavailable.columns({name: self._value(raw) for name, raw in members.items()})
 
@@ -163,7 +183,7 @@ class DebeziumJsonDecoder:
             return raw
         try:
             return msgspec.json.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (msgspec.DecodeError, RecursionError):
             return raw
 
     def _decoded(self, images: Sequence[bytes], kept: Kept, *, before: bool = False) -> Decoded:

@@ -16,6 +16,7 @@ from rowtide.codec.contract import Decoded, DecodeFault, Decoder
 from rowtide.codec.csv import converter as text_converter
 from rowtide.codec.format_options import KEY_FORMAT, PATH
 from rowtide.codec.json.decoder import JsonDecoder
+from rowtide.codec.json.faults import why_not_json
 from rowtide.codec.options import Declared, Options
 from rowtide.codec.records import RecordRows
 from rowtide.codec.rowwise import decode_each, text_of
@@ -153,10 +154,16 @@ class KeyReader:
         else:
             decoded = self._json.decode([self._object(key) for _, key in there])
         named = tuple(
-            DecodeFault(fault.index, fault.reason, f"key of the message: {fault.message}")
+            DecodeFault(fault.index, fault.reason, f"key of the message: {self._why(fault, there)}")
             for fault in decoded.faults
         )
         gathered.deletes(Decoded(decoded.columns, decoded.accepted, named), [at for at, _ in there])
+
+    def _why(self, fault: DecodeFault, keys: Sequence[tuple[int, bytes]]) -> str:
+        """Return the message of a fault; of one that is not JSON it counts the bytes of the key itself."""
+        is_json = self._avro is None and self._convert is None and fault.reason is Reason.DECODE
+        why = why_not_json(keys[fault.index][1], "it") if is_json else None
+        return why or fault.message
 
     def _row(self, key: bytes) -> Row:
         assert self._convert is not None

@@ -27,6 +27,7 @@ from msgspec import UNSET, UnsetType
 
 from rowtide.codec.contract import Decoded, DecodeFault
 from rowtide.codec.json.columns import Builder, builder, wire_type
+from rowtide.codec.json.faults import marked, why_not_json
 from rowtide.codec.json.readings import folded, reading_of, text_at, text_of_raw, value_at
 from rowtide.codec.json.shape import Shape, struct_decoder
 from rowtide.codec.json.values import ElementError
@@ -43,10 +44,9 @@ _BLANKS = b" \t\r\n"
 _PLAIN_NAME = re.compile(r"\w+", re.ASCII)
 """Names that JSON can write only in capitals, in small letters and with \\u escapes."""
 
-_NOT_UTF_8 = re.compile("[\udc80-\udcff]")
-"""Bytes that are not UTF-8, after ``decode(errors="surrogateescape")``."""
-_NONCHARACTER = "\ufdd0"
-"""A character that Unicode reserves for programs."""
+
+class _MalformedError(Exception):
+    """A message is not JSON, or has a surrogate without its pair; msgspec does not tell the two apart."""
 
 
 class _Way(NamedTuple):
@@ -241,22 +241,23 @@ class JsonDecoder:
         if value is None:
             raise RejectedRowError(Reason.TOMBSTONE, "the message has no value")
         try:
-            return self._fields(value)
-        except UnicodeDecodeError as error:
-            # Structs skip the parts that no column reads, whatever their bytes are.
-            marker = _NONCHARACTER
-            while marker.encode() in value:
-                marker += _NONCHARACTER
-            marked = _NOT_UTF_8.sub(marker, value.decode(errors="surrogateescape")).encode()
-            return self._fields(marked, (marker, f"text is not UTF-8: {error.reason}"))
+            return self._fields(value, {})
+        except (UnicodeDecodeError, _MalformedError):
+            # Text that no column reads may be anything.
+            text, whys = marked(value)
+            try:
+                return self._fields(text, whys)
+            except _MalformedError as error:
+                raise RejectedRowError(Reason.DECODE, why_not_json(value) or str(error)) from error
 
-    def _fields(self, value: bytes, refused: tuple[str, str] | None = None) -> Row:
+    def _fields(self, value: bytes, refused: Mapping[str, str]) -> Row:
         """Return the columns of a message; see ``_row``.
 
-        ``refused`` is a text that no column may have, and the message of the rejection.
+        ``refused`` are texts that no column may have, each with the message of the rejection.
 
         Raises:
           UnicodeDecodeError: the message is not UTF-8.
+          _MalformedError: it is not JSON.
         """
         try:
             message = self._decode_any(value)
@@ -267,7 +268,7 @@ class JsonDecoder:
         except ArithmeticError as error:
             raise RejectedRowError(Reason.TYPE, "a number is out of range") from error
         except msgspec.DecodeError as error:
-            raise RejectedRowError(Reason.DECODE, str(error)) from error
+            raise _MalformedError(str(error)) from error
         if not isinstance(message, dict):
             raise RejectedRowError(Reason.DECODE, "the message is not a JSON object")
         names = {self._folded.get(folded(name)): name for name in message}
@@ -281,7 +282,7 @@ class JsonDecoder:
         value: bytes,
         message: dict[str, object],
         names: Mapping[int | None, str],
-        refused: tuple[str, str] | None,
+        refused: Mapping[str, str],
     ) -> object:
         """Return the value of one column; ``names`` are how the message spells the columns' names."""
         field, reading = self._row_type[index], self._readings[index]
@@ -296,8 +297,9 @@ class JsonDecoder:
                 if field.nullable:
                     return None
                 raise RejectedRowError(Reason.MISSING_FIELD, "is absent" if given is UNSET else "is null")
-            if refused is not None and refused[0].encode() in msgspec.json.encode(given):
-                raise RejectedRowError(Reason.DECODE, refused[1])
+            for marker, why in refused.items():
+                if marker.encode() in msgspec.json.encode(given):
+                    raise RejectedRowError(Reason.DECODE, why)
             if field.type.kind is Kind.JSON and not (self._texts_are_json and isinstance(given, str)):
                 return text_at(value, path)
             if isinstance(given, dict | list) and field.type.is_text:
