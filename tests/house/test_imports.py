@@ -31,7 +31,7 @@ HEAVY = {
 """Packages that are imported where they are needed, and why."""
 
 FEATURES = {
-    "rowtide.codec.changes.rows": "messages that change a table",
+    "rowtide.codec.changes.upserts": "messages that change a table",
     "rowtide.codec.changes.debezium_json": "messages of Debezium",
     "rowtide.codec.changes.envelopes": "changes written as Debezium's messages to a topic",
     "rowtide.codec.changes.envelopes_avro": "changes written as Debezium's messages to a topic",

@@ -21,10 +21,19 @@ KEY_FORMAT = "key_format"
 KEY_OPTION = FormatOption(
     KEY_FORMAT,
     "of a table: how keys of messages are written, which say what a message without a value deletes: "
-    "JSON (an object with the columns of the PRIMARY KEY, or the value of the only one) or TEXT",
+    "JSON (an object with the columns of the PRIMARY KEY, or the value of the only one), TEXT, or KAFKA (a number, "
+    "text or bytes as Kafka's serializers write them)",
     default="JSON",
 )
-JSON_OPTIONS = (KEY_OPTION, *COLUMN_OPTIONS)
+PRIMARY_KEY_FROM = "primary_key_from"
+PRIMARY_KEY_OPTION = FormatOption(
+    PRIMARY_KEY_FROM,
+    "of a table: where messages have the columns of the PRIMARY KEY: value, or key, if only their keys have them, as "
+    "ksqlDB and Kafka Streams write tables",
+    default="value",
+)
+UPSERT_OPTIONS = (KEY_OPTION, PRIMARY_KEY_OPTION)
+JSON_OPTIONS = (*UPSERT_OPTIONS, *COLUMN_OPTIONS)
 
 UNAVAILABLE = "unavailable_value"
 UNAVAILABLE_VALUE = "__debezium_unavailable_value"
@@ -38,7 +47,7 @@ DEBEZIUM_OPTIONS = (KEY_OPTION, UNAVAILABLE_OPTION, *COLUMN_OPTIONS)
 REGISTRY_URL, SCHEMA, SCHEMA_FILE = "registry_url", "schema", "schema_file"
 AVRO_KEY_OPTION = FormatOption(
     KEY_FORMAT,
-    "of a table: how keys of messages are written: AVRO, with the registry's header, JSON or TEXT",
+    "of a table: how keys of messages are written: AVRO, with the registry's header, JSON, TEXT or KAFKA",
     default="AVRO",
 )
 REGISTRY_OPTIONS = (
@@ -52,8 +61,7 @@ REGISTRY_OPTIONS = (
     FormatOption("registry_certificate", "a file with the certificate to show the registry"),
     FormatOption("registry_key", "a file with the key of this certificate"),
 )
-AVRO_OPTIONS = (
-    AVRO_KEY_OPTION,
+_AVRO_OPTIONS = (
     *REGISTRY_OPTIONS,
     FormatOption(
         SCHEMA, "an Avro schema as JSON: that of the messages, or, with registry_url, that they are read by"
@@ -61,7 +69,8 @@ AVRO_OPTIONS = (
     FormatOption(SCHEMA_FILE, "a file with this schema"),
     *COLUMN_OPTIONS,
 )
-DEBEZIUM_AVRO_OPTIONS = (*AVRO_OPTIONS, UNAVAILABLE_OPTION)
+AVRO_OPTIONS = (AVRO_KEY_OPTION, PRIMARY_KEY_OPTION, *_AVRO_OPTIONS)
+DEBEZIUM_AVRO_OPTIONS = (AVRO_KEY_OPTION, *_AVRO_OPTIONS, UNAVAILABLE_OPTION)
 
 PAIR_SEPARATOR, KEY_SEPARATOR, QUOTE = "pair_separator", "key_separator", "quote"
 ENCODING = "character_encoding"
@@ -98,7 +107,7 @@ RAW_OPTIONS = (ENCODING_OPTION,)
 
 DESCRIPTOR, DESCRIPTOR_BASE64, MESSAGE = "descriptor", "descriptor_base64", "message"
 PROTOBUF_OPTIONS = (
-    KEY_OPTION,
+    *UPSERT_OPTIONS,
     FormatOption(
         DESCRIPTOR,
         "a file with the descriptors of the messages, which protoc --include_imports --descriptor_set_out writes",
@@ -115,7 +124,7 @@ PROTOBUF_OPTIONS = (
 
 ROOT_ELEMENT, NAMESPACES = "root_element", "namespaces"
 XML_OPTIONS = (
-    KEY_OPTION,
+    *UPSERT_OPTIONS,
     FormatOption(
         ROOT_ELEMENT,
         "the name of the root element, without which any is read; of a written stream the default is its own name",

@@ -19,6 +19,7 @@ from rowtide.codec.format_options import (
     DEBEZIUM_WRITE_OPTIONS,
     KEY_FORMAT,
     KEY_SUBJECT,
+    PRIMARY_KEY_FROM,
     REGISTRY_URL,
     REGISTRY_WRITE_OPTIONS,
     TOMBSTONES,
@@ -204,7 +205,8 @@ def _check_columns_only(declared: Declared) -> None:
 
 def _check_taken(name: str, found: Format, declared: Declared) -> None:
     """Refuse options of other formats."""
-    taken = found.options
+    # A stream writes its key from its columns, which are in the value.
+    taken = tuple(option for option in found.options if option.name != PRIMARY_KEY_FROM)
     every = [option for _, option in every_option(name) if option.name != KEY_FORMAT]
     if declared.options.get(KEY_FORMAT, "").upper() == "AVRO":
         # The key needs the registry, whatever the format of the value is.

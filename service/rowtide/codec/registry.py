@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import NoReturn, cast
 
@@ -20,6 +20,7 @@ from rowtide.codec.format_options import (
     DEBEZIUM_OPTIONS,
     JSON_OPTIONS,
     KEY_VALUE_OPTIONS,
+    PRIMARY_KEY_FROM,
     PROTOBUF_OPTIONS,
     RAW_OPTIONS,
     XML_OPTIONS,
@@ -35,13 +36,17 @@ from rowtide_connectors.installed import Addition, additions, shadowed
 GROUP = "rowtide.formats"
 
 
-def _json(declared: Declared) -> Decoder:
-    decoder = JsonDecoder(declared.relation, declared.row_type, declared.columns)
+def _upserts(declared: Declared, rows: Callable[[Declared], Decoder], key_format: str = "JSON") -> Decoder:
+    """Return the decoder of a stream, or of upserts of the table that its messages fill."""
     if not declared.key:
-        return decoder
-    from rowtide.codec.changes.rows import UpsertDecoder
+        return rows(declared)
+    from rowtide.codec.changes.upserts import UpsertDecoder
 
-    return UpsertDecoder(declared, decoder)
+    return UpsertDecoder(declared, rows, key_format)
+
+
+def _json(declared: Declared) -> Decoder:
+    return _upserts(declared, lambda each: JsonDecoder(each.relation, each.row_type, each.columns))
 
 
 def _debezium_json(declared: Declared) -> Decoder:
@@ -58,10 +63,8 @@ def _write_debezium_json(declared: Declared, row_type: RowType) -> ChangeEncoder
 
 def _avro(declared: Declared) -> Decoder:
     from rowtide.codec.avro import AvroDecoder
-    from rowtide.codec.changes.rows import UpsertDecoder
 
-    decoder = AvroDecoder(declared)
-    return UpsertDecoder(declared, decoder, "AVRO") if declared.key else decoder
+    return _upserts(declared, AvroDecoder, "AVRO")
 
 
 def _debezium_avro(declared: Declared) -> Decoder:
@@ -84,11 +87,9 @@ def _write_avro(declared: Declared, row_type: RowType) -> Encoder:
 
 def _protobuf(declared: Declared) -> Decoder:
     refuse_without_protobuf(declared)
-    from rowtide.codec.changes.rows import UpsertDecoder
     from rowtide.codec.protobuf.decoder import ProtobufDecoder
 
-    decoder = ProtobufDecoder(declared)
-    return UpsertDecoder(declared, decoder) if declared.key else decoder
+    return _upserts(declared, ProtobufDecoder)
 
 
 def _write_protobuf(declared: Declared, row_type: RowType) -> Encoder:
@@ -120,10 +121,8 @@ def _refuse_without(module: str, package: str, extra: str, declared: Declared) -
 def _bson(declared: Declared) -> Decoder:
     _refuse_without("bson.codec_options", "pymongo", "bson", declared)
     from rowtide.codec.bson.decoder import BsonDecoder
-    from rowtide.codec.changes.rows import UpsertDecoder
 
-    decoder = BsonDecoder(declared)
-    return UpsertDecoder(declared, decoder) if declared.key else decoder
+    return _upserts(declared, BsonDecoder)
 
 
 def _write_bson(declared: Declared, row_type: RowType) -> Encoder:
@@ -156,11 +155,9 @@ def _raw(declared: Declared) -> Decoder:
 
 
 def _xml(declared: Declared) -> Decoder:
-    from rowtide.codec.changes.rows import UpsertDecoder
     from rowtide.codec.xml.decoder import XmlDecoder
 
-    decoder = XmlDecoder(declared)
-    return UpsertDecoder(declared, decoder) if declared.key else decoder
+    return _upserts(declared, XmlDecoder)
 
 
 def _write_xml(declared: Declared, row_type: RowType) -> Encoder:
@@ -330,5 +327,11 @@ def decoder_for(
         raise StatementError(
             f"{declared.what}: messages of format {format_name.upper()} are not changes of a table",
             hint="Declare a foreign stream, and a pump that writes its rows to a table.",
+        )
+    if not key and PRIMARY_KEY_FROM in declared.options:
+        raise declared.error(
+            PRIMARY_KEY_FROM,
+            "a stream has no PRIMARY KEY",
+            hint="Read the key as KAFKA_KEY, or declare a table.",
         )
     return found.decoder(declared)

@@ -73,7 +73,6 @@ from rowtide.plan.nodes import (
     UniqueTable,
     WindowJoin,
 )
-from rowtide.plan.plan import columns_before
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.types import (
     BIGINT,
@@ -448,22 +447,18 @@ def unique_tables(draw: st.DrawFn) -> Case:
 @st.composite
 def patched_tables(draw: st.DrawFn) -> Case:
     """Tables some of whose INSERTs leave columns that are not of the key as they are, or have the row before them."""
-    fields = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(2, 4)))]
-    own = row_type_of(fields)
-    row_type = RowType((*own, Field("KEPT", VARCHAR), *columns_before(own)))
-    origins = (6 << 16, 2 << 16)
-    others = st.lists(st.integers(1, len(fields) - 1), min_size=1, unique=True).map(sorted)
-
-    def before(row: Row) -> Row:
-        return draw(st.sampled_from([row, (None,) * len(own), (row[0], *[None] * (len(own) - 1))]))
-
+    own = row_type_of([draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(2, 4)))])
+    row_type = RowType((*own, Field("KEPT", VARCHAR), *row_type_of([each.type for each in own], "BEFORE")))
+    others = st.lists(st.integers(1, len(own) - 1), min_size=1, unique=True).map(sorted)
     kept = st.none() | others.map(lambda places: ",".join(map(str, places)))
-    items = tuple(
-        item._replace(row=(*item.row[: len(own)], draw(kept), *before(item.row[-len(own) :])))
-        if isinstance(item, TimedRow)
-        else item
-        for item in draw(ordered_items(row_type, origins, NEAR, opcodes=MOSTLY_INSERTS, copies=True, rows=14))
-    )
+
+    def change(row: Row) -> Row:
+        before, blank = row[-len(own) :], (None,) * len(own)
+        return *row[: len(own)], draw(kept), *draw(st.sampled_from([before, blank, (before[0], *blank[1:])]))
+
+    origins = (6 << 16, 2 << 16)
+    given = draw(ordered_items(row_type, origins, NEAR, opcodes=MOSTLY_INSERTS, copies=True, rows=14))
+    items = tuple(at._replace(row=change(at.row)) if isinstance(at, TimedRow) else at for at in given)
     return Case(PatchedTable("T", Source("S", row_type), (0,)), OperatorSite(OWN, True, (origins,)), (items,))
 
 

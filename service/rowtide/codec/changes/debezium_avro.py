@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from rowtide.codec.avro import AvroRecords
 from rowtide.codec.changes.debezium_json import check_table, not_applied
+from rowtide.codec.changes.keys import KeyReader, key_type
 from rowtide.codec.changes.moves import Moves
-from rowtide.codec.changes.rows import Gathered, KeyReader, key_type
+from rowtide.codec.changes.rows import Gathered
 from rowtide.codec.changes.unavailable import Placeholder, Unavailable
 from rowtide.codec.contract import Decoded
 from rowtide.codec.options import Declared

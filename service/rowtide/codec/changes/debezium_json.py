@@ -11,8 +11,9 @@ from dataclasses import replace
 
 import msgspec
 
+from rowtide.codec.changes.keys import KeyReader, key_type
 from rowtide.codec.changes.moves import Moves
-from rowtide.codec.changes.rows import Gathered, KeyReader, key_type
+from rowtide.codec.changes.rows import Gathered
 from rowtide.codec.changes.unavailable import Placeholder, Unavailable
 from rowtide.codec.contract import Decoded
 from rowtide.codec.json.decoder import JsonDecoder
@@ -103,7 +104,6 @@ class DebeziumJsonDecoder:
         check_table(declared, "DEBEZIUM_JSON")
         self._declared = declared
         self._decoders: dict[tuple[Kept, bool], JsonDecoder] = {}
-        self._rows = self._decoder((), before=False)
         self._before = self._of(key_type(declared))
         self._keys = KeyReader(declared)
         self._placeholder = Placeholder(declared)
