@@ -160,6 +160,34 @@ def _replaced(texts: Any, pattern: str, replacement: str) -> Any:
     return pc.replace_substring_regex(texts, pattern, replacement)
 
 
+_ASSERTS = re.compile(r"(?<!\[)\^|\$|\\[AbBz]")
+"""What an expression says about the place of a match."""
+
+
+def _counted(texts: Any, pattern: str) -> Any:
+    """Count matches: after one that is empty, the search continues at the next character.
+
+    Arrow's count forgets the text before the rest of the search, so an expression that asserts a place has as
+    many matches as are replaced. It continues at the next byte, so it counts one match too many for each byte
+    within a character, if the expression can be empty, unless a match has the character.
+    """
+    if _ASSERTS.search(pattern):
+        with_mark, without = (pc.replace_substring_regex(texts, pattern, mark) for mark in ("-", ""))
+        return pc.subtract(pc.binary_length(with_mark), pc.binary_length(without))
+    found = pc.count_substring_regex(texts, pattern)
+    if not _can_be_empty(pattern):
+        return found
+    outside = pc.replace_substring_regex(texts, pattern, "")
+    within = pc.subtract(pc.binary_length(outside), pc.utf8_length(outside))
+    return pc.subtract(found, within)
+
+
+@lru_cache(maxsize=REMEMBERED_PATTERNS)
+def _can_be_empty(pattern: str) -> bool:
+    """Return whether an expression matches the empty text between two bytes of one character."""
+    return bool(pc.match_substring_regex(pa.array(["é"]), rf"\A\C(?:{pattern})\C\z")[0].as_py())
+
+
 def _by_sql_pattern() -> ScalarFunction:
     """Declare SUBSTRING(text FROM pattern FOR escape): the match between two ``escape"`` of the pattern."""
 
@@ -185,7 +213,7 @@ PATTERNS: Sequence[ScalarFunction] = (
         "REGEXP_COUNT",
         0,
         always(INTEGER),
-        pc.count_substring_regex,
+        _counted,
         lambda found: arrow.numbers(found, "int32"),
     ),
     _regular("REGEXP_REPLACE", 1, any_length, _replaced, lambda texts: texts),
