@@ -10,8 +10,22 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import cast_allowed, resolve
 from rowtide.expr.functions.times.zones import FROM_UTC
+from rowtide.expr.functions.type_rules import digits
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal
-from rowtide.rows.types import BOOLEAN, INSTANT, INTEGER, INTERVAL_DAY, TIMESTAMP, VARCHAR, Kind, Type
+from rowtide.rows.types import (
+    BOOLEAN,
+    INSTANT,
+    INTEGER,
+    INTERVAL_DAY,
+    MAX_DECIMAL_PRECISION,
+    TIMESTAMP,
+    VARCHAR,
+    Kind,
+    Type,
+    decimal,
+)
+from rowtide.sql.expressions.literals import digits_of
+from rowtide.sql.grammar.syntax import NUMERIC, digits_hint
 
 UNTYPED_NULL = Literal(None, Type(Kind.VARCHAR, -1))
 """NULL without a type; never in a finished tree."""
@@ -33,6 +47,33 @@ def cast(operand: Expr, of: Type, place: SourceSpan) -> Expr:
     if isinstance(operand, FieldRef) and _holds_all(of, operand.type):
         return replace(operand, type=of)
     return fold(Call("CAST", (operand,), of))
+
+
+def with_digits(of: Type, operand: Expr, place: SourceSpan) -> Type:
+    """Return the type of CAST(operand AS of): NUMERIC without digits has those that keep the whole value.
+
+    Raises:
+      StatementError: they are not known.
+    """
+    if of != NUMERIC:
+        return of
+    found = (MAX_DECIMAL_PRECISION, 0)
+    if operand.type.is_exact:
+        found = digits(operand.type)
+    elif isinstance(operand, Literal) and operand.value is not None:
+        # Text that is no number has no digits, and the CAST refuses it.
+        found = digits_of(str(operand.value)) or found
+    elif operand != UNTYPED_NULL and (operand.type.is_float or operand.type.is_text):
+        raise StatementError(
+            f"NUMERIC needs its digits: a {operand.type} has any number of them after the point",
+            place=place,
+            hint=digits_hint(),
+        )
+    if found[0] > MAX_DECIMAL_PRECISION:
+        raise StatementError(
+            f"the number has {found[0]} digits, {MAX_DECIMAL_PRECISION} are possible", place=place
+        )
+    return decimal(*found)
 
 
 def assign(operand: Expr, of: Type, what: str, place: SourceSpan) -> Expr:

@@ -29,7 +29,7 @@ from rowtide.rows.types import (
     decimal,
 )
 from rowtide.sql.expressions.aggregate_list import GROUP_WINDOWS, LATER, WINDOW_EDGES
-from rowtide.sql.expressions.conversions import UNTYPED_NULL
+from rowtide.sql.expressions.conversions import UNTYPED_NULL, with_digits
 from rowtide.sql.expressions.declared_calls import declared_call
 from rowtide.sql.expressions.function_calls import function_call
 from rowtide.sql.expressions.function_forms import CLOCKS, check_pattern, written_out
@@ -175,7 +175,9 @@ class ExpressionPlanner:
                 unit = unit_of(operand)
                 if unit is not None and of.is_integer:
                     return cast_to(self._counted(self.typed(operand), unit, place), of, place)
-                return cast_to(self.plan_as(operand, of), of, place)
+                typed = self.typed(operand)
+                of = with_digits(of, typed, place)
+                return cast_to(Literal(None, of) if typed == UNTYPED_NULL else fold(typed), of, place)
             case Rounded():
                 return self._rounded(syntax)
             case Stepped():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 from rowtide.errors import StatementError
 from rowtide.expr.tree import Literal
@@ -50,6 +50,18 @@ def number(syntax: NumberLiteral) -> Literal:
             f"the number has {digits} digits, {MAX_DECIMAL_PRECISION} are possible", place=syntax.place
         )
     return Literal(Decimal(text), decimal(max(1, digits, len(fraction)), len(fraction)))
+
+
+def digits_of(text: str) -> tuple[int, int] | None:
+    """Return the digits of a number in text, and how many of them are after the point; None for other text."""
+    try:
+        parts = Decimal(text.strip()).as_tuple()
+    except InvalidOperation:
+        return None
+    if not isinstance(parts.exponent, int):
+        return None
+    scale = max(0, -parts.exponent)
+    return max(1, scale, len(parts.digits) + max(0, parts.exponent)), scale
 
 
 def interval_of(text: StringLiteral) -> Expression:

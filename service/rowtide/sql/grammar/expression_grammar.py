@@ -250,7 +250,7 @@ class ExpressionGrammar(TypeGrammar):
                 cursor.expect("INTERVAL")
                 found = self.interval_in_words(found.text, first)
                 continue
-            target, fields = self.interval_type() if cursor.is_word("INTERVAL") else (self.type(), None)
+            target, fields = self.cast_target()
             found = Cast(found, target, cursor.span(first), False, fields)
         return found
 
@@ -434,7 +434,7 @@ class ExpressionGrammar(TypeGrammar):
         cursor.expect_symbol("(")
         operand = self.expression()
         cursor.expect("AS")
-        target, fields = self.interval_type() if cursor.is_word("INTERVAL") else (self.type(), None)
+        target, fields = self.cast_target()
         cursor.expect_symbol(")")
         return Cast(operand, target, cursor.span(first), tried, fields)
 

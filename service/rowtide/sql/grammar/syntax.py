@@ -17,7 +17,7 @@ from rowtide.expr.aggregates import OF_GROUPS
 from rowtide.expr.tree import Expr, PythonAggregate, PythonFunction, PythonTable
 from rowtide.plan.frames import Frame
 from rowtide.plan.json_columns import JsonColumnKind
-from rowtide.rows.types import RowType, Type
+from rowtide.rows.types import Kind, RowType, Type
 from rowtide.rowtime.period import CalendarUnit
 
 NOWHERE = SourceSpan(1, 1, 1)
@@ -236,11 +236,20 @@ class IntervalFields:
     digits: int | None = None
 
 
+NUMERIC = Type(Kind.DECIMAL)
+"""NUMERIC or DECIMAL without digits, only in a CAST: it has those of the value."""
+
+
+def digits_hint(name: str = "NUMERIC") -> str:
+    """Return how to write the digits of a NUMERIC."""
+    return f"Write {name}(12, 2): 12 digits, 2 of them after the point."
+
+
 @dataclass(frozen=True, slots=True)
 class Cast:
     """``CAST(x AS type)``; ``tried`` is TRY_CAST, which is NULL if CAST rejects the row.
 
-    ``interval`` has the units of an INTERVAL type.
+    ``interval`` has the units of an INTERVAL type. ``type`` can be ``NUMERIC``.
     """
 
     operand: Expression

@@ -23,9 +23,10 @@ from rowtide.sql.grammar import habits, literals
 from rowtide.sql.grammar.clauses.arrays import array_in_angles, array_type
 from rowtide.sql.grammar.cursor import Cursor
 from rowtide.sql.grammar.dialect import Token, TokenKind
-from rowtide.sql.grammar.syntax import BinaryLiteral, IntervalFields, TypedLiteral
+from rowtide.sql.grammar.syntax import NUMERIC, BinaryLiteral, IntervalFields, TypedLiteral, digits_hint
 
 MAX_TEXT_LENGTH = 2**31 - 1
+_DECIMALS = ("DECIMAL", "NUMERIC", "DEC")
 _ZONED = ("WITH", "TIME", "ZONE")
 
 
@@ -63,7 +64,7 @@ class TypeGrammar:
                 return self._of_milliseconds(word, plain)
             return plain
         match word:
-            case "DECIMAL" | "NUMERIC" | "DEC":
+            case _ if word in _DECIMALS:
                 cursor.advance()
                 return self._decimal(token)
             case "VARCHAR" | "VARBINARY":
@@ -81,6 +82,16 @@ class TypeGrammar:
             hint = habits.TYPES.get(token.text) or f"Types are {_TYPE_NAMES}."
             raise cursor.fail(f'type "{token.text}" does not exist', hint=hint)
         raise cursor.unexpected("a type")
+
+    def cast_target(self) -> tuple[Type, IntervalFields | None]:
+        """Read the type of a CAST: NUMERIC may have no digits there, and an INTERVAL has units."""
+        cursor = self.cursor
+        if cursor.is_word("INTERVAL"):
+            return self.interval_type()
+        if any(map(cursor.is_word, _DECIMALS)) and cursor.ahead(1).text not in ("(", "[", "ARRAY"):
+            cursor.advance()
+            return NUMERIC, None
+        return self.type(), None
 
     def interval_type(self) -> tuple[Type, IntervalFields]:
         """Read INTERVAL unit [(precision)] [TO unit [(precision)]]."""
@@ -109,12 +120,14 @@ class TypeGrammar:
 
     def _decimal(self, first: Token) -> Type:
         cursor = self.cursor
-        precision, scale = MAX_DECIMAL_PRECISION, 0
-        if cursor.accept_symbol("("):
-            precision = self._digits("the digits of the DECIMAL")
-            if cursor.accept_symbol(","):
-                scale = self._digits("the digits after the point")
-            cursor.expect_symbol(")")
+        if not cursor.accept_symbol("("):
+            raise StatementError(
+                f"{first.text} needs its digits", place=cursor.span(first), hint=digits_hint(first.text)
+            )
+        precision, scale = self._digits("the digits of the DECIMAL"), 0
+        if cursor.accept_symbol(","):
+            scale = self._digits("the digits after the point")
+        cursor.expect_symbol(")")
         if not 1 <= precision <= MAX_DECIMAL_PRECISION or scale > precision:
             raise StatementError(
                 f"invalid type DECIMAL({precision}, {scale})",
