@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 
@@ -20,9 +21,13 @@ from rowtide.rows.types import (
 from rowtide.sql.grammar.literals import interval_in_words
 from rowtide.sql.grammar.syntax import (
     LENGTH_UNITS,
+    Binary,
+    Case,
     Cast,
     Expression,
+    FunctionCall,
     IntervalFields,
+    NullLiteral,
     NumberLiteral,
     StringLiteral,
     TypedLiteral,
@@ -74,14 +79,38 @@ def interval_of(text: StringLiteral) -> Expression:
 
 
 def unit_of(syntax: Expression) -> int | None:
-    """Return the only unit of an interval, in ms or months, if the text names it."""
+    """Return the only unit of an interval, in ms or months, if the text names it.
+
+    What is computed of intervals of one unit has that unit, too.
+    """
     match syntax:
+        case Binary(operator="+" | "-", left=left, right=right):
+            return _shared((left, right))
+        case Binary(operator="*", left=left, right=right):
+            return unit_of(left) or unit_of(right)
+        case Binary(operator="/", left=left):
+            return unit_of(left)
+        case Case(branches=branches, otherwise=otherwise):
+            values = [value for _, value in branches]
+            return _shared(values if otherwise is None else (*values, otherwise))
+        case FunctionCall(name=name, args=args) if name in _OF_ONE_TYPE and args:
+            return _shared(args)
         case Unary(operator=operator, operand=operand):
             return unit_of(operand) if operator in ("-", "+") else LENGTH_UNITS.get(operator)
         case TypedLiteral(unit=unit) | Cast(interval=IntervalFields(unit=unit)):
             return unit
         case _:
             return None
+
+
+_OF_ONE_TYPE = frozenset({"ABS", "COALESCE", "IFNULL", "NVL", "NULLIF", "GREATEST", "LEAST"})
+"""Functions whose result and arguments have one type."""
+
+
+def _shared(values: Sequence[Expression]) -> int | None:
+    """Return the unit that all intervals have; a NULL has any."""
+    units = {unit_of(each) for each in values if not isinstance(each, NullLiteral)}
+    return units.pop() if len(units) == 1 else None
 
 
 def whole(value: int) -> Literal:
