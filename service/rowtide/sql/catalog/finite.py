@@ -14,6 +14,7 @@ from rowtide.sql.catalog.values import constant_of
 from rowtide.sql.expressions.conversions import UNTYPED_NULL, guarded
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.scope import NameScope
+from rowtide.sql.expressions.text_constants import compared
 from rowtide.sql.grammar.syntax import ValuesSyntax
 from rowtide.sql.relations.relations import QueryShape, SelectOutput, unnamed
 
@@ -34,12 +35,13 @@ def table_of(values: ValuesSyntax) -> QueryShape:
     fields = []
     for at, column in enumerate(zip(*values.rows, strict=True)):
         typed = [planner.plan_as(each, UNTYPED_NULL.type) for each in column]
-        known = [each.type for each in typed if each != UNTYPED_NULL]
+        known = [(each, at.place) for each, at in zip(typed, column, strict=True) if each != UNTYPED_NULL]
         if not known:
             raise StatementError(
                 "NULL has no type here", place=column[0].place, hint="Write CAST(NULL AS type)."
             )
-        of = guarded(partial(common_type, known), column[0].place)
+        alike = compared(*zip(*known, strict=True))
+        of = guarded(partial(common_type, [each.type for each in alike]), column[0].place)
         fields.append(Field(unnamed(at), of, nullable=True))
     rows = tuple(
         tuple(constant_of(each, field, "VALUES") for each, field in zip(row, fields, strict=True))

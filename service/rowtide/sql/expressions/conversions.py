@@ -25,6 +25,7 @@ from rowtide.rows.types import (
     decimal,
 )
 from rowtide.sql.expressions.literals import digits_of
+from rowtide.sql.expressions.text_constants import constant_as
 from rowtide.sql.grammar.syntax import NUMERIC, digits_hint
 
 UNTYPED_NULL = Literal(None, Type(Kind.VARCHAR, -1))
@@ -80,7 +81,8 @@ def assign(operand: Expr, of: Type, what: str, place: SourceSpan) -> Expr:
     """Return ``operand`` as it is stored in a column of type ``of``; ``what`` names the column.
 
     Numbers go into numbers and text into text (a CAST at run time rejects what does not fit),
-    DATE and the other TIMESTAMP into TIMESTAMP; everything else needs an explicit CAST.
+    DATE and the other TIMESTAMP into TIMESTAMP, a text constant into what it can be read as; everything
+    else needs an explicit CAST.
 
     Raises:
       StatementError: the types do not match.
@@ -89,6 +91,7 @@ def assign(operand: Expr, of: Type, what: str, place: SourceSpan) -> Expr:
         return Literal(None, of)
     if operand.type == of:
         return operand
+    operand = constant_as(operand, of, place, what)
     source = operand.type
     assignable = (
         (source.is_numeric and of.is_numeric)

@@ -12,8 +12,9 @@ from rowtide.expr.functions.arrays.changes import joining
 from rowtide.expr.functions.function import TypeMismatch
 from rowtide.expr.functions.times.zones import FROM_TZ, TO_UTC
 from rowtide.expr.tree import Call, Expr, Literal
-from rowtide.rows.types import BOOLEAN, INSTANT, INTERVAL_DAY, TIMESTAMP, Kind, Type
+from rowtide.rows.types import BOOLEAN, INSTANT, INTERVAL_DAY, TIMESTAMP, Type
 from rowtide.sql.expressions.conversions import UNTYPED_NULL, cast, guarded, refuse_local, with_typed_nulls
+from rowtide.sql.expressions.text_constants import OF_ONE_TYPE, as_arguments, compared
 from rowtide.sql.grammar.syntax import Expression
 
 
@@ -33,28 +34,19 @@ class OperandPlanner(Protocol):
         ...
 
 
-_COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
-_EXAMPLES = {
-    Kind.DATE: "'2024-02-29'",
-    Kind.TIME: "'10:00:00'",
-    Kind.TIMESTAMP: "'2024-02-29 10:00:00'",
-    Kind.INSTANT: "'2024-02-29 10:00:00+01:00'",
-}
-"""Types of points in time, each with a constant."""
-
-
 def call(name: str, args: Sequence[Expr], place: SourceSpan) -> Call:
     """Return the call of an operator or function, typed.
 
-    Untyped NULLs get a neighbour's type, or the first one that fits. A number beside a TIMESTAMP is
+    Untyped NULLs and text constants get a neighbour's type, or the first one that fits. A number beside a TIMESTAMP is
     milliseconds (SQLstream s-Server guide, Relational Operators and Rowtime Bounds: ``rowtime + 100``).
 
     Raises:
       StatementError: the function does not exist, or takes no such types; with its place.
     """
     operands = with_typed_nulls(name, args)
-    if name in _COMPARISONS and len(operands) == 2:
-        operands = _with_times(operands, place)
+    operands = (
+        compared(operands, [place] * len(operands)) if name in OF_ONE_TYPE else as_arguments(name, operands)
+    )
     if name == "||" and len(operands) == 2:
         name = joining([operand.type for operand in operands])
     if name in ("+", "-"):
@@ -96,27 +88,6 @@ def _of_instants(name: str, operands: tuple[Expr, ...], place: SourceSpan) -> Ca
     return Call("CAST", (found,), INSTANT) if found.type == TIMESTAMP else found
 
 
-def _with_times(operands: tuple[Expr, ...], place: SourceSpan) -> tuple[Expr, ...]:
-    """Return the operands of a comparison, in which text constants beside a time are times.
-
-    Raises:
-      StatementError: the text is not such a time.
-    """
-    first, second = operands
-    return _as_time(first, second.type, place), _as_time(second, first.type, place)
-
-
-def _as_time(operand: Expr, beside: Type, place: SourceSpan) -> Expr:
-    if not isinstance(operand, Literal) or not operand.type.is_text or beside.kind not in _EXAMPLES:
-        return operand
-    found = fold(Call("CAST", (operand,), beside))
-    if isinstance(found, Literal):
-        return found
-    raise StatementError(
-        f"'{operand.value}' is not a {beside}", place=place, hint=f"Write {_EXAMPLES[beside.kind]}."
-    )
-
-
 def converted(operand: Expr, of: Type, place: SourceSpan) -> Expr:
     """Return CAST(operand AS of); a NULL and an operand of that type need no CAST.
 
@@ -153,9 +124,12 @@ def alike(values: Sequence[Expr], places: Sequence[SourceSpan], place: SourceSpa
     Raises:
       StatementError: they have no common type.
     """
-    types = [value.type for value in values if value != UNTYPED_NULL]
-    if not types:
+    typed = [(value, at) for value, at in zip(values, places, strict=True) if value != UNTYPED_NULL]
+    if not typed:
         raise StatementError("NULL has no type here", place=place, hint="Write CAST(NULL AS type).")
+    known = iter(compared(*zip(*typed, strict=True)))
+    values = [value if value == UNTYPED_NULL else next(known) for value in values]
+    types = [value.type for value in values if value != UNTYPED_NULL]
     of = guarded(lambda: common_type(types), place)
     return [
         Literal(None, of) if value == UNTYPED_NULL else converted(value, of, at)

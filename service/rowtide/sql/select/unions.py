@@ -13,6 +13,7 @@ from rowtide.plan.nodes import (
 )
 from rowtide.sql.expressions.conversions import UNTYPED_NULL, assign, cast
 from rowtide.sql.expressions.scope import ROWTIME
+from rowtide.sql.expressions.text_constants import compared
 from rowtide.sql.grammar.syntax import (
     ColumnRef,
     OrderItem,
@@ -67,9 +68,12 @@ def align(shapes: Sequence[QueryShape], operation: str) -> tuple[list[QueryShape
 
 def _alike(column: Sequence[SelectOutput]) -> list[SelectOutput]:
     """Return the column of each branch with one name, one type and one nullability."""
-    known = [output.expr.type for output in column if output.expr != UNTYPED_NULL]
-    if not known:
+    typed = [output for output in column if output.expr != UNTYPED_NULL]
+    if not typed:
         return list(column)
+    exprs = iter(compared([each.expr for each in typed], [each.place for each in typed]))
+    column = [each if each.expr == UNTYPED_NULL else replace(each, expr=next(exprs)) for each in column]
+    known = [output.expr.type for output in column if output.expr != UNTYPED_NULL]
     try:
         of = common_type(known)
     except StatementError as error:
