@@ -105,8 +105,8 @@ class _Play:
         self._record = record
 
     def differences(self) -> Iterator[ScenarioDifference]:
-        steps = self._scenario.steps
-        for step, after in zip(steps, (*steps[1:], None), strict=True):
+        following: tuple[ScenarioStep | None, ...] = (*self._scenario.steps[1:], None)
+        for step, after in zip(self._scenario.steps, following, strict=False):
             difference = None
             if isinstance(after, ExpectError) and isinstance(step, REFUSABLE):
                 difference = self._refused(step, after)

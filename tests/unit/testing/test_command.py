@@ -204,3 +204,27 @@ def test_a_sketch_without_rows_becomes_a_scenario_that_passes(folder: Path) -> N
     ]:
         assert line in text
     assert run("a.yaml").exit_code == 0
+
+
+EMPTY_PARTS = {
+    "sql: CREATE STREAM s (n INTEGER);\nsteps: []": 0,
+    "sql: CREATE STREAM s (n INTEGER);\nsteps:": 2,
+    "sql: ''\nsteps: []": 0,
+    "sql:\nsteps: []": 0,
+    "sql: CREATE STREAM s (n INTEGER);\nsteps: []\nignore: []\nabout: ''\nname: ''": 0,
+    "sql: CREATE STREAM s (n INTEGER);\nsteps: [{}]": 2,
+    "sql: CREATE STREAM s (n INTEGER);\nsteps: [{insert: s, rows: []}, {expect: s, rows: []}]": 0,
+    "sql: CREATE STREAM s (n INTEGER);\nsteps: [{insert: s, rows: [[]]}]": 1,
+    "sql: CREATE STREAM s (n INTEGER);\nsteps: [{insert: s, rows: [{}]}]": 0,
+    "sql: CREATE STREAM s (n INTEGER);\nsteps: [{expect: s, rows: [[]]}]": 1,
+    "sql: CREATE STREAM s (n INTEGER);\nsteps: [{sql: ''}]": 0,
+    "sql: CREATE STREAM s (n INTEGER);\nsteps: [{insert: '', rows: []}]": 1,
+}
+
+
+@pytest.mark.parametrize(("text", "code"), EMPTY_PARTS.items())
+def test_what_is_empty_has_an_outcome(folder: Path, text: str, code: int) -> None:
+    (folder / "empty.yaml").write_text(text)
+    result = run(str(folder / "empty.yaml"))
+    assert result.exit_code == code, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.output
