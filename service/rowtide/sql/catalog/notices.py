@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 
@@ -26,9 +27,14 @@ from rowtide.sql.definitions.objects import (
     ViewDefinition,
     relation_name,
 )
-from rowtide.sql.grammar.syntax import Binary, NullLiteral, QuerySyntax
+from rowtide.sql.grammar.syntax import Binary, FunctionCall, NullLiteral, QuerySyntax, StringLiteral
 
 IDLE_TIMEOUT = "idle_timeout"
+_MINUTES = (
+    (("TO_CHAR", "TO_TIMESTAMP"), "MI", re.compile("HH(?:12|24)?:MM", re.IGNORECASE)),
+    (("DATE_FORMAT", "FORMAT_TIMESTAMP", "PARSE_TIMESTAMP", "FROM_UNIXTIME"), "mm", re.compile("[HhKk]:MM")),
+)
+"""Functions with a format of times, how it names the minute, and the month behind the hour in it."""
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 
 
@@ -47,7 +53,9 @@ def text_notices(catalog: Catalog, relations: Mapping[str, Node]) -> tuple[Notic
         name = relation_name(key)
         if name in relations:
             found += _endless_windows(name, relations[name], definition.retention)
-        found += _comparisons_with_null(name, definition.query)
+        for syntax in _parts(definition.query):
+            found += _comparison_with_null(name, syntax)
+            found += _month_for_minute(name, syntax)
     return (*dict.fromkeys(found), *_index_notices(catalog))
 
 
@@ -73,8 +81,8 @@ def _endless_windows(name: str, node: Node, retention: Retention | None) -> Iter
                 yield Notice(name, f"{kept}: RETENTION of a time does not limit windows")
 
 
-def _comparisons_with_null(name: str, query: QuerySyntax) -> Iterator[Notice]:
-    """Yield a notice for ``x = NULL`` and other comparisons with NULL, which are never TRUE."""
+def _parts(query: QuerySyntax) -> Iterator[object]:
+    """Yield all nodes of a query's syntax, in the order of the text."""
     pending: list[object] = [query]
     while pending:
         syntax = pending.pop()
@@ -82,12 +90,28 @@ def _comparisons_with_null(name: str, query: QuerySyntax) -> Iterator[Notice]:
             pending += reversed(syntax)
         elif is_dataclass(syntax):
             pending += [getattr(syntax, field.name) for field in reversed(fields(syntax))]
-        if not isinstance(syntax, Binary) or syntax.operator not in COMPARISONS:
-            continue
-        if isinstance(syntax.left, NullLiteral) or isinstance(syntax.right, NullLiteral):
-            asks = "IS NOT NULL" if syntax.operator == "<>" else "IS NULL"
-            line = syntax.place.line
-            yield Notice(name, f"a comparison with NULL is never TRUE (line {line}): write x {asks}")
+            yield syntax
+
+
+def _comparison_with_null(name: str, syntax: object) -> Iterator[Notice]:
+    """Yield a notice for ``x = NULL`` and other comparisons with NULL, which are never TRUE."""
+    if not isinstance(syntax, Binary) or syntax.operator not in COMPARISONS:
+        return
+    if isinstance(syntax.left, NullLiteral) or isinstance(syntax.right, NullLiteral):
+        asks = "IS NOT NULL" if syntax.operator == "<>" else "IS NULL"
+        line = syntax.place.line
+        yield Notice(name, f"a comparison with NULL is never TRUE (line {line}): write x {asks}")
+
+
+def _month_for_minute(name: str, syntax: object) -> Iterator[Notice]:
+    """Yield a notice for the month behind the hour in a format of times, ``HH24:MM``."""
+    if not isinstance(syntax, FunctionCall):
+        return
+    for functions, minute, month in _MINUTES:
+        for arg in syntax.args if syntax.name in functions else ():
+            if isinstance(arg, StringLiteral) and month.search(arg.text):
+                line = arg.place.line
+                yield Notice(name, f"MM in '{arg.text}' is the month (line {line}): the minute is {minute}")
 
 
 def _index_notices(catalog: Catalog) -> tuple[Notice, ...]:

@@ -8,8 +8,10 @@ An untyped NULL gets the type of its neighbor. Without a neighbor it is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Self
 
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.aggregates import ONLY_OVER
@@ -31,6 +33,7 @@ from rowtide.rows.types import (
 from rowtide.sql.expressions.aggregate_list import GROUP_WINDOWS, LATER, WINDOW_EDGES
 from rowtide.sql.expressions.conversions import UNTYPED_NULL, with_digits
 from rowtide.sql.expressions.declared_calls import declared_call
+from rowtide.sql.expressions.failing_constants import refuse_failing
 from rowtide.sql.expressions.function_calls import function_call
 from rowtide.sql.expressions.function_forms import CLOCKS, check_pattern, written_out
 from rowtide.sql.expressions.literals import number, unit_literal, unit_of, whole
@@ -82,12 +85,28 @@ _OF_AGGREGATES = {
 class ExpressionPlanner:
     """Resolves and types expressions over the rows of one scope.
 
-    ``clause`` is the clause of the expression, for the message that refuses an aggregate there.
+    ``clause`` is the clause of the expression, for the message that refuses an aggregate there. With
+    ``each_row`` the expression is evaluated for each row, so a constant that fails is refused.
     """
 
-    def __init__(self, scope: NameScope, clause: str) -> None:
+    def __init__(self, scope: NameScope, clause: str, *, each_row: bool = False) -> None:
         self._scope = scope
         self._clause = clause
+        self.each_row = each_row
+
+    def of_each_row(self, each_row: bool) -> Self:
+        """Set whether what is planned is evaluated for each row."""
+        self.each_row = each_row
+        return self
+
+    @contextmanager
+    def perhaps(self) -> Iterator[None]:
+        """Plan what is evaluated for some rows only: behind AND, in a branch of CASE."""
+        each_row, self.each_row = self.each_row, False
+        try:
+            yield
+        finally:
+            self.each_row = each_row
 
     def plan(self, syntax: Expression) -> Expr:
         """Return the typed tree of ``syntax``; an untyped NULL is refused.
@@ -122,6 +141,12 @@ class ExpressionPlanner:
 
     def typed(self, syntax: Expression) -> Expr:
         """Return the typed tree of ``syntax``, which can be an untyped NULL."""
+        found = self._typed(syntax)
+        if self.each_row:
+            refuse_failing(found, syntax.place)
+        return found
+
+    def _typed(self, syntax: Expression) -> Expr:
         match syntax:
             case ColumnRef():
                 return self._column(syntax)
@@ -248,7 +273,10 @@ class ExpressionPlanner:
                 pending += [each.right, each.left]
             else:
                 operands.append(each)
-        return Call(syntax.operator, tuple(self.condition(each) for each in operands), BOOLEAN)
+        first = self.condition(operands[0])
+        with self.perhaps():
+            rest = [self.condition(each) for each in operands[1:]]
+        return Call(syntax.operator, (first, *rest), BOOLEAN)
 
     def _is_test(self, syntax: IsTest) -> Expr:
         operand = self.plan_as(syntax.operand, BOOLEAN)
@@ -262,14 +290,18 @@ class ExpressionPlanner:
         return call(f"IS {'NOT ' if syntax.negated else ''}DISTINCT FROM", operands, syntax.place)
 
     def _between(self, syntax: Between) -> Expr:
-        operand, low, high = (self.typed(each) for each in (syntax.operand, syntax.low, syntax.high))
+        operand, low = self.typed(syntax.operand), self.typed(syntax.low)
+        with self.perhaps():
+            high = self.typed(syntax.high)
         above = call(">=", [operand, low], syntax.place)
         below = call("<=", [operand, high], syntax.place)
         return negated_if(syntax.negated, Call("AND", (above, below), BOOLEAN))
 
     def _in_list(self, syntax: InList) -> Expr:
         operand = self.typed(syntax.operand)
-        equals = [call("=", [operand, self.typed(item)], item.place) for item in syntax.items]
+        equals = [call("=", [operand, self.typed(syntax.items[0])], syntax.items[0].place)]
+        with self.perhaps():
+            equals += [call("=", [operand, self.typed(item)], item.place) for item in syntax.items[1:]]
         found = equals[0] if len(equals) == 1 else Call("OR", tuple(equals), BOOLEAN)
         return negated_if(syntax.negated, found)
 
@@ -281,16 +313,17 @@ class ExpressionPlanner:
         return negated_if(syntax.negated, call(syntax.operator, args, syntax.place))
 
     def _case(self, syntax: Case) -> Expr:
-        conditions = []
-        if syntax.operand is None:
-            conditions = [self.condition(condition) for condition, _ in syntax.branches]
-        else:
-            operand = self.typed(syntax.operand)
-            for value, _ in syntax.branches:
-                conditions.append(call("=", [operand, self.typed(value)], value.place))
+        operand = None if syntax.operand is None else self.typed(syntax.operand)
+
+        def condition(of: Expression) -> Expr:
+            return self.condition(of) if operand is None else call("=", [operand, self.typed(of)], of.place)
+
+        conditions = [condition(syntax.branches[0][0])]
+        with self.perhaps():
+            conditions += [condition(each) for each, _ in syntax.branches[1:]]
+            values = [self.typed(value) for _, value in syntax.branches]
+            values.append(UNTYPED_NULL if syntax.otherwise is None else self.typed(syntax.otherwise))
         places = [value.place for _, value in syntax.branches]
-        values = [self.typed(value) for _, value in syntax.branches]
-        values.append(UNTYPED_NULL if syntax.otherwise is None else self.typed(syntax.otherwise))
         places.append(syntax.place if syntax.otherwise is None else syntax.otherwise.place)
         values = alike(values, places, syntax.place)
         args = [each for pair in zip(conditions, values, strict=False) for each in pair]

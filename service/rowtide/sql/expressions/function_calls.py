@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from rowtide.errors import StatementError
 from rowtide.expr.functions import callable_names
@@ -37,7 +38,9 @@ def function_call(planner: OperandPlanner, syntax: FunctionCall) -> Expr:
         return _OF_SYNTAX[name](planner, syntax)
     if name in _PARTS and len(syntax.args) == 1:
         return extract(_PARTS[name], planner.plan_as(syntax.args[0], TIMESTAMP), place)
-    args = [planner.typed(each) for each in syntax.args]
+    args = [planner.typed(each) for each in syntax.args[:1]]
+    with planner.perhaps() if name == "COALESCE" else nullcontext():
+        args += [planner.typed(each) for each in syntax.args[1:]]
     if name == "SUBSTRING" and len(args) > 1 and args[1] != UNTYPED_NULL and args[1].type.is_text:
         name = "REGEXP_SUBSTR" if len(args) == 2 else "SUBSTRING SIMILAR"
     check_constants(syntax, name, args)

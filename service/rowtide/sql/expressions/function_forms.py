@@ -11,7 +11,7 @@ from functools import reduce
 
 from rowtide.errors import RejectedRowError, SourceSpan, StatementError
 from rowtide.expr.functions.text.json_text import JSON_PATHS
-from rowtide.expr.functions.text.patterns import pattern_error
+from rowtide.expr.functions.text.patterns import flags_of, groups_of, pattern_error
 from rowtide.expr.functions.times.time_formats import FormatError
 from rowtide.expr.functions.times.times import UNITS
 from rowtide.expr.functions.times.times_as_text import FORMATS
@@ -134,6 +134,8 @@ def _date_part(args: Sequence[Expression], place: SourceSpan) -> Expression:
     return Extract(_unit_named(unit, "DATE_PART", UNITS[TIMESTAMP]), operand, place)
 
 
+_WITH_FLAGS = {"REGEXP_LIKE": 3, "REGEXP_COUNT": 3, "REGEXP_SUBSTR": 3, "REGEXP_REPLACE": 4}
+"""The number of arguments of a function of expressions that is called with flags."""
 _PLACES = re.compile(r"%(?:([0-9]+)\$)?(-?)([0-9]*)(.?)", re.DOTALL)
 """The places of FORMAT: the number of the value, the flag, the width and the kind."""
 _MOST_DIGITS = 4
@@ -340,12 +342,50 @@ def check_pattern(operator: str, args: Sequence[Expr], place: SourceSpan) -> Non
         raise StatementError(f"invalid {operator} pattern: {error.message}", place=place) from error
 
 
+def _check_flags(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> None:
+    """Check constant flags of a regular expression."""
+    flags = args[-1] if len(args) == _WITH_FLAGS.get(name) else None
+    if isinstance(flags, Literal) and isinstance(flags.value, str):
+        known = flags_of(name)
+        if not known.issuperset(flags.value):
+            raise StatementError(
+                f"{name} has no flags '{flags.value}'",
+                place=syntax.args[-1].place,
+                hint=f"The flags are {', '.join(sorted(known))}.",
+            )
+
+
+def _check_numbers(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> None:
+    """Check the constant number of a part or group."""
+    number = args[2] if name in ("SPLIT_PART", "REGEXP_EXTRACT") and len(args) == 3 else None
+    if not isinstance(number, Literal) or not isinstance(number.value, int):
+        return
+    if name == "SPLIT_PART":
+        if number.value == 0:
+            hint = "1 is the first part, -1 the last."
+            raise StatementError("SPLIT_PART has no part 0", place=syntax.args[2].place, hint=hint)
+        return
+    pattern = args[1]
+    if isinstance(pattern, Literal) and isinstance(pattern.value, str):
+        groups = groups_of(pattern.value)
+        if not 0 <= number.value <= groups:
+            raise StatementError(
+                f"the expression has no group {number.value}",
+                place=syntax.args[2].place,
+                hint=f"It has {groups} groups; 0 is the whole match.",
+            )
+
+
 def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> None:
     """Check a constant time format or regular expression.
 
     Raises:
       StatementError: it is invalid.
     """
+    _check_flags(syntax, name, args)
+    _check_numbers(syntax, name, args)
+    if name == "SUBSTRING SIMILAR":
+        check_pattern(name, args[1:], syntax.args[1].place)
     if name in JSON_PATHS and len(args) == 2:
         path = args[1]
         if isinstance(path, Literal) and isinstance(path.value, str):
@@ -373,6 +413,13 @@ def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> No
     place, understood = FORMATS.get(syntax.name, (0, None))
     if understood is None or len(args) <= place:
         return
+    text = args[1 - place] if len(args) == 2 else None
+    if isinstance(text, Literal) and isinstance(text.value, str) and not any(map(str.isdigit, text.value)):
+        raise StatementError(
+            f"'{text.value}' is the text that {syntax.name} reads, and no time",
+            place=syntax.args[1 - place].place,
+            hint="The text comes first, then the format; in CHAR_TO_DATE and its like the format comes first.",
+        )
     form = args[place]
     if isinstance(form, Literal) and isinstance(form.value, str):
         try:

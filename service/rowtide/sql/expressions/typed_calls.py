@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from rowtide.errors import SourceSpan, StatementError
@@ -31,6 +32,10 @@ class OperandPlanner(Protocol):
 
     def typed(self, syntax: Expression) -> Expr:
         """Return the typed tree of ``syntax``, which can be an untyped NULL."""
+        ...
+
+    def perhaps(self) -> AbstractContextManager[None]:
+        """Plan what is evaluated for some rows only."""
         ...
 
 

@@ -113,7 +113,8 @@ class GroupedPlanner(ExpressionPlanner):
         return super()._over(syntax) if self._window_call is None else self._window_call(syntax)
 
     def _aggregate(self, syntax: FunctionCall) -> Expr:
-        inner = ExpressionPlanner(self._scope, "an aggregate")
+        each_row = self.each_row and syntax.condition is None
+        inner = ExpressionPlanner(self._scope, "an aggregate", each_row=each_row)
         if syntax.declared is not None and syntax.declared.aggregate is not None:
             return self._declared(syntax, syntax.declared, syntax.declared.aggregate, inner)
         aggregate = SPELLED[syntax.name]

@@ -117,6 +117,7 @@ class SelectPlanner:
         self._retention = retention
         self._lists = lists
         self._tells_changes = read.changelog or select.emit is not None
+        self._has_rows = True
         self._select = replace(select, order_by=tuple(map(self._ordered_by, select.order_by)))
 
     def plan(self) -> QueryShape:
@@ -135,7 +136,8 @@ class SelectPlanner:
             )
         node = read.node
         if select.where is not None:
-            condition = ExpressionPlanner(read.scope, "WHERE").condition(select.where)
+            condition = ExpressionPlanner(read.scope, "WHERE", each_row=True).condition(select.where)
+            self._has_rows = not isinstance(known := fold(condition), Literal) or known.value is True
             node = Filter(self._relation, node, condition)
         grouped = bool(select.group_by) or any(
             has_aggregate(item.expression) for item in select.items if isinstance(item, SelectItem)
@@ -219,7 +221,7 @@ class SelectPlanner:
             self._select.windows,
             of_changes=self._tells_changes,
         )
-        planner = WindowedPlanner(self._read.scope, "the select list", windows)
+        planner = WindowedPlanner(self._read.scope, "the select list", windows, each_row=self._has_rows)
         qualify = self._qualify(planner, windows)
         # The positions of results are known after all windows: plan the list, then type it.
         for item in self._select.items:
@@ -348,7 +350,9 @@ class SelectPlanner:
 
         def planner_of(clause: str, windows: Windows | None = None) -> GroupedPlanner:
             over = None if windows is None else windows.reference
-            return GroupedPlanner(scope, clause, groups, aggregates, exact=exact, edges=edges, over=over)
+            return GroupedPlanner(
+                scope, clause, groups, aggregates, exact=exact, edges=edges, over=over
+            ).of_each_row(self._has_rows)
 
         # A group's window and its ROWTIME determine each other, except for a SESSION and CUMULATE, which have no
         # fixed length.
@@ -428,7 +432,7 @@ class SelectPlanner:
 
         Only groups with EMIT CHANGES or over tables can be without a window.
         """
-        planner = ExpressionPlanner(scope, "GROUP BY")
+        planner = ExpressionPlanner(scope, "GROUP BY", each_row=self._has_rows)
         window: Window | None = None
         window_expr: Expr | None = None
         keys: list[Expr] = []

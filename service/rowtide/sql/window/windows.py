@@ -497,8 +497,8 @@ class Windows:
 class WindowedPlanner(ExpressionPlanner):
     """Plans a select list with windows, over the rows of ``Windows.over``."""
 
-    def __init__(self, scope: NameScope, clause: str, windows: Windows) -> None:
-        super().__init__(scope, clause)
+    def __init__(self, scope: NameScope, clause: str, windows: Windows, *, each_row: bool = False) -> None:
+        super().__init__(scope, clause, each_row=each_row)
         self._windows = windows
 
     def _over(self, syntax: FunctionCall) -> Expr:

@@ -38,14 +38,15 @@ def _with_flags(name: str, pattern: str, flags: str) -> str:
     Raises:
       RejectedRowError: the flag does not exist.
     """
-    if not _flags_of(name).issuperset(flags):
-        raise undefined(name, (pattern, flags), f"the flags are {', '.join(sorted(_flags_of(name)))}")
+    if not flags_of(name).issuperset(flags):
+        raise undefined(name, (pattern, flags), f"the flags are {', '.join(sorted(flags_of(name)))}")
     # All matches are replaced anyway.
     given = sorted(set(flags) - {"g"})
     return f"(?{''.join(given)}){pattern}" if given else pattern
 
 
-def _flags_of(name: str) -> frozenset[str]:
+def flags_of(name: str) -> frozenset[str]:
+    """Return the flags that a function of expressions takes."""
     return _FLAGS | {"g"} if name == "REGEXP_REPLACE" else _FLAGS
 
 
@@ -65,7 +66,7 @@ def _regular(name: str, further: int, result: Resolve, compute: _Columns, out: A
         if out is None or text is not None or not all(isinstance(each, str) for each in rest):
             return None
         pattern, *others = (str(each) for each in rest)
-        if len(others) > further and not _flags_of(name).issuperset(others[further]):
+        if len(others) > further and not flags_of(name).issuperset(others[further]):
             return None
         whole = _with_flags(name, pattern, others[further] if len(others) > further else "")
         try:
@@ -81,6 +82,11 @@ def _regular(name: str, further: int, result: Resolve, compute: _Columns, out: A
         return all_rows
 
     return declared(name, "tt" + "t" * further + "?t", result, one, columnar)
+
+
+def groups_of(pattern: str) -> int:
+    """Return how many groups a regular expression has."""
+    return _in_one_group(pattern)[1]
 
 
 def pattern_error(pattern: str) -> str | None:
