@@ -28,7 +28,9 @@ from rowtide.sql.definitions.objects import (
     TableDefinition,
     relation_name,
 )
+from rowtide.sql.expressions.aggregate_list import GROUP_WINDOWS, WINDOW_EDGES
 from rowtide.sql.expressions.function_calls import scalar_functions
+from rowtide.sql.grammar.clauses.aggregate_forms import OTHER_NAMES
 from rowtide.sql.grammar.statements import Explain, ObjectKind, QueryStatement, SetSchema, Statement
 from rowtide.sql.grammar.suggestions import did_you_mean_or_all
 from rowtide.sql.grammar.syntax import QualifiedName
@@ -160,6 +162,8 @@ def _functions(catalog: Catalog, row_type_of: RowTypeOf) -> Iterator[Row]:
     for aggregate in AGGREGATES.values():
         kind = "AGGREGATE" if aggregate.in_groups else "WINDOW"
         found |= {(name, kind) for name in aggregate.names}
+    found |= {(name, "AGGREGATE") for name in OTHER_NAMES}
+    found |= {(name, "GROUP WINDOW") for name in GROUP_WINDOWS | WINDOW_EDGES}
     yield from sorted(found)
 
 

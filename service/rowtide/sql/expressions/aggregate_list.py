@@ -141,7 +141,9 @@ def listed_argument(planner: ArgumentPlanner, syntax: FunctionCall) -> Listed:
     if len(args) == 3 and not isinstance(by := planner.plan(args[2]), RowtimeRef):
         if by != value:
             raise StatementError(
-                f"{syntax.name} can order by the value itself or by ROWTIME only", place=args[2].place
+                f"{syntax.name} can order by the value itself or by ROWTIME only",
+                place=args[2].place,
+                hint="List texts that begin with the number: LPAD(CAST(n AS VARCHAR), 9, '0') || x.",
             )
         name = "SORTED_LISTAGG"
     if not value.type.is_text:

@@ -10,12 +10,18 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions import common_type
 from rowtide.expr.tree import Call, Expr, FieldRef, RowtimeRef
 from rowtide.plan.pseudo import PSEUDO_COLUMNS
-from rowtide.rows.types import TIMESTAMP, RowType
+from rowtide.rows.types import TIMESTAMP, Kind, RowType
 from rowtide.sql.grammar.habits import COLUMNS
 from rowtide.sql.grammar.suggestions import did_you_mean, did_you_mean_or_all
 from rowtide.sql.grammar.syntax import ColumnRef, Name
 
 ROWTIME = "ROWTIME"
+
+
+class UnknownColumn(StatementError):
+    """No relation of FROM has a column of this name; ``name`` is as SQL folds it."""
+
+    name = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +150,14 @@ class NameScope:
         for binding in self.bindings:
             if binding.qualifiers[-len(wanted) :] == wanted:
                 return binding
+        for binding in self.bindings:
+            field = binding.field(wanted[0])
+            if field is not None and field.type.kind is Kind.JSON:
+                raise StatementError(
+                    f'"{wanted[0]}" is a column, not a relation',
+                    place=place,
+                    hint=f"Write {wanted[0]} -> 'a' ->> 'b' for the text of a member b of a member a.",
+                )
         shown = ".".join(wanted)
         aliases = [binding.alias for binding in self.bindings]
         raise StatementError(
@@ -205,4 +219,6 @@ def _no_column(name: Name, names: Sequence[str], where: str = "") -> StatementEr
         hint = f"No column can be named here. Text is in single quotes: '{name.text.lower()}'."
     if name.text != name.text.upper() and did_you_mean(name.text, names) is None:
         hint = f"Text is in single quotes: '{name.text}'. {hint or ''}".rstrip()
-    return StatementError(f'column "{name.text}"{where} does not exist', place=name.place, hint=hint)
+    error = UnknownColumn(f'column "{name.text}"{where} does not exist', place=name.place, hint=hint)
+    error.name = name.text
+    return error

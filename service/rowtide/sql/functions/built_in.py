@@ -16,7 +16,7 @@ _OF_GRAMMAR = frozenset(
     }
 )
 """Words that the grammar reads as something other than a function, at least before a parenthesis."""
-_NAMES = frozenset(
+BUILT_IN = frozenset(
     {
         *_OF_GRAMMAR,
         *FUNCTIONS,
@@ -31,8 +31,9 @@ _NAMES = frozenset(
         *OTHER_NAMES,
     }
 )
+"""The names of all built-in functions, operators, and words that are read like them."""
 
 
 def is_built_in(name: str) -> bool:
     """Return whether a name, folded, is that of a built-in function."""
-    return name in _NAMES
+    return name in BUILT_IN

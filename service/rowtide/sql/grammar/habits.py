@@ -27,8 +27,13 @@ _AS_OF = "JOIN table FOR SYSTEM_TIME AS OF s.ROWTIME AS t joins the table as of 
 _EXISTS = "WHERE EXISTS (SELECT ..) or NOT EXISTS asks whether there is a row."
 _QUOTED = "A quote in a string is written twice: 'it''s'. CHR(10) is a line break."
 _KEYS = (
-    "INSERT into a table with a PRIMARY KEY replaces the row of that key; MERGE INTO tells the cases apart."
+    "INSERT into a table with a PRIMARY KEY replaces the row of that key; MERGE INTO .. WHEN NOT MATCHED "
+    "THEN INSERT keeps the row that is there."
 )
+_MERGED = (
+    "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET x = s.x or DELETE reads another table."
+)
+_ALL_BUT = "Name the columns that you want: there is no word for all columns but some."
 _CARRIED = (
     "LAST_VALUE(x) IGNORE NULLS OVER (PARTITION BY k ROWS UNBOUNDED PRECEDING) carries a value forward."
 )
@@ -152,6 +157,11 @@ _WANTED: Mapping[tuple[str, str], str] = {
         "SOME",
     ): "BOOL_OR(x) is TRUE if a row is; = SOME (SELECT ..) compares with the rows of a query.",
     ('"SELECT"', "ANALYZE"): "EXPLAIN shows the plan; rowtide explain PIPELINE shows that of each relation.",
+    ("the end of the statement", "USING"): _MERGED,
+    ("the end of the statement", "FROM"): _MERGED,
+    ('"FROM" after DELETE', ""): "Write DELETE FROM table WHERE ..",
+    ('"," or "FROM"', "EXCEPT"): _ALL_BUT,
+    ('"," or "FROM"', "EXCLUDE"): _ALL_BUT,
     ("the end of the statement", "RETURNING"): "A SELECT shows the rows of a table.",
     ("an expression", "ALL"): "List the terms: GROUP BY FLOOR(ROWTIME TO MINUTE), x.",
     (
@@ -184,7 +194,8 @@ _UNSUPPORTED: Mapping[str, str] = {
     "a row of values": "Compare each value: a.x = b.x AND a.y = b.y; " + _PERIODS,
     "a query as an argument": "Put the query into FROM (..), or into parentheses of its own for one value.",
     "CURSOR(...)": "write CURSOR in FROM: SELECT STREAM .. FROM TABLE(f(CURSOR(SELECT STREAM ..), ..)) AS t.",
-    "WITH TIES": "QUALIFY RANK() OVER (..) <= 3 takes rows that are equal, too.",
+    "WITH TIES": "QUALIFY RANK() OVER (..) <= 3 of a stream takes equal rows, too; of a table, WHERE x >= "
+    "(SELECT MIN(x) FROM first), where first is a view with the first rows.",
     "ORDER BY inside": "LISTAGG and percentiles take ORDER BY; MAX_BY(x, y) gives the x of the greatest y.",
     "DESC in": "Values are listed in ascending order, or in the order of time.",
 }

@@ -46,7 +46,7 @@ from rowtide.sql.definitions.objects import (
     relation_name,
 )
 from rowtide.sql.expressions.conversions import assign
-from rowtide.sql.expressions.scope import ROWTIME
+from rowtide.sql.expressions.scope import ROWTIME, UnknownColumn
 from rowtide.sql.from_clause.joins import FromPlanner, PlannedFrom
 from rowtide.sql.functions.table_functions import rows_of_function
 from rowtide.sql.grammar.statements import ObjectKind
@@ -80,6 +80,7 @@ from rowtide.sql.relations.relations import (
 )
 from rowtide.sql.select.once import MemoById
 from rowtide.sql.select.promotion import check_rowtime_type, promoted
+from rowtide.sql.select.select_terms import named_in_list
 from rowtide.sql.select.set_operations import combined, combined_changes
 from rowtide.sql.select.unions import align, branches, ordered_union
 from rowtide.sql.subquery.subqueries import Filtered, SubqueryPlanner
@@ -331,6 +332,12 @@ class Planner:
     def _select(self, query: Select, at: _Reading, *, lists: bool = False) -> QueryShape:
         if holds_query(query.having):
             return self._select(groups_in_from(query, self._from_planner(at).scope_of), at, lists=lists)
+        try:
+            return self._listed(query, at, lists=lists)
+        except UnknownColumn as error:
+            raise named_in_list(query, error) from error
+
+    def _listed(self, query: Select, at: _Reading, *, lists: bool) -> QueryShape:
         select = with_qualify(query, lambda inner: inner.emit is not None or self._reads_changes(inner, at))
         filtered = self._filtered(select.source, select.where, at, make=lambda: self._where(select, at))
         select, read = copy(filtered.rest).listed(replace(select, where=filtered.where))

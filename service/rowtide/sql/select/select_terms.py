@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowtide.errors import StatementError
-from rowtide.sql.expressions.scope import ROWTIME, NameScope
+from rowtide.sql.expressions.scope import ROWTIME, NameScope, UnknownColumn
 from rowtide.sql.grammar.syntax import ColumnRef, Expression, NumberLiteral, Select, SelectItem, StarItem
 
 
@@ -41,3 +41,16 @@ def at_position(select: Select, number: NumberLiteral, clause: str) -> Expressio
         hint=f"A number in {clause} is the position of a column in the select list, from 1; the list must "
         "not contain *.",
     )
+
+
+def named_in_list(select: Select, error: UnknownColumn) -> UnknownColumn:
+    """Return the error of a column that does not exist, with a hint if the select list gives its name."""
+    names = [
+        item.alias.text for item in select.items if isinstance(item, SelectItem) and item.alias is not None
+    ]
+    if error.name in names:
+        error.hint = (
+            f"{error.name} is a name of the select list, which ORDER BY, GROUP BY and QUALIFY see. Here write its "
+            f"expression again, or read it from a query: FROM (SELECT .. AS {error.name} ..)."
+        )
+    return error

@@ -52,6 +52,13 @@ from rowtide.sql.grammar.syntax_walk import columns_in, conjuncts, connected, ho
 from rowtide.sql.relations.relations import Planned, QueryShape, can_be_null, projected
 from rowtide.sql.select.select_terms import meant_by_group_term
 from rowtide.sql.subquery.lazy_parts import after, is_of_row, visited
+from rowtide.sql.subquery.refusals import (
+    exists_of_aggregate,
+    of_a_stream,
+    of_first_rows,
+    of_outer_column,
+    value_with_having,
+)
 from rowtide.sql.subquery.stream_subqueries import Windowed, looked_at_where, windowed, with_aggregates
 from rowtide.sql.subquery.subquery_syntax import (
     COUNT,
@@ -299,8 +306,7 @@ class SubqueryPlanner:
         """Return the distinct keys for which a sub-query has rows; without keys, one row if it has rows."""
         select = inner.select
         if inner.aggregated is not None:
-            hint = "Compare the value: (SELECT COUNT(*) FROM ..) > 1."
-            raise StatementError("an aggregate without GROUP BY returns one row", place=place, hint=hint)
+            raise exists_of_aggregate(inner.aggregated, place)
         if inner.pairs and select is not None:
             return each_once(asked_for(select, inner.pairs, ()), place)
         # MIN(1) is the same for any number of rows: only the first and the last row change it.
@@ -454,7 +460,7 @@ class SubqueryPlanner:
     def _aggregate(self, select: Select, pairs: tuple[Pair, ...], place: SourceSpan) -> Expression:
         """Return an expression over a table's aggregates: without rows they are NULL, and COUNT is 0."""
         if select.having is not None:
-            raise StatementError("a scalar sub-query cannot have HAVING", place=place)
+            raise value_with_having(place)
         expression = only_column(select, place)
         name = self._from.next_name
         value, calls = over_aggregates(expression, name, place)
@@ -525,7 +531,7 @@ class SubqueryPlanner:
         """
         shape = self._plan(query)
         if not shape.changelog:
-            raise _of_a_stream(place)
+            raise of_a_stream(place)
         name = self._from.next_name
         values = Planned(projected(shape, self._relation), changelog=True)
         row_type = values.node.row_type
@@ -549,9 +555,12 @@ class SubqueryPlanner:
         Raises:
           StatementError: it names the outer query in another way.
         """
-        read = self._read_from(query.source) if isinstance(query, Select) else None
+        try:
+            read = self._read_from(query.source) if isinstance(query, Select) else None
+        except StatementError as error:
+            raise of_outer_column(query, self._read.scope, error) from error
         if read is not None and not read.changelog:
-            raise _of_a_stream(query.place)
+            raise of_a_stream(query.place)
         if read is None or not isinstance(query, Select) or query.where is None:
             return Inner(query, ())
         own, outer = read.scope, self._read.scope
@@ -575,9 +584,7 @@ class SubqueryPlanner:
             pairs.append(pair)
         inner = Inner(replace(query, where=connected(rest)), tuple(pairs))
         if pairs and inner.select is None:
-            raise StatementError(
-                "a sub-query with DISTINCT or LIMIT cannot refer to the outer query", place=query.place
-            )
+            raise of_first_rows(query.place)
         return inner
 
 
@@ -587,11 +594,3 @@ def _not_too_deep(place: SourceSpan) -> Iterator[None]:
         yield
     except RecursionError as error:
         raise StatementError("the query is nested too deeply", place=place) from error
-
-
-def _of_a_stream(place: SourceSpan) -> StatementError:
-    return StatementError(
-        "a sub-query must read tables, this one reads a stream",
-        place=place,
-        hint="Add a window to the stream: FROM s OVER (RANGE INTERVAL '1' MINUTE PRECEDING) AS s.",
-    )

@@ -43,8 +43,9 @@ def row_change(grammar: ChangeGrammar) -> RowChange | None:
             changes = cursor.comma_list(lambda: _assignment(grammar))
             return Update(target, alias, changes, _where(grammar), cursor.place_of(first))
         case "DELETE":
-            cursor.expect("FROM")
-            target, alias = _target(cursor, "WHERE")
+            if not cursor.accept("FROM"):
+                raise cursor.unexpected('"FROM" after DELETE')
+            target, alias = _target(cursor, "WHERE", "USING")
             return Delete(target, alias, _where(grammar), cursor.place_of(first))
         case "TRUNCATE":
             cursor.accept("TABLE")
@@ -55,10 +56,10 @@ def row_change(grammar: ChangeGrammar) -> RowChange | None:
             return None
 
 
-def _target(cursor: Cursor, following: str) -> tuple[QualifiedName, Name | None]:
-    """Read ``table [[AS] alias]``; ``following`` is the word that can come next."""
+def _target(cursor: Cursor, *following: str) -> tuple[QualifiedName, Name | None]:
+    """Read ``table [[AS] alias]``; ``following`` are the words that can come next."""
     name = cursor.qualified_name("the name of a table")
-    if cursor.accept("AS") or (cursor.is_name() and not cursor.is_word(following)):
+    if cursor.accept("AS") or (cursor.is_name() and not any(map(cursor.is_word, following))):
         return name, cursor.name("an alias")
     return name, None
 

@@ -107,7 +107,8 @@ def _frame(grammar: Grammar) -> Frame | None:
     if cursor.is_word("EXCLUDE"):
         raise cursor.unsupported("EXCLUDE is")
     if start.unit is not EdgeUnit.UNBOUNDED and start.offset > end.offset:
-        raise StatementError("the frame ends before it begins", place=cursor.span(first))
+        hint = "The earlier row comes first: BETWEEN 3 PRECEDING AND 1 PRECEDING."
+        raise StatementError("the frame ends before it begins", place=cursor.span(first), hint=hint)
     return Frame(start, end)
 
 
