@@ -175,3 +175,10 @@ def uses_rowtime(expr: Expr) -> bool:
             return any(uses_rowtime(arg) for arg in args)
         case _:
             return False
+
+
+def calls_function(expr: Expr, function: str) -> bool:
+    """Return whether an expression calls a function, by its name in ``expr.functions``."""
+    if not isinstance(expr, Call):
+        return False
+    return expr.function == function or any(calls_function(arg, function) for arg in expr.args)

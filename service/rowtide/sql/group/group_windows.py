@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions import resolve
-from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
+from rowtide.expr.functions.times.zones import FROM_UTC
+from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef, calls_function
 from rowtide.rows.types import INTERVAL_DAY, INTERVAL_MONTH, TIMESTAMP, Kind
 from rowtide.rowtime.period import (
     DAY_MS,
@@ -41,6 +42,11 @@ FORMS = {
     "CUMULATE": "CUMULATE(ROWTIME, step, size [, offset])",
     "SESSION": "SESSION(ROWTIME, gap)",
 }
+OF_ZONE = (
+    "Days of a zone have 23 to 25 hours. CREATE VIEW name OPTIONS (RETENTION '2 DAY') AS SELECT STREAM .. GROUP BY "
+    "FLOOR(ROWTIME AT TIME ZONE zone TO DAY) EMIT CHANGES keeps their totals."
+)
+"""What to write for the periods of a zone with summer time."""
 MAX_WINDOWS = 1_000
 """Maximum windows of a HOP that contain one row: each costs an addition, and one group for each key."""
 _UNITS_OF_MONTHS = {1: CalendarUnit.MONTH, 3: CalendarUnit.QUARTER, 12: CalendarUnit.YEAR}
@@ -59,11 +65,13 @@ def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) ->
     if not plain or not count < len(syntax.args) <= most:
         raise StatementError(f"the window is written {FORMS[name]}", place=syntax.place)
     rowtime, *rest = syntax.args
-    if not is_plain_rowtime(planner.plan(rowtime)):
+    typed = planner.plan(rowtime)
+    if not is_plain_rowtime(typed):
+        hint = "Promote another column in a query in FROM: SELECT STREAM x AS ROWTIME, .."
         raise StatementError(
             f"{name} takes ROWTIME only",
             place=rowtime.place,
-            hint="Promote another column in a query in FROM: SELECT STREAM x AS ROWTIME, ..",
+            hint=OF_ZONE if calls_function(typed, FROM_UTC) else hint,
         )
     if name != "SESSION" and (months := _months(planner, rest[count - 1], name)) is not None:
         return _of_months(planner, name, months, rest)

@@ -7,12 +7,14 @@ GroupByPeriod, Filter (HAVING), then Promote.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from rowtide.errors import StatementError
 from rowtide.expr.constant import fold
-from rowtide.expr.tree import Expr, FieldRef, Literal, RowtimeRef
+from rowtide.expr.functions.times.zones import FROM_UTC
+from rowtide.expr.tree import Expr, FieldRef, Literal, RowtimeRef, calls_function
 from rowtide.plan.nodes import Filter, Node, Sort
 from rowtide.plan.questions import begins_with_window, reads_streams
 from rowtide.rows.types import TIMESTAMP, RowType
@@ -36,6 +38,7 @@ from rowtide.sql.grammar.syntax import (
 from rowtide.sql.group.changes import check_emit, check_rowtime, distinct_changes, limited, with_shown
 from rowtide.sql.group.group_nodes import group_changes, group_rows
 from rowtide.sql.group.group_windows import (
+    OF_ZONE,
     Window,
     group_window,
     last_edge,
@@ -470,7 +473,7 @@ class SelectPlanner:
             raise StatementError(
                 "an aggregate over a stream needs a period: without one no group would ever end",
                 place=first,
-                hint=_OF_COLUMN if any(map(rounded, keys)) else _NO_PERIOD,
+                hint=_hint_of_period(keys),
             )
         return window, window_expr, keys, value
 
@@ -489,3 +492,11 @@ def _name(item: SelectItem, position: int) -> str:
     if isinstance(item.expression, ColumnRef):
         return item.expression.parts[-1].text
     return unnamed(position)
+
+
+def _hint_of_period(keys: Sequence[Expr]) -> str:
+    """Return what to write where the terms of GROUP BY are no period."""
+    found = [key for key in keys if rounded(key)]
+    if not found:
+        return _NO_PERIOD
+    return OF_ZONE if any(calls_function(key, FROM_UTC) for key in found) else _OF_COLUMN
