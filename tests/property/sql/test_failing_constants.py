@@ -100,6 +100,7 @@ def test_what_is_refused_fails_for_every_row(text: str) -> None:
         "SELECT STREAM 1 / 0 AS x FROM s WHERE 1 > 2",
         "SELECT STREAM n FROM s WHERE n > 1 AND 1 / 0 > 1",
         "SELECT STREAM SUM(1 / 0) FILTER (WHERE b) AS x FROM s GROUP BY FLOOR(ROWTIME TO MINUTE)",
+        "SELECT STREAM TO_DATE('May', 'Month') AS x, TO_DATE('Mon', CAST(n AS VARCHAR)) AS y FROM s",
         "SELECT n FROM t WHERE EXISTS (SELECT 1 / 0 FROM t AS u WHERE u.n = t.n)",
     ],
 )

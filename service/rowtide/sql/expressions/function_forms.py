@@ -376,6 +376,11 @@ def _check_numbers(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> Non
             )
 
 
+def _is_format(text: object) -> bool:
+    """Return whether a text is the format of a date rather than a date."""
+    return isinstance(text, str) and "YY" in text.upper() and not any(map(str.isdigit, text))
+
+
 def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> None:
     """Check a constant time format or regular expression.
 
@@ -413,14 +418,13 @@ def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> No
     place, understood = FORMATS.get(syntax.name, (0, None))
     if understood is None or len(args) <= place:
         return
-    text = args[1 - place] if len(args) == 2 else None
-    if isinstance(text, Literal) and isinstance(text.value, str) and not any(map(str.isdigit, text.value)):
+    form, text = args[place], args[1 - place] if len(args) == 2 else None
+    if isinstance(text, Literal) and not isinstance(form, Literal) and _is_format(text.value):
         raise StatementError(
             f"'{text.value}' is the text that {syntax.name} reads, and no time",
             place=syntax.args[1 - place].place,
             hint="The text comes first, then the format; in CHAR_TO_DATE and its like the format comes first.",
         )
-    form = args[place]
     if isinstance(form, Literal) and isinstance(form.value, str):
         try:
             understood(form.value)
