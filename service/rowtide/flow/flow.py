@@ -8,7 +8,7 @@ trays, nor on how partitions were interleaved.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -28,8 +28,9 @@ from rowtide.flow.succession import (
 from rowtide.flow.table_changes import (
     LastStatement,
     changeable,
-    changed_rows,
+    changed_tables,
     earliest_change,
+    end_of,
     initial,
     placed,
 )
@@ -265,7 +266,7 @@ class Flow:
         those of new partitions.
         """
         wide = Flow(self._outputs, partitions, self._targets | dict(targets or {}))
-        wide.succeed(self, EARLIEST)
+        wide.succeed(self)
         return wide
 
     def drain(self) -> Emitted:
@@ -449,19 +450,18 @@ class Flow:
             self._promised[relation, partition] = bound.rowtime
             self._entrances[self._program.entrances[relation, partition]].bound = bound
 
-    def succeed(self, older: Flow, now: int, streams: Mapping[str, tuple[Node, Node]] | None = None) -> None:
+    def succeed(self, older: Flow, streams: Mapping[str, tuple[Node, Node]] | None = None) -> None:
         """Continue from a flow of another plan. Call it before any row; do not use ``older`` afterwards.
 
-        ``flow.succession`` decides what is kept. Rows that INSERT statements have added to a table since
-        take ``now`` (ms) as rowtime, unless nothing else ever fills it: then they count as always there.
-        The next ``drain`` returns the resulting rows. ``streams`` are those that both plans have, with
+        ``flow.succession`` decides what is kept, and ``flow.table_changes`` what the statements of the new plan change
+        in tables. The next ``drain`` returns the resulting rows. ``streams`` are those that both plans have, with
         the node of each: what they have promised holds for producers that join.
 
         Raises:
           StatementError: the change would lose rows that wait in a merge; ``older`` is unchanged.
         """
         succession = Succession(older._program, self._program)
-        self._go_on(older, succession, succession.released(older._circuit.operators), now)
+        self._go_on(older, succession, succession.released(older._circuit.operators))
         for former_node, new_node in (streams or {}).values():
             self._remember(older, former_node, new_node)
 
@@ -471,9 +471,9 @@ class Flow:
         Raises:
           StatementError: rows wait in a merge of the other for what this one does not read.
         """
-        self._go_on(other, Succession(other._program, self._program), (), EARLIEST)
+        self._go_on(other, Succession(other._program, self._program), ())
 
-    def _go_on(self, older: Flow, succession: Succession, released: Sequence[Released], now: int) -> None:
+    def _go_on(self, older: Flow, succession: Succession, released: Sequence[Released]) -> None:
         for at, before in succession.matched.items():
             operator, former = self._circuit.operators[at], older._circuit.operators[before]
             if operator is not None and former is not None:
@@ -484,14 +484,13 @@ class Flow:
                 entrance = self._entrances.setdefault(at, _Entrance())
                 entrance.bound, entrance.pending = older._entrances[before].bound, []
                 if isinstance(node, TableSource):
-                    entrance.pending = changed_rows(
-                        node, older._program.steps[before].node, self._program.steps[at], now
-                    )
+                    entrance.pending = [(0, None, end_of(node))]
         for at in succession.matched:
             operator = self._circuit.operators[at]
             if isinstance(operator, MergeOperator) and operator.held():
                 # The input that it waited for may have left.
                 self._prime(at, (0, None, NO_BOUND))
+        last = self._change_tables(older, succession)
         for at, port, held in contents_read_by_new(self._program, succession, self._circuit.operators):
             self._prime(at, (port, held, NO_BOUND))
         for at, gone in left_by_replaced_models(
@@ -509,10 +508,25 @@ class Flow:
                 self._prime(at, (port, each.tray, self._circuit.bounds[each.position]))
             for name in each.outputs:
                 self._before.setdefault(name, []).append(each.tray)
-        self.last_statement = older.last_statement
+        self.last_statement = last
         self._promised = {
             place: bound for place, bound in older._promised.items() if self._takes_bounds(*place)
         }
+
+    def _change_tables(self, older: Flow, succession: Succession) -> LastStatement:
+        """Let the rows enter that the statements of another plan change; return the last change of tables."""
+        last, bounds = older.last_statement, self._circuit.bounds
+        changed = 0
+        for each in changed_tables(
+            older._program, self._program, succession.matched, self._circuit.operators, bounds, last
+        ):
+            if each.source is not None:
+                node = self._program.steps[each.source].node
+                self._entrances[each.source].pending = [(0, None, end_of(node))]
+            if each.tray is not None:
+                self._prime(each.at, (0, each.tray, bounds[each.at]))
+                changed = max(changed, len(each.tray))
+        return replace(last, of_files=last.of_files + changed)
 
     def _remember(self, older: Flow, before: Node, after: Node) -> None:
         """Let a stream keep the bound that it had with its earlier producers."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ import pyarrow as pa
 from rowtide.errors import StatementError
 from rowtide.flow.circuit import Arrival
 from rowtide.flow.program import Program, Step
-from rowtide.operators.contract import Operator, Reaching, State
+from rowtide.operators.contract import HoldsTable, Operator, Reaching, State
 from rowtide.plan.nodes import (
     AsOfJoin,
     GroupChanges,
@@ -37,26 +37,32 @@ STATEMENTS = "statements"
 """The table of a snapshot with the last statement that was applied."""
 _FIRST_COUNTER = 1 << 32
 """Rows of statement n have counters from n times this on: after those of INSERT statements of the file."""
+_OF_FILES = 1 << 31
+"""Rows that changed files change after statement n have counters from this on after those of the statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastStatement:
-    """The number of the last statement that a flow has applied (0: none), and its rowtime (ms)."""
+    """The number of the last statement that a flow has applied (0: none), and its rowtime (ms).
+
+    ``of_files`` is the number of rows that changed files have changed since.
+    """
 
     number: int = 0
     rowtime: int = EARLIEST
+    of_files: int = 0
 
     def to_state(self) -> State:
         """Return it for a snapshot; nothing for a flow without statements, as before there were any."""
-        if not self.number:
+        if self == LastStatement():
             return {}
-        return {STATEMENTS: pa.table({"number": [self.number], "rowtime": [self.rowtime]})}
+        return {STATEMENTS: pa.table({name: [value] for name, value in asdict(self).items()})}
 
     @staticmethod
     def of_state(state: State) -> LastStatement:
-        """Return it from a snapshot."""
+        """Return it from a snapshot. Those of older versions do not have all numbers."""
         rows = state[STATEMENTS].to_pylist() if STATEMENTS in state else []
-        return LastStatement(rows[0]["number"], rows[0]["rowtime"]) if rows else LastStatement()
+        return LastStatement(**rows[0]) if rows else LastStatement()
 
 
 def initial(node: TableSource, step: Step) -> Arrival:
@@ -68,24 +74,110 @@ def initial(node: TableSource, step: Step) -> Arrival:
             for counter, row in enumerate(node.rows)
         ],
     )
-    return 0, tray if node.rows else None, Bound(LATEST) if node.loaded_once else NO_BOUND
+    return 0, tray if node.rows else None, end_of(node)
 
 
-def changed_rows(node: TableSource, before: Node, step: Step, now: int) -> list[Arrival]:
-    """Return what INSERT, UPDATE, DELETE and MERGE statements have changed in a table since the older plan."""
-    old = before.rows if isinstance(before, TableSource) else ()
-    rowtime = EARLIEST if node.loaded_once else now
-    changes = [(Opcode.INSERT, row) for row in node.rows[len(old) :]]
-    if node.rows[: len(old)] != old:
-        gone, come = Counter(old) - Counter(node.rows), Counter(node.rows) - Counter(old)
-        changes = [(Opcode.DELETE, row) for row in gone.elements()]
-        changes += [(Opcode.INSERT, row) for row in come.elements()]
-    rows = [
-        TimedRow(rowtime, step.place.origin, counter, opcode, row)
-        for counter, (opcode, row) in enumerate(changes, start=len(old))
-    ]
-    tray = Tray.from_rows(node.row_type, rows) if rows else None
-    return [(0, tray, Bound(LATEST) if node.loaded_once else NO_BOUND)]
+def end_of(node: Node) -> Bound:
+    """Return the bound that a table's statements promise: no row of them follows, or nothing."""
+    return Bound(LATEST) if isinstance(node, TableSource) and node.loaded_once else NO_BOUND
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """What a changed file changes in a table that goes on: rows that enter at step ``at``.
+
+    ``source`` is the entrance of the table's statements, whose own rows must not enter again; None: the new file
+    has no statement for the table.
+    """
+
+    at: int
+    source: int | None
+    tray: Tray | None
+
+
+def changed_tables(
+    older: Program,
+    newer: Program,
+    matched: Mapping[int, int],
+    operators: Mapping[int, Operator | None],
+    bounds: Mapping[int, Bound],
+    last: LastStatement,
+) -> Iterator[TableChange]:
+    """Yield what the statements of a changed file change in tables. ``newer`` has taken over the state of ``older``.
+
+    A change takes effect at the bound of its table, and of a table that only statements fill, which has none, at
+    once: operators that have come further take it at their own bound (docs/decisions/0026).
+    """
+    for at, step in enumerate(newer.steps):
+        table, operator = step.node, operators.get(at)
+        if not (isinstance(table, KeyedTable) and isinstance(operator, HoldsTable)):
+            continue
+        before, source = (_statements(program, table.relation) for program in (older, newer))
+        if at not in matched and source not in matched:
+            # A new table. Its rows enter as those of a new pipeline do.
+            continue
+        old = _rows(older, before) if at in matched else ()
+        new = _rows(newer, source)
+        entrance, row_type, origin = at, table.input.row_type, step.origins[0]
+        if source is not None:
+            entrance, row_type = _first_step(newer, table), newer.steps[source].node.row_type
+            origin = newer.steps[source].place.origin
+        tray = None
+        if old != new:
+            changes = changes_of(row_type, *_difference(table, old, new, operator.contents()))
+            rowtime = bounds[at].rowtime if bounds[at].rowtime < LATEST else last.rowtime
+            first = last.number * _FIRST_COUNTER + _OF_FILES + last.of_files if source is not None else 0
+            tray = _signed(changes, rowtime, origin, first)
+        yield TableChange(entrance, source, tray)
+
+
+def _statements(program: Program, relation: str) -> int | None:
+    """Return the entrance of the rows that statements give a table; None if there is none."""
+    at = program.entrances.get((relation, 0))
+    return at if at is not None and isinstance(program.steps[at].node, TableSource) else None
+
+
+def _rows(program: Program, source: int | None) -> tuple[Row, ...]:
+    node = None if source is None else program.steps[source].node
+    return node.rows if isinstance(node, TableSource) else ()
+
+
+def _first_step(program: Program, table: KeyedTable) -> int:
+    """Return the first step behind the inputs of a table: it checks rows, or keeps them."""
+    node: Node = table
+    while node.inputs[0].keeps_rowtime:
+        (node,) = node.inputs
+    (at,) = program.positions(node)
+    return at
+
+
+def _only_statements_fill(table: KeyedTable) -> bool:
+    source = below_same_rowtime(table.input)
+    return isinstance(source, TableSource) and source.loaded_once
+
+
+def _difference(
+    table: KeyedTable, old: Sequence[Row], new: Sequence[Row], contents: Tray
+) -> tuple[list[Row], list[Row]]:
+    """Return the rows that go and those that come, given the rows of statements before and after.
+
+    Of a key the last row counts. What a pump has put in the place of a row of a statement, or has deleted, stays.
+    """
+    if not table.key:
+        gone, come = Counter(old) - Counter(new), Counter(new) - Counter(old)
+        return list(gone.elements()), list(come.elements())
+    was, wanted = ({tuple(row[at] for at in table.key): row for row in rows} for rows in (old, new))
+    held = {tuple(timed.row[at] for at in table.key): timed.row for timed in contents.rows()}
+    # As the table holds them: REAL, for example, has fewer digits than what was written.
+    own = dict(zip(was, _as_held(contents.row_type, was.values()), strict=True))
+    changed = [key for key in dict.fromkeys([*was, *wanted]) if was.get(key) != wanted.get(key)]
+    if not _only_statements_fill(table):
+        changed = [key for key in changed if key not in was or held.get(key) == own[key]]
+    return [held[key] for key in changed if key in held], [wanted[key] for key in changed if key in wanted]
+
+
+def _as_held(row_type: RowType, rows: Iterable[Row]) -> Iterator[Row]:
+    return (timed.row for timed in changes_of(row_type, (), rows).rows())
 
 
 def changes_of(row_type: RowType, deleted: Iterable[Row], inserted: Iterable[Row]) -> Tray:
@@ -98,18 +190,23 @@ def changes_of(row_type: RowType, deleted: Iterable[Row], inserted: Iterable[Row
 
 def number_of(counter: int) -> int:
     """Return the number of the statement that a row of a table's entrance is from; 0: the pipeline file."""
-    return counter // _FIRST_COUNTER
+    return 0 if counter & _OF_FILES else counter // _FIRST_COUNTER
 
 
 def placed(change: Tray, origin: int, statement: LastStatement) -> Tray:
     """Return a change of a statement with its place in time, as rows of ``origin``."""
+    return _signed(change, statement.rowtime, origin, statement.number * _FIRST_COUNTER)
+
+
+def _signed(change: Tray, rowtime: int, origin: int, first: int) -> Tray:
+    """Return a change with its place in time; ``first`` is the counter of its first row."""
     count = len(change)
     return Tray(
         change.row_type,
         change.columns,
-        np.full(count, statement.rowtime, dtype=np.int64),
+        np.full(count, rowtime, dtype=np.int64),
         np.full(count, origin, dtype=np.int32),
-        np.arange(count, dtype=np.int64) + statement.number * _FIRST_COUNTER,
+        np.arange(first, first + count, dtype=np.int64),
         change.opcode,
     )
 

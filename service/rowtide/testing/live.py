@@ -128,7 +128,7 @@ class LiveRunner:
                     f'relation "{name}" has given rows of other columns',
                     hint=f"An expect takes them first: expect: {name}.",
                 )
-        entry = Changed(len(self._versions), self._wall)
+        entry = Changed(len(self._versions))
         self._versions.append(version)
         try:
             emitted = self._fed(entry)
@@ -274,7 +274,7 @@ class LiveRunner:
         """Continue with another version of the pipeline."""
         version = self._versions[entry.version]
         flow = Flow(version.wanted, version.partitions)
-        flow.succeed(self._flow, entry.at, version.streams_since(self._versions[self._version]))
+        flow.succeed(self._flow, version.streams_since(self._versions[self._version]))
         self._faults = [self._moved(fault, flow) for fault in self._faults]
         self._flow, self._version = flow, entry.version
         self._outputs.look_at(version.looked_at())

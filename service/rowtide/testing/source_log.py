@@ -41,10 +41,9 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The start of the pipeline's next version; ``at`` is the virtual wall time (ms)."""
+    """The start of the pipeline's next version."""
 
     version: int
-    at: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

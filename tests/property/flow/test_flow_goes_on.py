@@ -26,7 +26,7 @@ class Succeeding(Running):
         """Let a flow of these outputs take over."""
         self.plan = FlowPlan(outputs, self.plan.partitions, self.plan.judges)
         older, self.flow = self.flow, Flow(outputs, self.plan.partitions)
-        self.flow.succeed(older, now=0)
+        self.flow.succeed(older)
         self.links = Links()
         self.links.watch(self.flow)
         self.out = {name: self.out.get(name, []) for name in outputs}

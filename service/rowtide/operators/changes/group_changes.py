@@ -330,8 +330,11 @@ class GroupChangesOperator:
     # ----------------------------------------------------------------- time
 
     def _reach(self, rowtime: int) -> None:
-        """Emit the changes that are due before ``rowtime``, in order of time; drop ended groups."""
-        if rowtime <= self._reached:
+        """Emit the changes that are due before ``rowtime``, in order of time; drop ended groups.
+
+        At the end of time, rows are changes of tables that only statements fill: each is due at once.
+        """
+        if rowtime <= self._reached and (rowtime < LATEST or self._due is None):
             return
         window = self._node.window
         strict = isinstance(window, Period) and window.edge is not PeriodEdge.FLOOR

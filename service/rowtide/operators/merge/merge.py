@@ -6,8 +6,9 @@ row. A row leaves when its place is before the thresholds of all other ports.
 So the output and its order depend only on rows and bounds.
 
 The merge's bound stays valid when an input joins later: its rows below it are
-late (docs/sql/semantics.md#new-partitions). A merge that has promised no more rows
-reads only tables of statements, and a later statement may change them.
+late (docs/sql/semantics.md#new-partitions). A port that has promised no more rows reads
+only tables of statements. A changed file may change them nevertheless: such rows leave
+at once, at the merge's bound (docs/decisions/0026).
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ class MergeOperator(Whole):
         self._held = 0
         self._promised = NO_BOUND
         self._late: list[Fault] = []
+        self._at_once: list[Tray] = []
 
     def _least_rank(self, origins: Sequence[int]) -> int:
         ranks = self._ranks.of_origin
@@ -89,7 +91,7 @@ class MergeOperator(Whole):
         if tray is not None and len(tray):
             self.account.rows_in += len(tray)
             if int(tray.rowtime[0]) < self._promised.rowtime < LATEST:
-                tray = self._judged(tray)
+                tray = self._changed(tray) if self._bounds[port].rowtime == LATEST else self._judged(tray)
         if tray is not None and len(tray):
             self._held += len(tray)
             self._queue(port, tray)
@@ -104,11 +106,23 @@ class MergeOperator(Whole):
         leaving = self._leaving(thresholds)
         if leaving is not None:
             self._held -= len(leaving)
+        if self._at_once:
+            leaving = Tray.concat([*self._at_once, *([] if leaving is None else [leaving])])
+            self._at_once = []
+        if leaving is not None:
             self.account.done += len(leaving)
             self.account.rows_out += len(leaving)
         self._promised = self._promised.raised(self._bound_before(min(thresholds)))
         faults, self._late = self._late, []
         return StepOutput(leaving, self._promised, faults)
+
+    def _changed(self, tray: Tray) -> Tray:
+        """Let rows below the merge's bound leave at it, and return the others; the port had ended."""
+        least = self._promised.rowtime
+        count = int(np.searchsorted(tray.rowtime, least))
+        now = tray.slice(0, count)
+        self._at_once.append(now.with_rowtime(np.full(count, least, dtype=np.int64)))
+        return tray.slice(count, len(tray))
 
     def _judged(self, tray: Tray) -> Tray:
         """Return the rows not below the merge's bound; only a joining input has rows below it."""

@@ -25,7 +25,7 @@ from rowtide.plan.nodes import Sort
 from rowtide.rows.column import compact
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
-from rowtide.rowtime.bound import EARLIEST, UNMARKED, Bound
+from rowtide.rowtime.bound import EARLIEST, LATEST, UNMARKED, Bound
 
 TAKEN = 1
 """The port of bounds that an idle partition takes. Rows and all other bounds come at port 0."""
@@ -40,7 +40,9 @@ class SortOperator(Whole):
 
     Resubmitted rows are never late: rows below the bound take the least accepted
     rowtime. The same holds for rows below only the bound that their partition took while it was idle,
-    if they go only to keyed tables: they are revived (docs/sql/streams.md).
+    if they go only to keyed tables: they are revived (docs/sql/streams.md). Rows that come after the end of
+    time, where rows are signed again, are changes of tables that only statements fill, and never late either
+    (docs/decisions/0026).
     """
 
     def __init__(self, node: Sort, place: OperatorSite) -> None:
@@ -113,6 +115,10 @@ class SortOperator(Whole):
         self._rows = HeldRows(self._node.row_type)
         self._rows.add(Tray.from_arrow(self._node.row_type, state["rows"]))
 
+    def _has_ended(self) -> bool:
+        """Return whether only changes of tables of statements can come: no partition of a stream signs again."""
+        return self._explicit == LATEST and self._signs != UNMARKED
+
     def _floor(self) -> int:
         """Return the least rowtime that is accepted after the rows so far."""
         return max(self._highest, EARLIEST + self._within) - self._within
@@ -136,7 +142,8 @@ class SortOperator(Whole):
         before = np.empty_like(seen)
         before[0] = self._highest
         np.maximum(seen[:-1], self._highest, out=before[1:])
-        own = np.maximum(np.maximum(before, EARLIEST + self._within) - self._within, self._explicit)
+        explicit = EARLIEST if self._has_ended() else self._explicit
+        own = np.maximum(np.maximum(before, EARLIEST + self._within) - self._within, explicit)
         accepted = np.maximum(own, self._taken)
         late = rowtime < accepted
         kept = tray
@@ -152,6 +159,8 @@ class SortOperator(Whole):
 
     def _enters_late(self, tray: Tray, own: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return the late rows that are accepted; ``own`` is the least rowtime of the partition itself."""
+        if self._has_ended():
+            return np.ones(len(tray), dtype=np.bool_)
         resubmitted = (tray.origin & ((1 << PARTITION_BITS) - 1)) >= RESUBMITTED
         if not self._revives:
             return resubmitted

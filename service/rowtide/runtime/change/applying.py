@@ -125,7 +125,7 @@ def succeeding(older: PipelineContext, newer: PipelineContext) -> Succeeding:
     adopt_topics(newer.sources, record)
     partition_positions, begun = _partition_positions(record, newer)
     flow = Flow(table_nodes(newer.plan), partitions_of(each.place for each in partition_positions))
-    flow.succeed(work.flow, newer.clock.now_ms(), streams_of_both(older.plan, newer.plan))
+    flow.succeed(work.flow, streams_of_both(older.plan, newer.plan))
     after = PipelineState(flow, newer.plan.targets, partition_positions)
     PipelineIO(newer).prepare_outputs(after)
     after.drain()

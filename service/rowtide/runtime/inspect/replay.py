@@ -276,7 +276,7 @@ def _begin(
         else:
             flow = Flow(nodes, partitions_of(record.positions()))
             before = flow_at(table_nodes(older), record, snapshot, resubmissions)
-            flow.succeed(before, context.clock.now_ms(), streams_of_both(older, context.plan))
+            flow.succeed(before, streams_of_both(older, context.plan))
         # No later row was in the tables when the snapshot was taken.
         reached = max((bound for bound in flow.bounds().values() if bound != EARLIEST), default=EARLIEST)
         if compared.begin_ms is None or compared.begin_ms < reached:
