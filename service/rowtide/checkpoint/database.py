@@ -82,7 +82,7 @@ class DatabaseLedger:
             connection = sql_connection(transaction)
             record = self._claimed(connection, digest, holder)
             refuse(record)
-            if not record.partition_positions and record.digest != digest:
+            if not record.has_begun and record.digest != digest:
                 pipelines = self._of(connection).pipelines
                 connection.execute(
                     sa.update(pipelines).where(pipelines.c.pipeline == self._pipeline).values(digest=digest)

@@ -62,6 +62,11 @@ class Record:
     changed_at: int | None = None
     """The commit with which another plan took over. Earlier messages cannot be replayed."""
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether something is committed. A pipeline that reads no stream has no positions even then."""
+        return self.commits > 0
+
     def positions(self) -> dict[PartitionId, int]:
         """Return the next offset of each partition."""
         return {position.place: position.next_offset for position in self.partition_positions}

@@ -65,7 +65,7 @@ class InMemoryLedger:
         with self._database.begin() as transaction:
             record = self._claimed(transaction, digest, holder)
             refuse(record)
-            if not record.partition_positions:
+            if not record.has_begun:
                 record = self._within(transaction).record = replace(record, digest=digest)
         return record
 

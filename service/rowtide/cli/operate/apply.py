@@ -104,8 +104,8 @@ def apply(
             raise StatementError("--from and --to restrict what --shadow compares", hint="Add --shadow.")
         at_ms = None if at is None else parse_time(at)
         lost = [] if lose else list(change.lost or ())
-        # A state without rows in the snapshot may have rows by now: ``apply`` checks again before it commits.
-        if any(each.rows != 0 for each in lost) or (lost and at_ms is not None):
+        # Without a snapshot, or since it was taken, a state may have rows or none: ``apply`` looks before it commits.
+        if any(each.rows or (each.rows is None and dry_run) for each in lost) or (lost and at_ms is not None):
             raise applying.state_would_be_lost(each.relation for each in lost)
         if dry_run:
             applying.refuse_changed_streams(older, found.plan)

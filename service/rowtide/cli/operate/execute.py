@@ -73,7 +73,7 @@ def execute(
         session.feed(read_text(pipeline), file=str(pipeline))
         session.sent(text)
         record = found.ledger.read()
-        if record is not None and record.partition_positions:
+        if record is not None and record.has_begun:
             refuse_another_plan(found.name, record, plan_digests(found.plan))
         log = found.ledger.statements()
         statement = log.send(text)

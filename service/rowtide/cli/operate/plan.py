@@ -43,7 +43,7 @@ def plan(
     """
     with shown_to_user(), opened(pipeline, config) as (found, settings):
         record = found.ledger.read()
-        if record is None or not record.partition_positions:
+        if record is None or not record.has_begun:
             nothing = json.dumps({"committed": False, "changes": []}, indent=2)
             text = f'Pipeline "{found.name}" has committed nothing: everything restarts.'
             typer.echo(nothing if as_json else text)

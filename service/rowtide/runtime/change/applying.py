@@ -103,7 +103,7 @@ def succeeding(older: PipelineContext, newer: PipelineContext) -> Succeeding:
     """
     refuse_changed_streams(older.plan, newer.plan)
     before = older.ledger.read()
-    if before is None or not before.partition_positions:
+    if before is None or not before.has_begun:
         raise StatementError(f'pipeline "{older.name}" has committed nothing: start it with `rowtide run`')
     for each in older.ledger.resubmissions():
         if each.place not in before.positions():

@@ -65,7 +65,7 @@ def change_from(pipeline: Pipeline, older: Plan | None, file: str) -> PlannedCha
       MismatchError: a table in the database does not fit.
     """
     record = pipeline.ledger.read()
-    if record is None or not record.partition_positions:
+    if record is None or not record.has_begun:
         raise StatementError(f'pipeline "{pipeline.name}" has committed nothing')
     if older is not None and (wrong := differences(record.digest, plan_digests(older))):
         raise StatementError(

@@ -240,7 +240,7 @@ def _committed(context: PipelineContext, tables: Mapping[str, ComparedTable]) ->
     missing = context.database.missing([target_table(table.table) for table in tables.values()])
     with context.database.begin_read_only() as transaction:
         record = context.ledger.read_within(transaction)
-        if record is None or not record.partition_positions:
+        if record is None or not record.has_begun:
             raise StatementError(f'pipeline "{context.name}" has committed nothing to compare')
         for name, table in tables.items():
             if name in missing:

@@ -159,7 +159,7 @@ class _Asked:
                 hint="Write the name as in SQL; a foreign table must be written to by a pump.",
             )
         record = context.ledger.read()
-        if record is None or not record.partition_positions:
+        if record is None or not record.has_begun:
             raise StatementError(f'pipeline "{context.name}" has committed nothing yet')
         refuse_another_plan(context.name, record, plan_digests(context.plan))
         adopt_topics(context.sources, record)

@@ -10,8 +10,9 @@ from itertools import islice
 from rowtide.checkpoint.ledger import KeptSnapshot
 from rowtide.errors import StatementError
 from rowtide.flow.flow import ENTRANCES, Flow
+from rowtide.operators.merge.merge import PROMISED
 
-_NO_ROWS = frozenset({"account", "bounds", "clock", "totals"})
+_NO_ROWS = frozenset({"account", "bounds", "clock", PROMISED, "totals"})
 """Tables of a step's state that are not rows."""
 
 

@@ -119,7 +119,8 @@ def refuse_start(name: str, record: Record, digests: Mapping[str, str], begin: B
       StatementError: naming what changed.
     """
     refuse_another_plan(name, record, digests)
-    refuse_begin(name, begin)
+    if record.partition_positions:
+        refuse_begin(name, begin)
 
 
 def prepare_tables(name: str, database: Database, plan: Plan, *, kept: bool) -> Sequence[str]:

@@ -126,7 +126,7 @@ class FollowingReplica:
             )
         if self._warm is None or before is None or _version(before) != _version(pulse):
             record = io.database.call(io.context.ledger.read)
-            if record is not None and record.partition_positions:
+            if record is not None and record.has_begun:
                 _refuse_change(io.context.name, record, checked.digests)
                 io.board.begins_at(record)
                 self._aim(checked, record)

@@ -108,7 +108,7 @@ def check_start(io: PipelineIO, begin: Begin) -> Checked:
     digests = plan_digests(context.plan)
     record = io.database.call(context.ledger.read)
     adopt_topics(context.sources, record)
-    if record is not None and record.partition_positions:
+    if record is not None and record.has_begun:
         refuse_start(context.name, record, digests, begin)
     else:
         io.check_tables()
@@ -122,13 +122,13 @@ def check_start(io: PipelineIO, begin: Begin) -> Checked:
     }
     io.partitions.append_times = _append_times(io)
     snapshots = NewestSnapshot(context.ledger)
-    if record is not None and record.partition_positions:
+    if record is not None and record.has_begun:
         known = known_ids(record.partition_positions)
         for relation, source in sources:
             io.broker.call(partial(check_identity, source, known.get(relation)))
         snapshot = usable(io.database.call(snapshots.look), record)
         _begin_of_replay(record, snapshot, ranges, compacted)
-    kept = record is not None and bool(record.partition_positions) and not context.recreate_tables
+    kept = record is not None and record.has_begun and not context.recreate_tables
     created = io.database.call(
         partial(prepare_tables, context.name, context.database, context.plan, kept=kept)
     )
@@ -154,7 +154,7 @@ def take_epoch(
     context = io.context
 
     def refuse_found(found: Record) -> None:
-        if found.partition_positions:
+        if found.has_begun:
             refuse_start(context.name, found, checked.digests, checked.begin)
         refuse(found)
 
@@ -181,7 +181,7 @@ def take_epoch(
     ranges |= io.list_files(record.epoch)
     io.board.claimed(record.epoch)
     context.observer.claimed(context.name, record)
-    if not record.partition_positions:
+    if not record.has_begun or (context.sources and not record.partition_positions):
         record = _record_start(io, record, checked.begin)
     io.identities = known_ids(record.partition_positions)
     io.board.begins_at(record)
