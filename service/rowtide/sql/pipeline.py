@@ -52,7 +52,7 @@ from rowtide.sql.grammar.syntax import DeclaredFunction, QuerySyntax
 from rowtide.sql.grammar.syntax_walk import pseudo_in
 from rowtide.sql.located import located
 from rowtide.sql.planning.planner import Listing, PlannedPump, Planner, written_in
-from rowtide.sql.row_changes import CHANGED, with_row_change
+from rowtide.sql.row_changes import CHANGED, refuse_pumped, with_row_change
 from rowtide.sql.sent_statements import SentStatements
 from rowtide.sql.shown import as_query
 from rowtide.sql.statements.created_as import relation_and_pump
@@ -157,6 +157,7 @@ class SqlSession:
                 rows = _stream_rows(catalog, statement) if self._takes_rows else None
                 if isinstance(statement, RowChange):
                     refuse_change(statement)
+                    refuse_pumped(catalog, statement)
                     catalog, count = with_row_change(catalog, statement)
                     changed.append(f"{count} {'row' if count == 1 else 'rows'} {CHANGED[type(statement)]}")
                 elif rows is None:

@@ -78,6 +78,31 @@ def with_row_change(
     return catalog.define(key, replace(table, rows=tuple(rows))), count
 
 
+def refuse_pumped(catalog: Catalog, statement: RowChange) -> None:
+    """Refuse to change or read a table that a pump fills: its rows are known only while the pipeline runs.
+
+    Raises:
+      StatementError: naming the table and the pump.
+    """
+    pumped = {
+        catalog.key(pump.target, schema=pump.schema): relation_name(key)
+        for key, pump in catalog.pumps()
+        if pump.started
+    }
+    named = [statement.target]
+    if isinstance(statement, MergeInto) and isinstance(statement.source, QualifiedName):
+        named.append(statement.source)
+    for name in named:
+        key, _ = catalog.find(name, "table")
+        if key in pumped:
+            raise StatementError(
+                f'pump "{pumped[key]}" writes rows of table "{relation_name(key)}": the statement would miss them',
+                place=name.place,
+                hint="Write the statement before CREATE PUMP, if it is for the rows of INSERT statements. The query "
+                "of a pump decides about its rows.",
+            )
+
+
 def with_last_rows(catalog: Catalog, key: Key, place: SourceSpan) -> Catalog:
     """Return the catalog with a table in which the last row of each PRIMARY KEY remains, after an INSERT.
 
