@@ -84,7 +84,7 @@ def end_of(node: Node) -> Bound:
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What a changed file changes in a table that goes on: rows that enter at step ``at``.
+    """What a changed file changes in an existing table: rows that enter at step ``at``.
 
     ``source`` is the entrance of the table's statements, whose own rows must not enter again; None: the new file
     has no statement for the table.
@@ -161,7 +161,7 @@ def _difference(
 ) -> tuple[list[Row], list[Row]]:
     """Return the rows that go and those that come, given the rows of statements before and after.
 
-    Of a key the last row counts. What a pump has put in the place of a row of a statement, or has deleted, stays.
+    Of a key the last row counts. A row of a statement that a pump has replaced or deleted is not touched.
     """
     if not table.key:
         gone, come = Counter(old) - Counter(new), Counter(new) - Counter(old)

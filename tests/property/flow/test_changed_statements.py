@@ -155,7 +155,7 @@ class Running:
         return {name: +held for name, held in self.rows.items()}
 
     def apply(self, changed: SqlSession) -> None:
-        """Go on as the changed file, as `rowtide apply` and a step `sql:` do."""
+        """Continue as the changed file, as `rowtide apply` and a step `sql:` do."""
         flow = Flow(outputs_of(changed), PARTITIONS)
         flow.succeed(self.flow)
         self.session, self.flow = changed, flow
