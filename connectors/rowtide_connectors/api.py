@@ -68,10 +68,21 @@ class Fetched(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The range of a partition: offsets from ``earliest`` (inclusive) to ``end`` (exclusive)."""
+    """The range of a partition: what readers get, from ``earliest`` (inclusive) to ``end`` (exclusive).
+
+    ``uncommitted`` counts the offsets from ``end`` on that the log holds already: an open transaction keeps them back,
+    and their messages, also of other producers, come when it ends. So a reader at ``end`` has read all that it can,
+    but only one at ``log_end`` has read all that was written.
+    """
 
     earliest: int
     end: int
+    uncommitted: int = 0
+
+    @property
+    def log_end(self) -> int:
+        """The offset of the next message that is written."""
+        return self.end + self.uncommitted
 
 
 class PartitionReader(Protocol):

@@ -77,6 +77,7 @@ class QueryClients:
         self.refusals = Refusals()
         self.opened = 0
         self._asking: ck.Consumer | None = None
+        self._asking_log: ck.Consumer | None = None
         self._administering: AdminClient | None = None
 
     def consumer(self) -> ck.Consumer:
@@ -84,6 +85,12 @@ class QueryClients:
         if self._asking is None:
             self._asking = open_consumer(self.config, self.refusals)
         return self._asking
+
+    def log_consumer(self) -> ck.Consumer:
+        """Return the client for the ends of logs: it also sees what open transactions have written."""
+        if self._asking_log is None:
+            self._asking_log = open_consumer(dict(self.config) | {"isolation.level": "read_uncommitted"})
+        return self._asking_log
 
     def admin(self, topic: str) -> AdminClient | None:
         """Return a client for queries about a topic; None if no broker would answer."""
@@ -113,9 +120,10 @@ class QueryClients:
     def close(self) -> None:
         """Release the connections."""
         self._administering = None
-        if self._asking is not None:
-            self._asking.close()
-            self._asking = None
+        for client in (self._asking, self._asking_log):
+            if client is not None:
+                client.close()
+        self._asking = self._asking_log = None
 
 
 class KafkaSource:
@@ -140,10 +148,15 @@ class KafkaSource:
         self._clients.opened += 1
 
     def ranges(self) -> Mapping[int, OffsetRange]:
-        """Return each partition's range. Its end is the end of committed transactions."""
+        """Return each partition's range. Its end is where the first open transaction begins."""
         partitions = self._partitions()
         earliest, end = self._offsets(partitions, EARLIEST), self._offsets(partitions, LATEST)
-        return {partition: OffsetRange(earliest[partition], end[partition]) for partition in partitions}
+        # Asked last: a reader that is there has read all that was written before this query.
+        log_end = self._offsets(partitions, LATEST, self._clients.log_consumer())
+        return {
+            each: OffsetRange(earliest[each], end[each], max(0, log_end[each] - end[each]))
+            for each in partitions
+        }
 
     def offsets_at(self, timestamp_ms: int) -> Mapping[int, int]:
         """Return, per partition, the first offset stamped ``timestamp_ms`` or later, else its end."""
@@ -294,10 +307,14 @@ class KafkaSource:
             )
         return sorted(metadata.partitions)
 
-    def _offsets(self, partitions: Sequence[int], timestamp: int) -> Mapping[int, int]:
+    def _offsets(
+        self, partitions: Sequence[int], timestamp: int, client: ck.Consumer | None = None
+    ) -> Mapping[int, int]:
+        client = client or self._clients.consumer()
+
         def ask() -> Mapping[int, int]:
             asked = [ck.TopicPartition(self.topic, partition, timestamp) for partition in partitions]
-            answers = self._clients.consumer().offsets_for_times(asked, self._timeout_s)
+            answers = client.offsets_for_times(asked, self._timeout_s)
             for answer in answers:
                 if answer.error is not None:
                     raise ck.KafkaException(answer.error)

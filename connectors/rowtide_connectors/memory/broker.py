@@ -26,6 +26,13 @@ class Partition:
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     headers: list[Sequence[MessageHeader] | None] = field(default_factory=list)
+    open_from: int | None = None
+    """The first offset of the open transaction; None: there is none."""
+
+    @property
+    def readable_end(self) -> int:
+        """The end of what readers get."""
+        return self.end if self.open_from is None else self.open_from
 
 
 class MemoryBroker:
@@ -115,6 +122,18 @@ class MemoryBroker:
         with self.changed:
             self._partition(topic, partition).end += count
             self.changed.notify_all()
+
+    def begin_transaction(self, topic: str, *, partition: int = 0) -> None:
+        """Keep what is produced from now on, by whomever, from readers, until the transaction ends."""
+        with self.changed:
+            held = self._partition(topic, partition)
+            held.open_from = held.readable_end
+
+    def end_transaction(self, topic: str, *, partition: int = 0) -> None:
+        """Let readers have what a transaction kept back; as in Kafka, its end takes an offset of its own."""
+        with self.changed:
+            self._partition(topic, partition).open_from = None
+            self.hole(topic, partition=partition)
 
     def truncate(self, topic: str, before: int, *, partition: int = 0) -> None:
         """Delete the messages below offset ``before``, as retention does."""

@@ -24,7 +24,10 @@ class MemorySource:
         """Return each partition's current range."""
         with self._broker.changed:
             held = self._broker.serve(self.topic)
-            return {number: OffsetRange(log.earliest, log.end) for number, log in held.items()}
+            return {
+                number: OffsetRange(log.earliest, log.readable_end, log.end - log.readable_end)
+                for number, log in held.items()
+            }
 
     def offsets_at(self, timestamp_ms: int) -> Mapping[int, int]:
         """Return, per partition, the first offset stamped ``timestamp_ms`` or later, else its end."""
@@ -34,9 +37,9 @@ class MemorySource:
                     (
                         offset
                         for offset, stamp in zip(log.offsets, log.timestamps, strict=True)
-                        if stamp >= timestamp_ms
+                        if stamp >= timestamp_ms and offset < log.readable_end
                     ),
-                    log.end,
+                    log.readable_end,
                 )
                 for number, log in self._broker.serve(self.topic).items()
             }
@@ -134,15 +137,15 @@ class MemoryReader:
 
     def _slice(self, number: int, log: Partition, max_messages: int) -> Messages | None:
         position = self._next[number]
-        if not log.earliest <= position <= log.end:
+        if not log.earliest <= position <= log.readable_end:
             raise GoneError(
                 f'topic "{self._topic}" partition {number}: position {position} is not in the log '
-                f"({log.earliest} to {log.end})"
+                f"({log.earliest} to {log.readable_end})"
             )
-        start = bisect_left(log.offsets, position)
-        stop = min(len(log.offsets), start + max_messages)
+        start, readable = bisect_left(log.offsets, position), bisect_left(log.offsets, log.readable_end)
+        stop = min(readable, start + max_messages)
         end = (
-            (log.offsets[stop - 1] + 1 if stop > start else position) if stop < len(log.offsets) else log.end
+            (log.offsets[stop - 1] + 1 if stop > start else position) if stop < readable else log.readable_end
         )
         if end == position:
             return None

@@ -116,7 +116,7 @@ class Metrics:
         self.end_offset = self._gauge(
             "rowtide_end_offset",
             "offset",
-            "Last known end of a partition: its last offset plus one.",
+            "Last known end of a partition: its last offset plus one, also if a transaction is open there.",
             "topic",
             "partition",
         )

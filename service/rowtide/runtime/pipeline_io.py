@@ -190,7 +190,7 @@ class PipelineIO:
                     own,
                     context.crash_points,
                     context.clock,
-                    self.partitions.looked_up,
+                    self.looked_up,
                     context.poll_messages,
                     self.partitions.look_up_s(relation),
                     self.identities.get(relation),
@@ -199,6 +199,18 @@ class PipelineIO:
         if context.threads:
             return ThreadedInbox(readers, context.queue_messages, context.queue_bytes)
         return DirectInbox(readers, context.clock)
+
+    def looked_up(self, relation: str, ranges: Mapping[int, OffsetRange]) -> None:
+        """Note the ranges of partitions, and ask again who stamps the messages. Called by reading threads.
+
+        Raises:
+          As ``TopicSource.has_append_times``.
+        """
+        times = self.partitions.append_times
+        if times.depends_on(relation):
+            # Asked after the ends: they prove nothing if producers have begun to stamp since.
+            times.stamped_by(relation, broker=self.context.sources[relation].has_append_times())
+        self.partitions.looked_up(relation, ranges)
 
     def check_sinks(self) -> None:
         """Check the topics that pumps write to, and their schemas. Disturbs no running process.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -48,6 +50,13 @@ class MemoryLog:
     def hole(self) -> None:
         self.broker.hole(self.topic)
 
+    @contextmanager
+    def transaction(self, values: Any) -> Iterator[None]:
+        self.broker.begin_transaction(self.topic)
+        self.write(values)
+        yield
+        self.broker.end_transaction(self.topic)
+
     def age_out(self, before: int) -> None:
         self.broker.truncate(self.topic, before)
 
@@ -91,6 +100,14 @@ class KafkaLog:
         with self.broker.transaction(self.topic, abort=True) as producer:
             producer.produce(self.topic, b"never to be seen", partition=0)
 
+    @contextmanager
+    def transaction(self, values: Any) -> Iterator[None]:
+        with self.broker.transaction(self.topic) as producer:
+            for value in values:
+                producer.produce(self.topic, value, partition=0)
+            assert producer.flush(30) == 0
+            yield
+
     def age_out(self, before: int) -> None:
         self.broker.delete_records(self.topic, 0, before)
 
@@ -127,13 +144,16 @@ class FilesLog:
     def hole(self) -> None:
         self.folder.put(b"", "txt", partition=0, partitions=2)
 
+    def transaction(self, values: Any) -> AbstractContextManager[None]:
+        raise AssertionError("a file is listed when it is whole")
+
     def age_out(self, before: int) -> None:
         raise AssertionError("a file that was listed stays")
 
 
 @pytest.mark.covers("files", "source", "a folder of this machine")
 class TestFiles(SourceContract):
-    keys = headers = null_values = retention = identities = writable = False
+    keys = headers = null_values = transactions = retention = identities = writable = False
 
     @pytest.fixture
     def log(self, tmp_path: Path) -> Log:

@@ -1,6 +1,7 @@
 """Topics whose broker stamps: a quiet partition follows the broker's clock, and every replay obeys."""
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -81,7 +82,7 @@ def test_a_stream_may_refuse_the_brokers_clock() -> None:
 
 
 def test_a_message_that_came_while_ends_were_looked_up_is_never_behind_what_they_prove() -> None:
-    times = AppendTimes(["R"])
+    times = AppendTimes({"R": True})
     at = np.array([100], dtype=np.int64)
     times.hear("R", at)
     times.look_up("R", {("R", 0): 1, ("R", 1): 0})
@@ -92,6 +93,38 @@ def test_a_message_that_came_while_ends_were_looked_up_is_never_behind_what_they
     assert (first.bound, second.partition, second.bound) == (100, 1, 100)
     # One that lags behind its end, or says as much already, is left alone.
     assert times.decide({("R", 0): 0, ("R", 1): 0}, {("R", 1): 100}) == []
+
+
+def test_who_stamps_is_asked_again_while_the_pipeline_runs() -> None:
+    world = world_of()
+    start = world.clock.seconds
+
+    def append_at(second: float, partition: int, now: int, *, stamped_by_broker: bool) -> None:
+        def turn() -> None:
+            world.topic.append_times = stamped_by_broker
+            append(world, partition, now)
+
+        events[start + second] = turn
+
+    events: dict[float, Callable[[], None]] = {}
+    append_at(0, 0, 100_000, stamped_by_broker=True)
+    append_at(3, 0, 103_000, stamped_by_broker=True)
+    # Producers stamp now. One of them is behind the other, which promises nothing about it.
+    append_at(6, 0, 106_000, stamped_by_broker=False)
+    append_at(9, 0, 109_000, stamped_by_broker=False)
+    append_at(12, 1, 107_000, stamped_by_broker=False)
+    # The broker stamps again: the quiet partition follows.
+    append_at(20, 0, 120_000, stamped_by_broker=True)
+    append_at(30, 0, 130_000, stamped_by_broker=True)
+
+    def stopping() -> bool:
+        for second in [second for second in events if world.clock.seconds >= second]:
+            events.pop(second)()
+        return world.clock.seconds - start >= 45
+
+    Service(world.context(stopping=stopping, pace=Pace(100, 1000, None, None))).run()
+    assert world.checkpoint.errors == []
+    assert logged(world) == [100_000, 103_000, 106_000, 107_000, 109_000, 120_000, 130_000]
 
 
 def test_random_appends_and_restarts_lose_and_repeat_nothing_and_make_no_row_late() -> None:

@@ -10,6 +10,7 @@ from rowtide.checkpoint.ledger import ErrorRow
 from rowtide.operators.contract import Account
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
+from rowtide.rows.types import MAX_TIMESTAMP_MS
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.service import Service
@@ -116,6 +117,25 @@ def test_a_bound_record_closes_a_window_and_a_wrong_one_is_rejected() -> None:
     assert [(row.kind, row.bound) for row in late] == [("LATE", 120_000), ("LATE", 180_001)]
     assert world.checkpoint.record is not None
     assert world.checkpoint.record.partition_positions[0].bound == 180_001
+
+
+def test_a_bound_record_after_the_year_9999_is_rejected_as_a_message_of_then_is() -> None:
+    topic = InMemoryTopic("readings", 1)
+    topic.add(0, 60_000, b'{"sensor":"a","amount":1}')
+    for beyond in (MAX_TIMESTAMP_MS + 1, 10**17):
+        topic.add(0, 60_000, None, rowtide_bound=str(beyond).encode())
+    topic.add(0, 60_000, b'{"sensor":"a","amount":2}')
+    topic.add(0, 60_000, None, rowtide_bound=str(MAX_TIMESTAMP_MS).encode())
+    world = World(topic)
+    Service(world.context()).run(until_end=True)
+    assert world.database.contents.appended["LOG"] == [("a", 1), ("a", 2)]
+    reasons = [row.reason for row in world.checkpoint.errors]
+    assert reasons == [
+        f"BOUND: the bound record is malformed: header rowtide.bound, {beyond} ms, is after the year 9999"
+        for beyond in (MAX_TIMESTAMP_MS + 1, 10**17)
+    ]
+    assert world.checkpoint.record is not None
+    assert world.checkpoint.record.partition_positions[0].bound == MAX_TIMESTAMP_MS
 
 
 def test_bound_records_stand_where_they_stand_among_the_rows() -> None:

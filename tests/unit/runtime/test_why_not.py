@@ -354,6 +354,12 @@ OTHER = Keeper("CLICKS", 0, "CLICKS", 500, None, None)
         (PartitionFacts("clicks", 7, 9, down=True), "BROKER_DOWN", "the broker does not answer"),
         (PartitionFacts("clicks", 9, 9), "IDLE", "read to its end and has no newer rows"),
         (
+            PartitionFacts("clicks", 9, 9, uncommitted=5, idle_timeout_ms=30_000, silent_ms=12_000),
+            "OPEN_TRANSACTION",
+            "is read to offset 9, where a transaction of Kafka is open: the 5 offsets from there on are written",
+        ),
+        (PartitionFacts("clicks", 7, 9, uncommitted=5), "LAGGING", "at offset 7 of 9"),
+        (
             PartitionFacts("clicks", 9, 9, idle_timeout_ms=30_000, silent_ms=12_000),
             "IDLE",
             "silent for idle_timeout (30 s) in 18 s: it then follows the others, which have reached "
@@ -377,6 +383,7 @@ def test_b23_why_a_partition_is_behind_is_told_from_its_offsets_and_the_policy(
         (PartitionFacts("clicks", 9, 9), "NOTHING_HELD"),
         (PartitionFacts("clicks", 9, 9, down=True), "BROKER_DOWN"),
         (PartitionFacts("clicks", 7, 9), "LAGGING"),
+        (PartitionFacts("clicks", 9, 9, uncommitted=1), "OPEN_TRANSACTION"),
     ],
 )
 def test_where_nothing_is_held_what_is_not_read_yet_is_the_cause(known: PartitionFacts, cause: str) -> None:

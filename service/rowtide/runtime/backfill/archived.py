@@ -200,7 +200,7 @@ class SplicedSource:
         found = {}
         for partition, held in self._source.ranges().items():
             log = self.log(partition)
-            found[partition] = held if log is None else OffsetRange(min(held.earliest, log.begin), held.end)
+            found[partition] = held if log is None else replace(held, earliest=min(held.earliest, log.begin))
         return found
 
     def offsets_at(self, timestamp_ms: int) -> Mapping[int, int]:

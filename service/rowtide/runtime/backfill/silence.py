@@ -114,11 +114,11 @@ class SilenceAtCut(PartitionSilence):
             for relation in sorted(by_message_time(plan) & declared & sources.keys())
             if self._retry.call(sources[relation].has_append_times)
         ]
-        times = AppendTimes(stamped)
+        times = AppendTimes(dict.fromkeys(stamped, True))
         for relation in stamped:
             times.hear(relation, np.array([latest.get(relation, EARLIEST)]))
             ranges = self._retry.call(sources[relation].ranges)
-            ends = {(relation, partition): held.end for partition, held in ranges.items()}
+            ends = {(relation, partition): held.log_end for partition, held in ranges.items()}
             # Everything was read before this look-up began: the first time notes it, the second proves it.
             times.look_up(relation, ends)
             times.look_up(relation, ends)
@@ -137,7 +137,7 @@ class SilenceAtCut(PartitionSilence):
             recent = self._retry.call(partial(source.offsets_at, now - timeout))
             ends = self._retry.call(source.ranges)
             for place in (place for place in self._cut if place[0] == relation):
-                watch.look_up({place: ends[place[1]].end})
+                watch.look_up({place: ends[place[1]].log_end})
                 if recent[place[1]] < self._cut[place]:
                     watch.hear(place)
         return watch
@@ -228,7 +228,7 @@ def held_back(
             *place_of(context.sources[relation].topic, partition),
             count,
             None if bounds[relation, partition] == EARLIEST else bounds[relation, partition],
-            ends[relation][partition].end > cut[relation, partition],
+            ends[relation][partition].log_end > cut[relation, partition],
             relation in declared,
         )
         for (relation, partition), count in rows.items()

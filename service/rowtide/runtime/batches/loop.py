@@ -187,7 +187,7 @@ class BatchLoop:
             return None
         self._suspected = False
         for relation, held in ranges.items():
-            self._io.partitions.looked_up(relation, held)
+            self._io.broker.call(partial(self._io.looked_up, relation, held))
         return {place: min(end, until.get(place, end)) for place, end in ends_of(ranges).items()}
 
     def _offsets_at(self, timestamp_ms: int) -> dict[PartitionId, int]:

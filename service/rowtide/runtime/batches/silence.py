@@ -8,6 +8,7 @@ the place of the decision in the log, as if a live service had read the same mes
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from rowtide.rowtime.bound import EARLIEST
 from rowtide.runtime.backfill.silence import PartitionSilence
 from rowtide.runtime.ingest.append_times import AppendTimes
 from rowtide.runtime.ingest.idle import IdleWatch
-from rowtide.runtime.live.partition_watch import ends_of
 from rowtide.runtime.pipeline_io import PipelineIO
 
 
@@ -58,6 +58,7 @@ class SilenceInBatch(PartitionSilence):
                 continue
             partitions.append_times.hear(relation, np.array([latest.get(relation, EARLIEST)]))
             ranges = self._io.broker.call(source.ranges)
-            partitions.looked_up(relation, ranges)
+            self._io.broker.call(partial(self._io.looked_up, relation, ranges))
             # Everything was read before this look-up began: the first time notes it, the second proves it.
-            partitions.append_times.look_up(relation, ends_of({relation: ranges}))
+            log_ends = {(relation, partition): held.log_end for partition, held in ranges.items()}
+            partitions.append_times.look_up(relation, log_ends)

@@ -1,11 +1,12 @@
 """Bounds from what the broker's clock has shown (docs/sql/semantics.md#broker-time).
 
 On a topic with ``message.timestamp.type=LogAppendTime`` a message is stamped
-when it is appended. So if a partition is read to its end after some partition
-of the topic has shown append time T, no earlier message can follow in it, and
-rows need not wait for it. This holds if rows have the message timestamp as
-rowtime: a promotion starts another clock. If the clocks of the brokers differ,
-set ``append_time 'OFF'``, and rows wait.
+when it is appended. So if a partition is read to the end of its log after some
+partition of the topic has shown append time T, no earlier message can follow in
+it, and rows need not wait for it. While a transaction is open, it cannot be read
+to there. This holds if rows have the message timestamp as rowtime: a promotion
+starts another clock. If the clocks of the brokers differ, set
+``append_time 'OFF'``, and rows wait.
 
 The decision is an explicit bound, logged with the commit like those of idle
 partitions. Recovery and replay obey the log and do not ask the broker.
@@ -13,7 +14,7 @@ partitions. Recovery and replay obey the log and do not ask the broker.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,27 +36,43 @@ class AppendTimes:
 
     Messages may arrive during a look-up. So it proves only a bound of the greatest append time that was
     known before it began. The end of the previous look-up counts as its beginning.
+
+    Args:
+      topics: whether the topic of each stream has append times. Other streams follow another clock.
     """
 
-    def __init__(self, relations: Collection[str]) -> None:
-        self._seen = dict.fromkeys(relations, EARLIEST)
+    def __init__(self, topics: Mapping[str, bool]) -> None:
+        # Other threads set single entries and never add one.
+        self._stamped = dict(topics)
+        self._seen = dict.fromkeys(topics, EARLIEST)
         self._before_look_up = dict(self._seen)
-        self._proved: dict[PartitionId, tuple[int, int]] = {}
+        self._proved: dict[str, Mapping[PartitionId, tuple[int, int]]] = {each: {} for each in topics}
+
+    def depends_on(self, relation: str) -> bool:
+        """Return whether it matters who stamps the messages of a stream."""
+        return relation in self._stamped
 
     def watches(self, relation: str) -> bool:
         """Return whether a stream's topic has append times."""
-        return relation in self._seen
+        return self._stamped.get(relation, False)
+
+    def stamped_by(self, relation: str, *, broker: bool) -> None:
+        """Note who stamps the messages of a stream now; may be called by another thread."""
+        if broker != self._stamped[relation]:
+            self._proved[relation] = {}
+            self._seen[relation] = self._before_look_up[relation] = EARLIEST
+            self._stamped[relation] = broker
 
     def hear(self, relation: str, timestamps: NDArray[np.int64]) -> None:
         """Note the timestamps of one or more messages that have arrived."""
-        if relation in self._seen:
+        if self.watches(relation):
             self._seen[relation] = max(self._seen[relation], int(timestamps.max()))
 
-    def look_up(self, relation: str, ends: Mapping[PartitionId, int]) -> None:
-        """Record the current ends of a stream's partitions; may be called by another thread."""
-        if relation in self._seen:
+    def look_up(self, relation: str, log_ends: Mapping[PartitionId, int]) -> None:
+        """Record the current ends of the logs of a stream's partitions; may be called by another thread."""
+        if self.watches(relation):
             shown = self._before_look_up[relation]
-            self._proved.update({place: (end, shown) for place, end in ends.items()})
+            self._proved[relation] = {place: (end, shown) for place, end in log_ends.items()}
             self._before_look_up[relation] = self._seen[relation]
 
     def decide(
@@ -63,7 +80,8 @@ class AppendTimes:
     ) -> list[Decision]:
         """Return the bounds that partitions take now and that are greater than before, in order."""
         decided = []
-        for place, (end, shown) in sorted(self._proved.items()):
+        proved = [each for held in self._proved.values() for each in held.items()]
+        for place, (end, shown) in sorted(proved):
             if place not in positions or is_resubmission(place):
                 continue
             if end <= positions[place] and bounds.get(place, EARLIEST) < shown:

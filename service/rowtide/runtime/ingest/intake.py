@@ -442,6 +442,8 @@ def _bound_of(headers: Mapping[str, bytes]) -> Bound:
     digits = text[1:] if text[:1] == b"-" else text
     if not digits.isdigit() or len(digits) > 18:
         raise ValueError(f"header {BOUND_HEADER} is not an integer of milliseconds")
+    if int(text) > MAX_TIMESTAMP_MS:
+        raise ValueError(f"header {BOUND_HEADER}, {int(text)} ms, is after the year 9999")
     strict = headers.get(STRICT_HEADER, b"0")
     if strict not in (b"0", b"1"):
         raise ValueError(f"header {STRICT_HEADER} is neither 0 nor 1")

@@ -27,17 +27,18 @@ def gathered(
 
     ``polled`` are the intervals of polls in ms, of tables of databases.
     """
-    ends, down = board.ends(), board.down()
+    ranges, down = board.ranges(), board.down()
     partitions = {}
     for place, position in work.positions.items():
         relation, partition = place
         if is_resubmission(place):
             continue
-        account = work.accounts.get(relation, IntakeAccount())
+        account, held = work.accounts.get(relation, IntakeAccount()), ranges.get(place)
         partitions[place] = PartitionFacts(
             topic=place_of(topics[relation], partition)[0],
             position=position,
-            end=ends.get(place),
+            end=None if held is None else held.end,
+            uncommitted=0 if held is None else held.uncommitted,
             paused=partition in paused.get(relation, ()),
             down=bool({broker_of(relation), database_of(relation)} & down),
             polled_ms=polled.get(relation),

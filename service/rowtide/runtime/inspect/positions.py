@@ -40,7 +40,7 @@ def progress_of(record: Record, sources: Mapping[str, TopicSource]) -> list[Part
         except (UnavailableError, GoneError, MismatchError):
             # The answer is what is committed. The end of the log is additional.
             continue
-        ends.update({(relation, partition): held.end for partition, held in ranges.items()})
+        ends.update({(relation, partition): held.log_end for partition, held in ranges.items()})
     return [
         PartitionProgress(
             each.relation,

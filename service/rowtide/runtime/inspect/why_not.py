@@ -36,6 +36,8 @@ class SilenceCause(Enum):
     """The partition is ahead of the others, and too many rows are held."""
     LAGGING = "LAGGING"
     """The topic has unread messages."""
+    OPEN_TRANSACTION = "OPEN_TRANSACTION"
+    """The topic has messages that come when a transaction of Kafka ends."""
     NO_BOUND = "NO_BOUND"
     """The partition has no rows and no bound."""
     IDLE = "IDLE"
@@ -59,7 +61,8 @@ class SilenceCause(Enum):
 class PartitionFacts:
     """The known facts of a partition besides its bound. ``topic`` is empty if it has none.
 
-    ``end`` is its last known end; ``silent_ms`` how long it has been silent, known if an idle time-out
+    ``end`` is the last known end of what can be read, ``uncommitted`` the number of offsets after it that open
+    transactions keep back; ``silent_ms`` how long it has been silent, known if an idle time-out
     is declared. ``messages`` and ``rejected`` count the messages of its stream that were read.
     """
 
@@ -72,6 +75,7 @@ class PartitionFacts:
     silent_ms: int | None = None
     messages: int = 0
     rejected: int = 0
+    uncommitted: int = 0
     polled_ms: int | None = None
     """The interval of its polls, if it is a table of a database."""
 
@@ -257,7 +261,8 @@ def _is_unread(known: PartitionFacts | None) -> bool:
     """Return whether a partition has, or may have, unread messages."""
     if known is None:
         return False
-    return known.down or known.paused or (known.end is not None and known.end > known.position)
+    unread = known.end is not None and known.end + known.uncommitted > known.position
+    return known.down or known.paused or unread
 
 
 def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
@@ -309,6 +314,16 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
             f"is at offset {known.position} of {known.end}: {behind} messages are not read yet.",
             f"When {wanted} has been read.",
             "Wait. If the lag grows, the pipeline is slower than the topic: metrics show where time is spent.",
+        )
+    if known.uncommitted:
+        return cause(
+            SilenceCause.OPEN_TRANSACTION,
+            f"is read to offset {known.position}, where a transaction of Kafka is open: the {known.uncommitted} "
+            "offsets from there on are written, and cannot be read yet.",
+            "When the transaction ends: its producer commits or aborts it, or Kafka aborts it after the producer's "
+            "transaction.timeout.ms.",
+            "Let the producer end its transactions sooner. One that has lost its producer: `kafka-transactions.sh "
+            "find-hanging` names it, `kafka-transactions.sh abort` ends it.",
         )
     if known.polled_ms is not None:
         return cause(SilenceCause.POLLED, *_polled(keeper, known.polled_ms))

@@ -36,7 +36,7 @@ class PartitionWatch:
         observer: Observer,
     ) -> None:
         self.newcomers = Newcomers()
-        self.append_times = AppendTimes(())
+        self.append_times = AppendTimes({})
         """Set at the start, which reads from the brokers which topics have append times."""
         self.idle = IdleWatch({}, (), clock)
         self._idle_timeouts = idle_timeouts(streams.values())
@@ -60,17 +60,18 @@ class PartitionWatch:
         return min(LOOK_UP_S, timeout_ms / 1000 / LOOK_UPS_A_TIMEOUT)
 
     def looked_up(self, relation: str, ranges: Mapping[int, OffsetRange]) -> None:
-        """Note the ends of partitions: for lag, silence and new partitions. Called by reading threads."""
+        """Note the ranges of partitions: for lag, silence and new partitions. Called by reading threads."""
         self.newcomers.look_up(relation, ranges)
-        ends = ends_of({relation: ranges})
-        self._board.looked_up(ends)
-        self.idle.look_up(ends)
-        self.append_times.look_up(relation, ends)
-        self._observer.looked_up(self._topics, ends)
+        places = {(relation, partition): held for partition, held in ranges.items()}
+        log_ends = {place: held.log_end for place, held in places.items()}
+        self._board.looked_up(places)
+        self.idle.look_up(log_ends)
+        self.append_times.look_up(relation, log_ends)
+        self._observer.looked_up(self._topics, log_ends)
 
 
 def ends_of(ranges: Mapping[str, Mapping[int, OffsetRange]]) -> dict[PartitionId, int]:
-    """Return the end of each partition."""
+    """Return, for each partition, the end of what can be read now."""
     return {
         (relation, partition): held.end
         for relation, partitions in ranges.items()

@@ -262,11 +262,11 @@ def _append_times(io: PipelineIO) -> AppendTimes:
     """Return the part that decides on partitions of topics whose brokers stamp the messages."""
     sources = io.context.sources
     return AppendTimes(
-        [
-            relation
+        {
+            relation: io.broker.call(sources[relation].has_append_times)
             for relation in sorted(by_message_time(io.context.plan) & sources.keys())
-            if takes_append_times(io.streams[relation]) and io.broker.call(sources[relation].has_append_times)
-        ]
+            if takes_append_times(io.streams[relation])
+        }
     )
 
 

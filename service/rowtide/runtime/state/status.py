@@ -10,6 +10,7 @@ from typing import Literal
 from rowtide.checkpoint.ledger import PartitionId, PartitionPosition, Record, is_resubmission
 from rowtide.clock import Clock
 from rowtide.runtime.state.tally import RunSummary
+from rowtide_connectors.api import OffsetRange
 
 Phase = Literal["starting", "recovering", "following", "running", "waiting", "stopping"]
 """starting: connecting; recovering: replaying up to the committed positions; following: a replica that another one
@@ -40,7 +41,7 @@ def registry_for(relation: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """The position of one partition. ``bound`` is in ms, ``end_offset`` as last looked up."""
+    """The position of one partition. ``bound`` is in ms, ``end_offset`` the end of its log as last looked up."""
 
     relation: str
     topic: str
@@ -94,7 +95,7 @@ class StatusBoard:
         self._clock = clock
         self._changed = changed
         self._lock = threading.Lock()
-        self._ends: dict[PartitionId, int] = {}
+        self._ranges: dict[PartitionId, OffsetRange] = {}
         self._down: set[str] = set()
         self._phase: Phase = "starting"
         self._shown = Snapshot(pipeline, "starting", clock.now_ms(), clock.monotonic())
@@ -162,33 +163,40 @@ class StatusBoard:
             for each in partition_positions:
                 if is_resubmission(each.place):
                     continue
-                end = self._ends.get(each.place)
                 held[each.place] = PartitionStatus(
-                    each.relation, each.topic, each.partition, each.next_offset, end, each.bound
+                    each.relation,
+                    each.topic,
+                    each.partition,
+                    each.next_offset,
+                    self._log_end(each.place),
+                    each.bound,
                 )
             self._shown = replace(self._shown, positions=tuple(held[place] for place in sorted(held)))
 
-    def ends(self) -> dict[PartitionId, int]:
-        """Return the ends of partitions as last looked up."""
+    def ranges(self) -> dict[PartitionId, OffsetRange]:
+        """Return the ranges of partitions as last looked up."""
         with self._lock:
-            return dict(self._ends)
+            return dict(self._ranges)
 
     def down(self) -> frozenset[str]:
         """Return the dependencies that are waited for."""
         with self._lock:
             return frozenset(self._down)
 
-    def looked_up(self, ends: Mapping[PartitionId, int]) -> None:
-        """Note the ends of partitions."""
+    def looked_up(self, ranges: Mapping[PartitionId, OffsetRange]) -> None:
+        """Note the ranges of partitions."""
         with self._lock:
-            self._ends.update(ends)
+            self._ranges.update(ranges)
             self._shown = replace(
                 self._shown,
                 positions=tuple(
-                    replace(each, end_offset=self._ends.get((each.relation, each.partition)))
+                    replace(each, end_offset=self._log_end((each.relation, each.partition)))
                     for each in self._shown.positions
                 ),
             )
+
+    def _log_end(self, place: PartitionId) -> int | None:
+        return self._ranges[place].log_end if place in self._ranges else None
 
     def _show(self) -> None:
         phase: Phase = "waiting" if self._down else self._phase

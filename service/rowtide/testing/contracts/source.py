@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -40,6 +41,9 @@ class Log(Protocol):
     def hole(self) -> None:
         """Leave at least one offset of partition 0 without a message."""
 
+    def transaction(self, values: Sequence[bytes]) -> AbstractContextManager[object]:
+        """Append messages to partition 0, in a transaction that is open within the block and then commits."""
+
     def age_out(self, before: int) -> None:
         """Delete the messages of partition 0 below offset ``before``."""
 
@@ -57,6 +61,8 @@ class SourceContract:
     """The writer sets the timestamp of a message. Else ``Log.write`` ignores timestamps."""
     holes: ClassVar = True
     """There may be offsets without a message."""
+    transactions: ClassVar = True
+    """Messages may be kept back until a transaction ends."""
     retention: ClassVar = True
     """Old messages may be deleted."""
     identities: ClassVar = True
@@ -195,6 +201,30 @@ class SourceContract:
         needs(self.retention, "retention")
         log.age_out(offsets[2])
         assert log.source().ranges() == {0: OffsetRange(offsets[2], end), 1: empty}
+
+    def test_an_open_transaction_keeps_messages_from_readers_but_is_in_the_log(
+        self, log: Log, readers: list[PartitionReader]
+    ) -> None:
+        """Check ranges, a reader at the end and an offset by time while a transaction is open, and after it."""
+        needs(self.transactions, "transactions")
+        log.write([b"before"])
+        source = log.source()
+        before = source.ranges()
+        reader = read(log, readers, {0: before[0].end})
+        with log.transaction([b"within"]):
+            log.write([b"of another writer"])
+            during = source.ranges()
+            assert (during[0].end, during[1]) == (before[0].end, before[1])
+            assert during[0].log_end == during[0].end + during[0].uncommitted > before[0].log_end + 1
+            assert source.offsets_at(2_000_000_000_000)[0] == before[0].end
+            assert values_of(reader.poll(10, 0.5)) == []
+        given: list[bytes | None] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while len(given) < 2 and time.monotonic() < deadline:
+            given += values_of(reader.poll(10, 0.5))
+        assert given == [b"within", b"of another writer"]
+        after = source.ranges()[0]
+        assert after.end == after.log_end >= during[0].log_end
 
     def test_an_offset_is_found_by_time(self, log: Log, readers: list[PartitionReader]) -> None:
         """Check the first offset with a time or a later one, where times are not in order."""
