@@ -106,7 +106,9 @@ def sorts(draw: st.DrawFn) -> Case:
     row_type = row_type_of(draw(st.lists(st.sampled_from((BIGINT, VARCHAR, WIDE)), min_size=1, max_size=2)))
     merged = draw(st.booleans())
     origins = (3 << 16, 1 << 16) if merged else (2 << 16,)
-    node = Sort("V", Source("S", row_type), draw(st.sampled_from((0, 0, 1, 3, 100))))
+    of_table = draw(st.sampled_from((False, False, True)))
+    within = 0 if of_table else draw(st.sampled_from((0, 0, 1, 3, 100)))
+    node = Sort("V", Source("S", row_type, in_log_order=of_table), within)
     times = NEAR | st.sampled_from((-(2**63), -(2**63) + 1, 2**62))
     return Case(node, OperatorSite(OWN, merged, (origins,)), (draw(logged_items(row_type, origins, times)),))
 

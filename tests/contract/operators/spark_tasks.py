@@ -79,7 +79,7 @@ def definition_of(node: Node, place: OperatorSite, ports: int) -> CaseDefinition
             entered = Filter("S", Source("S", node.row_type), Literal(True, BOOLEAN))
             over: Node = Merge(node.relation, (entered,))
         case Sort():
-            over = with_inputs(node, [Source("S", node.row_type)])
+            over = with_inputs(node, [Source("S", node.row_type, in_log_order=node.is_in_log_order)])
         case _:
             entrances = [TableSource(f"S{at}", each.row_type) for at, each in enumerate(node.inputs)]
             over = with_inputs(node, entrances)

@@ -141,7 +141,10 @@ class PromoteModel(RowWiseModel):
 
 
 class SortModel(Model):
-    """t-sort: late iff t + WITHIN < H or t < the explicit bound; ties leave in order of arrival."""
+    """t-sort: late iff t + WITHIN < H or t < the explicit bound; ties leave in order of arrival.
+
+    A change of a table is not late: it takes the time below which it would be.
+    """
 
     def __init__(self, node: Sort, place: OperatorSite) -> None:
         super().__init__()
@@ -155,7 +158,10 @@ class SortModel(Model):
 
     def row(self, port: int, timed: TimedRow) -> None:
         self.account.rows_in += 1
-        if timed.rowtime < self.promised():
+        clock = self.promised()
+        if self.node.is_in_log_order:
+            timed = timed._replace(rowtime=max(timed.rowtime, clock))
+        if timed.rowtime < clock:
             self.tell(self.node.relation, Reason.LATE, timed, self.promised())
             return
         self.highest = timed.rowtime if self.highest is None else max(self.highest, timed.rowtime)

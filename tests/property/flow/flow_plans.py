@@ -33,7 +33,8 @@ from rowtide.rowtime.period import Period, PeriodEdge
 
 ROW = RowType((Field("K", VARCHAR), Field("N", BIGINT), Field("T", TIMESTAMP)))
 K, N, T = FieldRef(0, VARCHAR), FieldRef(1, BIGINT), FieldRef(2, TIMESTAMP)
-SOURCES = {name: Source(name, ROW, foreign=foreign) for name, foreign in (("A", False), ("B", True))}
+STREAMS = {name: Source(name, ROW, foreign=foreign) for name, foreign in (("A", False), ("B", True))}
+SOURCES = {**STREAMS, "C": Source("C", ROW, foreign=True, in_log_order=True)}
 QUOTIENT = Call("/", (Literal(12, BIGINT), N), BIGINT)
 """Has no value where N is 0."""
 
@@ -59,7 +60,7 @@ def project(name: str, node: Node, *expressions: Expr) -> Node:
 
 def promoted(draw: st.DrawFn, name: str, below: Sequence[Node]) -> Node:
     """Promote T of a source, and sort by it, partition by partition."""
-    source = draw(st.sampled_from(sorted(SOURCES)))
+    source = draw(st.sampled_from(sorted(STREAMS)))
     chain: Node = SOURCES[source]
     if not SOURCES[source].foreign:
         chain = Sort(source, chain, 0)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rowtide.errors import StatementError
-from rowtide.runtime.crashpoints import CrashPoints, SimulatedCrash
+from rowtide.runtime.crashpoints import CrashPoints, NoCrash, SimulatedCrash
 from rowtide.runtime.option_check import check_options
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
@@ -43,6 +43,7 @@ CREATE PUMP p3 STARTED AS INSERT INTO words_now SELECT * FROM words;
 CREATE PUMP p4 STARTED AS INSERT INTO countries SELECT country, SUM(people) FROM cities GROUP BY country;
 """
 )
+TOPICS = ("users", "cities", "words")
 UNAVAILABLE = "__debezium_unavailable_value"
 
 
@@ -50,6 +51,7 @@ class World:
     """Topics, the tables that they are about as they are now, and a pipeline."""
 
     def __init__(self, folder: Path, rng: random.Random) -> None:
+        folder.mkdir(exist_ok=True)
         self.file = folder / "tables.db"
         self.plan = plan_pipeline(SQL.format(file=self.file))
         self.broker = memory_broker(str(self.file))
@@ -58,17 +60,22 @@ class World:
         self.users: dict[int, tuple[object, ...]] = {}
         self.cities: dict[tuple[str, str], tuple[object, ...]] = {}
         self.words: dict[str, int] = {}
-        for topic in ("users", "cities", "words"):
+        for topic in TOPICS:
             self.broker.ensure_topic(topic, 2)
 
-    def send(self, topic: str, key: object, value: object, *, raw_key: bytes | None = None) -> None:
+    def send(
+        self, topic: str, key: object, value: object, *, of: object, raw_key: bytes | None = None
+    ) -> None:
+        """Write a change of the row ``of``, whose messages are all in one partition."""
         self.at += self.rng.choice((0, 1, 500))
+        # Producers whose clocks differ: the order is that of the offsets.
+        stamp = self.at - self.rng.choice((0, 0, 1, 700))
         key_bytes = json.dumps(key).encode() if raw_key is None else raw_key
         self.broker.produce(
             topic,
             [None if value is None else json.dumps(value).encode()],
-            timestamps=[self.at],
-            partition=sum(key_bytes) % 2,
+            timestamps=[stamp],
+            partition=sum(repr(of).encode()) % 2,
             keys=[key_bytes],
         )
 
@@ -77,17 +84,20 @@ class World:
         id_ = rng.randrange(6)
         if rng.random() < 0.3:
             self.users.pop(id_, None)
-            self.send("users", rng.choice((id_, {"id": id_}, {"schema": {}, "payload": {"id": id_}})), None)
+            self.send(
+                "users", rng.choice((id_, {"id": id_}, {"schema": {}, "payload": {"id": id_}})), None, of=id_
+            )
         else:
             self.users[id_] = (f"n{rng.randrange(9)}", None)
-            self.send("users", {"id": id_}, {"id": id_, "name": self.users[id_][0]})
+            self.send("users", {"id": id_}, {"id": id_, "name": self.users[id_][0]}, of=id_)
         word = rng.choice(("null", "7", '"x"', "a b"))
         if rng.random() < 0.3:
             self.words.pop(word, None)
-            self.send("words", None, None, raw_key=word.encode())
+            self.send("words", None, None, of=word, raw_key=word.encode())
         else:
             self.words[word] = rng.randrange(99)
-            self.send("words", None, {"word": word, "n": self.words[word]}, raw_key=word.encode())
+            image = {"word": word, "n": self.words[word]}
+            self.send("words", None, image, of=word, raw_key=word.encode())
         self._change_city((rng.choice("AB"), rng.choice("xyz")))
 
     def _change_city(self, key: tuple[str, str]) -> None:
@@ -109,9 +119,24 @@ class World:
             image = {**names, "people": people, "notes": UNAVAILABLE if kept else notes}
             change = {"op": "c" if old is None else "u", "before": None, "after": image}
         wrapped = rng.random() < 0.5
-        self.send("cities", names, {"schema": {"type": "struct"}, "payload": change} if wrapped else change)
+        self.send(
+            "cities", names, {"schema": {"type": "struct"}, "payload": change} if wrapped else change, of=key
+        )
         if change["op"] == "d" and rng.random() < 0.7:
-            self.send("cities", names, None)
+            self.send("cities", names, None, of=key)
+
+    def promise(self) -> None:
+        """Let each partition say that time went on, so that nothing waits for its bound."""
+        self.at += 1000
+        for partition in (0, 1):
+            for topic in TOPICS:
+                self.broker.produce(
+                    topic,
+                    [None],
+                    timestamps=[self.at],
+                    partition=partition,
+                    headers=[[("rowtide.bound", str(self.at).encode())]],
+                )
 
     def run(self, crash_points: CrashPoints) -> None:
         with open_pipeline(self.plan, "p") as pipeline:
@@ -151,17 +176,7 @@ def test_tables_are_what_their_topics_say(tmp_path: Path, seed: int) -> None:
                 break
             except SimulatedCrash:
                 died += 1
-    # A last change of each partition, so that nothing waits for its bound.
-    world.at += 1000
-    for partition in (0, 1):
-        for topic in ("users", "cities", "words"):
-            world.broker.produce(
-                topic,
-                [None],
-                timestamps=[world.at],
-                partition=partition,
-                headers=[[("rowtide.bound", str(world.at).encode())]],
-            )
+    world.promise()
     while True:
         try:
             world.run(DiesAnywhere(world.rng))
@@ -180,6 +195,32 @@ def test_tables_are_what_their_topics_say(tmp_path: Path, seed: int) -> None:
     for (country, _), (people, _) in world.cities.items():
         totals[country] += people  # type: ignore[operator]
     assert world.rows("select * from countries") == sorted(totals.items())
+
+
+def test_after_compaction_a_new_pipeline_has_the_same_tables(tmp_path: Path) -> None:
+    first, later = World(tmp_path, random.Random(3)), World(tmp_path / "later", random.Random(3))
+    for _ in range(60):
+        first.change()
+    first.promise()
+    messages = 0
+    for topic in ("users", "words"):
+        for partition in (0, 1):
+            first.broker.compact(topic, partition=partition)
+            log = first.broker.topic(topic)[partition]
+            messages += len(log.values)
+            later.broker.produce(
+                topic,
+                log.values,
+                timestamps=log.timestamps,
+                partition=partition,
+                keys=log.keys,
+                headers=log.headers,
+            )
+    assert messages < 60, "most messages are removed"
+    later.run(NoCrash())
+    assert later.rows("select kind, reason from rowtide_errors") == []
+    assert later.rows("select * from users_now") == sorted((k, *v) for k, v in first.users.items())
+    assert later.rows("select * from words_now") == sorted(first.words.items())
 
 
 def test_a_join_with_a_table_whose_topic_may_be_silent_is_warned_of() -> None:

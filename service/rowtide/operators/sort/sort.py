@@ -38,7 +38,7 @@ class SortOperator(Whole):
     which their old tie-break does not have: there the operator signs the rows
     again.
 
-    Resubmitted rows are never late: rows below the bound take the least accepted
+    Resubmitted rows and changes of tables are never late: rows below the bound take the least accepted
     rowtime. The same holds for rows below only the bound that their partition took while it was idle,
     if they go only to keyed tables: they are revived (docs/sql/streams.md). Rows that come after the end of
     time, where rows are signed again, are changes of tables that only statements fill, and never late either
@@ -162,11 +162,12 @@ class SortOperator(Whole):
         if self._has_ended():
             return np.ones(len(tray), dtype=np.bool_)
         resubmitted = (tray.origin & ((1 << PARTITION_BITS) - 1)) >= RESUBMITTED
+        accepted = np.ones_like(resubmitted) if self._node.is_in_log_order else resubmitted
         if not self._revives:
-            return resubmitted
+            return accepted
         revived = (tray.rowtime >= own) & (tray.rowtime < self._taken) & ~resubmitted
         self.revived += int(np.count_nonzero(revived))
-        return resubmitted | revived
+        return accepted | revived
 
     def _signed(self, kept: Tray) -> Tray:
         """Return accepted rows with the tie-break that they have from here on."""

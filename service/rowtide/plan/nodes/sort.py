@@ -20,10 +20,16 @@ class Sort(SameFields):
     """Judge lateness, and release rows in the order of rowtime (docs/sql/rowtime.md).
 
     With H the highest rowtime seen, a row is late iff t + within < H; rows with t <= H - within leave, ties
-    in order of arrival. ``within_ms`` 0 judges only. ``relation`` is the one that error rows name.
+    in order of arrival. ``within_ms`` 0 judges only. ``relation`` is the one that error rows name. A change of
+    a table is never late: it takes H instead (docs/sql/tables.md#tables-that-a-topic-fills).
     """
 
     within_ms: int
+
+    @property
+    def is_in_log_order(self) -> bool:
+        """Whether no row is late: its rowtime is at least that of the partition's clock."""
+        return isinstance(self.input, Source) and self.input.in_log_order
 
     def is_changelog(self) -> bool:
         """Return whether the input is a changelog."""
@@ -65,6 +71,8 @@ class Sort(SameFields):
 
     def detail(self) -> str:
         """Return what WITHIN allows."""
+        if self.is_in_log_order:
+            return "a row below the highest rowtime takes it"
         if self.within_ms == 0:
             return "a row below the highest rowtime is late"
         return f"by ROWTIME WITHIN {show_interval(self.within_ms)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from rowtide.plan.nodes.lineage import SourceRows
@@ -62,6 +62,9 @@ class Source(Entrance):
     """
 
     foreign: bool = False
+    in_log_order: bool = field(default=False, compare=False)
+    """Its rows are changes of a table, which apply in the order of offsets: none is late
+    (docs/sql/tables.md#tables-that-a-topic-fills). What its relation is decides it, so plans do not differ by it."""
 
     def is_changelog(self) -> bool:
         """Return False: a stream."""

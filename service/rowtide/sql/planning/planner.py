@@ -259,7 +259,8 @@ class Planner:
     def _filled(self, name: str, table: TableDefinition) -> Planned:
         """Return a table whose changes come from a topic."""
         patched = is_patching(table.options)
-        source = Source(name, changes_type(table.row_type, table.key, patched=patched), foreign=True)
+        row_type = changes_type(table.row_type, table.key, patched=patched)
+        source = Source(name, row_type, foreign=True, in_log_order=True)
         with written_in(table.origin):
             changes = checked(source, name, table.checks)
         kind = PatchedTable if patched else KeyedTable
