@@ -60,7 +60,7 @@ def test_everything_that_the_images_copy_is_in_the_build_context() -> None:
 
 
 def test_the_spark_image_holds_the_jars_that_the_spark_runner_asks_for() -> None:
-    assert "fetch(*KAFKA_CONNECTOR, " in (DOCKER / "fetch_jars.py").read_text()
+    assert 'kafka_jars(version("pyspark"))' in (DOCKER / "fetch_jars.py").read_text()
     assert "ROWTIDE_CACHE=/opt/rowtide/cache" in DOCKERFILE
     assert "rm -rf /opt/rowtide/cache/ivy" in DOCKERFILE
 

@@ -9,7 +9,14 @@ from xml.etree import ElementTree
 import pytest
 
 from rowtide.errors import StatementError, TransientError
-from rowtide.runners.spark.ivy import FETCH_ATTEMPTS, cache_directory, fetch, java, write_settings
+from rowtide.runners.spark.ivy import (
+    FETCH_ATTEMPTS,
+    AbsentError,
+    cache_directory,
+    fetch,
+    java,
+    write_settings,
+)
 
 
 def fake_java(folder: Path, script: str) -> None:
@@ -101,6 +108,35 @@ def test_a_fetch_that_fails_leaves_nothing_and_says_what_was_wrong(
     assert "retrieving" not in caught.value.message
     assert runs(tmp_path) == FETCH_ATTEMPTS
     assert not list((tmp_path / "cache").glob("jars/*"))
+
+
+REPORT = """
+module not found: org.example#some;1.0
+:: org.example#some;1.0: not found
+"""
+UNREACHED = """
+:::: ERRORS
+Server access error at url http://127.0.0.1:9/ (java.net.ConnectException: Connection refused)
+"""
+
+
+@pytest.mark.parametrize(
+    ("report", "is_absent"),
+    [
+        (REPORT, True),
+        # Ivy calls it not found, too, if it could not ask.
+        (REPORT + UNREACHED, False),
+        (REPORT.replace("some;", "its-dependency;"), False),
+    ],
+)
+def test_what_the_repository_does_not_have_is_asked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: str, is_absent: bool
+) -> None:
+    ivy(tmp_path, monkeypatch, f"cat <<'END'\n{report}END\nexit 1")
+    with pytest.raises(TransientError, match="not found") as caught:
+        fetch("org.example", "some", "1.0")
+    assert isinstance(caught.value, AbsentError) == is_absent
+    assert runs(tmp_path) == (1 if is_absent else FETCH_ATTEMPTS)
 
 
 def test_a_fetch_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

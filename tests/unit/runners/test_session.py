@@ -10,7 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+import rowtide
+import rowtide_connectors
 from rowtide.errors import StatementError, TransientError
 from rowtide.runners.spark import ivy
 from rowtide.runners.spark.session import (
@@ -20,6 +23,7 @@ from rowtide.runners.spark.session import (
     OWN_CONF,
     KafkaJars,
     check_conf,
+    connector_directory,
     kafka_jars,
     open_session,
 )
@@ -150,10 +154,78 @@ def test_a_folder_that_lacks_a_jar_is_refused_by_the_name_of_the_jar(tmp_path: P
     assert "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1" in str(caught.value.hint)
 
 
-def test_the_connector_of_another_pyspark_is_not_taken(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "jars", *all_jars("4.0.0"))
-    with pytest.raises(StatementError, match=r"lacks spark-sql-kafka-0-10_2\.13-4\.2\.0\.jar"):
-        kafka_jars("4.2.0", folder)
+@pytest.mark.parametrize("there", ["4.0.0", "4.1.9", "4.2.2"])
+def test_the_connector_of_another_pyspark_is_not_taken(tmp_path: Path, there: str) -> None:
+    folder = folder_of(tmp_path / "jars", *all_jars(there))
+    with pytest.raises(StatementError, match=r"lacks spark-sql-kafka-0-10_2\.13-4\.2\.1\.jar"):
+        kafka_jars("4.2.1", folder)
+
+
+@pytest.mark.parametrize(
+    ("version", "to_be_had", "cached", "reached", "taken"),
+    [
+        ("4.2.1", ["4.2.0", "4.2.1"], [], True, "4.2.1"),
+        # 4.2.1 has just come out, and its connector cannot be had here yet.
+        ("4.2.1", ["4.2.0"], [], True, "4.2.0"),
+        ("4.2.3", ["4.2.0", "4.2.1", "4.2.4"], [], True, "4.2.1"),
+        ("4.2.3", ["4.2.0", "4.2.2"], ["4.2.0"], True, "4.2.2"),
+        ("4.2.1", ["4.1.1", "4.3.0"], [], True, None),
+        # Without the repository, what is there is taken; what is not there may be.
+        ("4.2.3", ["4.2.2", "4.2.3"], ["4.2.0", "4.2.1"], False, "4.2.1"),
+        ("4.2.3", ["4.2.2", "4.2.3"], [], False, None),
+        ("4.2.0.dev1", ["4.2.0"], [], True, None),
+    ],
+)
+def test_pyspark_takes_the_newest_connector_of_its_minor_version_that_can_be_had(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    version: str,
+    to_be_had: list[str],
+    cached: list[str],
+    reached: bool,
+    taken: str | None,
+) -> None:
+    monkeypatch.setenv("ROWTIDE_CACHE", str(tmp_path))
+    for each in cached:
+        connector_directory(each).mkdir(parents=True)
+
+    def fetch(_organisation: str, _name: str, wanted: str) -> Path:
+        found = connector_directory(wanted)
+        if wanted not in cached:
+            if not reached:
+                raise TransientError("the repository cannot be reached")
+            if wanted not in to_be_had:
+                raise ivy.AbsentError("not found")
+            found.mkdir(parents=True)
+        (found / f"spark-sql-kafka-0-10_2.13-{wanted}.jar").touch()
+        return found
+
+    monkeypatch.setattr(ivy, "fetch", fetch)
+    with capture_logs() as logged:
+        if taken is None:
+            with pytest.raises(TransientError, match=f"Kafka connector of PySpark {version} cannot"):
+                kafka_jars(version)
+        else:
+            assert [jar.name for jar in kafka_jars(version)] == [f"spark-sql-kafka-0-10_2.13-{taken}.jar"]
+    told = [(each["pyspark"], each["connector"]) for each in logged]
+    assert told == ([] if taken in (None, version) else [(version, taken)])
+
+
+def test_a_folder_may_have_the_connector_of_an_earlier_patch(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "jars", *all_jars("4.2.0"))
+    with capture_logs() as logged:
+        assert len(kafka_jars("4.2.1", folder)) == len(all_jars("4.2.0"))
+    assert [(each["pyspark"], each["connector"]) for each in logged] == [("4.2.1", "4.2.0")]
+
+
+def test_workers_import_a_checkout_that_only_a_hook_of_the_environment_finds(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``pip install --editable`` puts no folder into ``sys.path``, and workers may run another environment."""
+    own = [str(Path(*package.__path__).parent) for package in (rowtide, rowtide_connectors)]
+    monkeypatch.setattr("sys.path", [each for each in sys.path if each not in own])
+    open_session("local[2]")
+    assert set(own) <= set(opened.settings["spark.executorEnv.PYTHONPATH"].split(":"))
 
 
 def test_a_folder_that_does_not_exist_lacks_every_jar(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ import typer
 from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.config.reading import load_settings
 from rowtide.errors import StatementError
-from rowtide.runners.spark.ivy import directory_of, java
-from rowtide.runners.spark.session import KAFKA_CONNECTOR
+from rowtide.runners.spark.ivy import java
+from rowtide.runners.spark.session import connector_directory, earlier_versions
 
 EXAMPLE = "Example: rowtide doctor pipeline.sql --config config.toml"
 
@@ -154,13 +154,13 @@ def _spark() -> Iterator[DoctorFinding]:
         )
         return
     yield DoctorFinding("pyspark", needed=False, ok=True, found=spark, purpose="rowtide backfill")
-    _, connector = KAFKA_CONNECTOR
-    jars = directory_of(connector, spark)
+    wanted = connector_directory(spark)
+    jars = next(filter(Path.is_dir, map(connector_directory, (spark, *earlier_versions(spark)))), wanted)
     yield DoctorFinding(
         "spark jars",
         needed=False,
         ok=jars.is_dir(),
-        found=f"fetched into {jars}" if jars.is_dir() else f"{connector}-{spark} not fetched yet",
+        found=f"fetched into {jars}" if jars.is_dir() else f"{wanted.name} not fetched yet",
         purpose="rowtide backfill",
         advice="The first backfill fetches them from Maven Central, or from ROWTIDE_MAVEN_MIRROR; "
         "the setting spark.jars names a folder that has them.",

@@ -49,6 +49,10 @@ JAVA_HINT = (
 )
 
 
+class AbsentError(TransientError):
+    """The repository answers, and does not have the artifact: asking again at once is in vain."""
+
+
 def cache_directory() -> Path:
     """Return the folder of jars and tools: $ROWTIDE_CACHE, else ``rowtide`` in the user's cache directory."""
     if chosen := os.environ.get("ROWTIDE_CACHE"):
@@ -101,6 +105,7 @@ def fetch(organisation: str, name: str, version: str) -> Path:
 
     Raises:
       StatementError: Java or PySpark is missing.
+      AbsentError: the repository does not have this artifact in this version.
       TransientError: the repository could not be reached, or lacks something.
     """
     target = directory_of(name, version)
@@ -124,6 +129,8 @@ def fetch(organisation: str, name: str, version: str) -> Path:
             try:
                 _retrieve(command, draft, f"{organisation}:{name}:{version}")
                 return draft.rename(target)
+            except AbsentError:
+                raise
             except TransientError:
                 if not left:
                     raise
@@ -144,7 +151,10 @@ def _retrieve(command: Sequence[str], draft: Path, coordinates: str) -> None:
         ) from error
     if done.returncode != 0 or not draft.is_dir():
         problems = [line.strip() for line in done.stdout.splitlines() if _PROBLEM.search(line)]
-        raise TransientError(
+        # Ivy says so, too, of what it could not ask for; then it also reports errors.
+        is_absent = f"#{coordinates.split(':', 1)[1].replace(':', ';')}: not found" in done.stdout
+        kind = AbsentError if is_absent and ":::: ERRORS" not in done.stdout else TransientError
+        raise kind(
             f'jars of "{coordinates}" cannot be fetched: '
             + "; ".join(problems[:5] or [(done.stderr or done.stdout).strip()[-500:]]),
             hint="Check that Maven Central can be reached, or name another repository in ROWTIDE_MAVEN_MIRROR.",

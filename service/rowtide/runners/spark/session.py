@@ -1,16 +1,18 @@
-"""The Spark session: PySpark found or its absence explained, connector jars of the same version."""
+"""The Spark session: PySpark found or its absence explained, connector jars of the same minor version."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import rowtide
+import rowtide_connectors
 from rowtide.errors import StatementError, TransientError
 from rowtide.runners.spark import ivy
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 KAFKA_CONNECTOR = ("org.apache.spark", "spark-sql-kafka-0-10_2.13")
 CONNECTOR_JARS = ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13")
-"""The jars of that connector whose version is PySpark's own."""
+"""The jars of that connector that have its version."""
 CLIENT_JARS = ("kafka-clients", "commons-pool2")
 """Its dependencies that PySpark does not ship. The versions follow from the connector's."""
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -94,8 +96,7 @@ def open_session(
         # A stage is one shuffle with a given number of tasks: nothing to adapt, and adapting is a job more.
         "spark.sql.adaptive.enabled": "false",
         "spark.ui.enabled": "true" if ui else "false",
-        # Workers find this package, installed or not.
-        "spark.executorEnv.PYTHONPATH": ":".join(each for each in sys.path if each),
+        "spark.executorEnv.PYTHONPATH": ":".join(_importable()),
     }
     if is_brief:
         settings["spark.driver.extraJavaOptions"] = BRIEF_JVM
@@ -122,6 +123,15 @@ def open_session(
     # Each part is a task of each stage. Spark's default, 200, is for clusters.
     session.conf.set("spark.sql.shuffle.partitions", str(parts or session.sparkContext.defaultParallelism))
     return session
+
+
+def _importable() -> list[str]:
+    """Return the folders that workers import from: those of this process, and of this package, installed or not.
+
+    A checkout that is installed to be edited is not in ``sys.path``: a hook of its environment finds it.
+    """
+    own = [str(Path(*package.__path__).parent) for package in (rowtide, rowtide_connectors)]
+    return list(dict.fromkeys([*filter(None, sys.path), *own]))
 
 
 @contextmanager
@@ -159,8 +169,11 @@ def check_conf(conf: Mapping[str, str]) -> None:
 def kafka_jars(version: str, folder: str | None = None) -> list[Path]:
     """Return the jars of Spark's Kafka connector for this version of PySpark.
 
+    A PySpark may be out before its connector can be had everywhere. Then it takes the newest earlier one of its minor
+    version, and the log says so.
+
     Args:
-      version: that of PySpark; the connector's must be the same.
+      version: that of PySpark.
       folder: the folder of the jars; None: the cache, into which they are fetched if needed.
 
     Raises:
@@ -168,26 +181,64 @@ def kafka_jars(version: str, folder: str | None = None) -> list[Path]:
       TransientError: they cannot be fetched.
     """
     if folder is not None:
-        found = sorted(Path(folder).glob("*.jar"))
-        needed = [f"{name}-{version}.jar" for name in CONNECTOR_JARS]
-        needed += [f"{name}-*.jar" for name in CLIENT_JARS]
-        absent = [name for name in needed if not any(jar.match(name) for jar in found)]
-        if absent:
-            raise StatementError(
-                f'folder "{folder}" (spark.jars) lacks {", ".join(absent)}',
-                hint=f"PySpark {version} reads Kafka with {':'.join(KAFKA_CONNECTOR)}:{version} and the jars "
-                "that it depends on; put all of them there, or remove the setting to have them fetched.",
-            )
-        return found
+        return _jars_in(folder, version)
     try:
-        return sorted(ivy.fetch(*KAFKA_CONNECTOR, version).glob("*.jar"))
+        return _jars_of(ivy.fetch(*KAFKA_CONNECTOR, version))
     except TransientError as error:
+        for each in earlier_versions(version):
+            if not isinstance(error, ivy.AbsentError) and not connector_directory(each).is_dir():
+                continue
+            with suppress(ivy.AbsentError):
+                jars = _jars_of(ivy.fetch(*KAFKA_CONNECTOR, each))
+                _tell_other(version, each)
+                return jars
         raise TransientError(
             f"the Kafka connector of PySpark {version} cannot be fetched: {error.message}",
             hint="If Maven Central cannot be reached, name a mirror in ROWTIDE_MAVEN_MIRROR, or a folder "
-            "with the jars in the setting spark.jars. If it has no connector of this version, install a "
+            "with the jars in the setting spark.jars. If it has no connector of this minor version, install a "
             "PySpark that has one: pip install 'rowtide[spark]'.",
         ) from error
+
+
+def earlier_versions(version: str) -> list[str]:
+    """Return the earlier versions of the same minor version, the newest first."""
+    minor, _, patch = version.rpartition(".")
+    return [f"{minor}.{each}" for each in reversed(range(int(patch)))] if patch.isdigit() else []
+
+
+def connector_directory(version: str) -> Path:
+    """Return the folder of the jars of the connector of this version, after they are fetched."""
+    return ivy.directory_of(KAFKA_CONNECTOR[1], version)
+
+
+def _jars_in(folder: str, version: str) -> list[Path]:
+    found = _jars_of(Path(folder))
+    absent: list[str] = []
+    for each in (version, *earlier_versions(version)):
+        needed = [f"{name}-{each}.jar" for name in CONNECTOR_JARS]
+        needed += [f"{name}-*.jar" for name in CLIENT_JARS]
+        lacks = [name for name in needed if not any(jar.match(name) for jar in found)]
+        if not lacks:
+            if each != version:
+                _tell_other(version, each)
+            return found
+        absent = absent or lacks
+    raise StatementError(
+        f'folder "{folder}" (spark.jars) lacks {", ".join(absent)}',
+        hint=f"PySpark {version} reads Kafka with {':'.join(KAFKA_CONNECTOR)}:{version} and the jars "
+        "that it depends on; put all of them there, or remove the setting to have them fetched.",
+    )
+
+
+def _jars_of(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.jar"))
+
+
+def _tell_other(version: str, taken: str) -> None:
+    import structlog
+
+    log = structlog.get_logger("rowtide")
+    log.warning("kafka_connector_of_an_earlier_version", pyspark=version, connector=taken)
 
 
 @contextmanager
