@@ -48,6 +48,11 @@ class RowErrors:
         rejected[list(self._errors)] = True
         return rejected
 
+    def where(self, mask: Mask) -> RowErrors | None:
+        """Return those of the rows where ``mask`` holds; None if there are none."""
+        found = {row: error for row, error in self._errors.items() if mask[row]}
+        return RowErrors(found) if found else None
+
     def __iter__(self) -> Iterator[RowError]:
         """Return why, in order of the rows."""
         return (self._errors[row] for row in sorted(self._errors))

@@ -9,7 +9,7 @@ from rowtide.errors import Reason
 from rowtide.expr.columnar import RowErrors
 from rowtide.operators.aggregates.row_functions import overflow
 from rowtide.operators.contract import Fault
-from rowtide.rows.rowop import TimedRow
+from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 
 Names = tuple[str, ...]
@@ -35,6 +35,15 @@ def rejected_rows(relation: str, tray: Tray, errors: RowErrors | None) -> list[F
         rejected(relation, error.reason, error.message, row, names)
         for error, row in zip(errors, tray.take(errors.rows).rows(), strict=True)
     ]
+
+
+def rejected_inserts(relation: str, tray: Tray, errors: RowErrors | None) -> list[Fault]:
+    """Return the faults of the rows that come in and for which an expression failed.
+
+    A DELETE for which it fails takes away a row for which it failed: that row had its fault, and never came out.
+    """
+    came = None if errors is None else errors.where(tray.opcode != Opcode.DELETE)
+    return rejected_rows(relation, tray, came)
 
 
 def overflowing(relation: str, row: TimedRow, names: Names) -> Fault:

@@ -37,6 +37,7 @@ class OperatorType(Protocol):
 
 OPERATORS: dict[type, str] = {
     nodes.Filter: "row_wise.filter:FilterOperator",
+    nodes.FilterInserts: "row_wise.filter:FilterOperator",
     nodes.Project: "row_wise.project:ProjectOperator",
     nodes.ProjectKeys: "row_wise.project:ProjectOperator",
     nodes.Promote: "row_wise.promote:PromoteOperator",

@@ -52,6 +52,7 @@ from rowtide.plan.nodes import (
     AsOfJoinOn,
     BoundPolicy,
     Filter,
+    FilterInserts,
     GroupByCumulate,
     GroupByHop,
     GroupByPeriod,
@@ -161,9 +162,9 @@ TWO_ORIGINS = (6 << 16, 2 << 16)
 
 
 @st.composite
-def filters(draw: st.DrawFn) -> Case:
+def filters(draw: st.DrawFn, kind: type[Filter] = Filter) -> Case:
     """Conditions that are TRUE, FALSE, NULL or have no value."""
-    node = Filter("F", Source("S", SCALARS), draw(st.sampled_from(CONDITIONS)))
+    node = kind("F", Source("S", SCALARS), draw(st.sampled_from(CONDITIONS)))
     items = draw(ordered_items(SCALARS, TWO_ORIGINS, NEAR, opcodes=MOSTLY_INSERTS, copies=True))
     return Case(node, OperatorSite(OWN, True, (TWO_ORIGINS,)), (items,))
 
@@ -555,6 +556,7 @@ def window_joins(draw: st.DrawFn) -> Case:
 
 CASES: dict[type, st.SearchStrategy[Case]] = {
     nodes.Filter: filters(),
+    nodes.FilterInserts: filters(FilterInserts),
     nodes.Project: projects(),
     nodes.ProjectKeys: projected_keys(),
     nodes.Promote: promotes(),

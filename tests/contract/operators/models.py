@@ -21,6 +21,7 @@ from contract.operators.looping_models import LoopingModel
 from contract.operators.model import Model
 from contract.operators.over_model import AbreastModel, OverModel
 from contract.operators.stream_models import (
+    FilterInsertsModel,
     FilterModel,
     MergeModel,
     PatchedTableModel,
@@ -38,6 +39,7 @@ from rowtide.plan.nodes import (
     AsOfJoin,
     AsOfJoinOn,
     Filter,
+    FilterInserts,
     GroupByCumulate,
     GroupByHop,
     GroupByPeriod,
@@ -64,6 +66,7 @@ from rowtide.plan.nodes import Model as EngineNode
 
 MODELS: dict[type, Callable[[Any, OperatorSite], Model]] = {
     Filter: FilterModel,
+    FilterInserts: FilterInsertsModel,
     Project: ProjectModel,
     ProjectKeys: ProjectKeysModel,
     Promote: PromoteModel,

@@ -14,7 +14,10 @@ from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, UNMARKED, Bound
 
 
 class RowWiseModel(Model):
-    """What remembers nothing: each row by itself, and every bound passed on."""
+    """What remembers nothing: each row by itself, and every bound passed on.
+
+    A row that fails is told of when it comes in; when it is deleted, it is only dropped.
+    """
 
     def __init__(self, node: Any, _place: OperatorSite) -> None:
         super().__init__()
@@ -27,13 +30,20 @@ class RowWiseModel(Model):
         try:
             found = self.of(timed)
         except Rejected as error:
-            self.tell(self.node.relation, error.reason, timed)
+            self.fail(error.reason, timed)
             return
         if found is None:
             self.account.filtered += 1
             return
         self.account.done += 1
         self.give(found)
+
+    def fail(self, reason: Reason, timed: TimedRow) -> None:
+        """Tell of a row that fails, unless it is deleted."""
+        if timed.opcode == Opcode.DELETE:
+            self.account.filtered += 1
+        else:
+            self.tell(self.node.relation, reason, timed)
 
     def of(self, timed: TimedRow) -> TimedRow | None:
         """Return what becomes of a row; None: it is filtered."""
@@ -55,6 +65,13 @@ class FilterModel(RowWiseModel):
 
     def of(self, timed: TimedRow) -> TimedRow | None:
         return timed if evaluate(self.node.condition, timed.row, timed.rowtime) is True else None
+
+
+class FilterInsertsModel(FilterModel):
+    """Keeps what is TRUE, and every DELETE."""
+
+    def of(self, timed: TimedRow) -> TimedRow | None:
+        return timed if timed.opcode == Opcode.DELETE else super().of(timed)
 
 
 class ProjectModel(RowWiseModel):
@@ -82,7 +99,7 @@ class ProjectKeysModel(ProjectModel):
                     raise
                 row.append(None)
                 failed = failed or error.reason
-        if failed is not None:
+        if failed is not None and timed.opcode != Opcode.DELETE:
             self.tell(self.node.relation, failed, timed)
             self.account.rejected -= 1
         return timed._replace(row=tuple(row))
@@ -278,7 +295,7 @@ class TableModel(Model):
 
     def row(self, port: int, timed: TimedRow) -> None:
         self.account.rows_in += 1
-        if any(timed.row[index] is None for index in self.node.key):
+        if any(timed.row[index] is None for index in self.node.key) and timed.opcode != Opcode.DELETE:
             self.tell(self.node.relation, Reason.NULL_KEY, timed)
             return
         self.account.done += 1

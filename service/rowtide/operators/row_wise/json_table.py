@@ -30,7 +30,7 @@ from rowtide.expr.json_raw import (
 from rowtide.expr.rowwise import literal_value
 from rowtide.expr.tree import FieldRef
 from rowtide.operators.contract import OperatorSite, StepOutput
-from rowtide.operators.faults import rejected_rows
+from rowtide.operators.faults import rejected_inserts
 from rowtide.operators.row_wise.rowwise import RowWise
 from rowtide.plan.json_columns import MOST_ELEMENTS, JsonColumn, JsonColumnKind
 from rowtide.plan.nodes.json_table import JsonTable
@@ -87,8 +87,8 @@ class JsonTableOperator(RowWise):
         if errors is not None:
             fine = np.flatnonzero(~errors.mask(len(tray))[sources])
             sources, columns = sources[fine], [each.take(fine) for each in columns]
-        self._account(len(tray), sources, 0 if errors is None else len(errors))
-        faults = rejected_rows(self._relation, tray, errors)
+        faults = rejected_inserts(self._relation, tray, errors)
+        self._account(len(tray), sources, len(faults))
         return StepOutput(self._joined(tray, sources, columns) if len(sources) else None, bound, faults)
 
     def _account(self, came: int, sources: Int64s, rejected: int) -> None:

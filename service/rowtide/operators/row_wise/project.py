@@ -10,7 +10,7 @@ from rowtide.errors import Reason
 from rowtide.expr.columnar import Evaluated, RowErrors, compile_columns
 from rowtide.expr.evaluation import RowError
 from rowtide.operators.contract import OperatorSite, StepOutput
-from rowtide.operators.faults import rejected_rows
+from rowtide.operators.faults import rejected_inserts
 from rowtide.operators.row_wise.rowwise import RowWise
 from rowtide.plan.nodes import Project, ProjectKeys
 from rowtide.rows.rowop import Opcode
@@ -21,9 +21,9 @@ from rowtide.rowtime.bound import Bound
 class ProjectOperator(RowWise):
     """Passes rows and bounds on.
 
-    The first expression that fails rejects the row. A row with NULL in a NOT NULL field is rejected,
-    too. A DELETE needs only its key and is not checked. A row for which a key of ProjectKeys fails
-    has a fault, and continues with NULL there.
+    The first expression that fails rejects the row; a DELETE is dropped like the row that it takes away. A row
+    with NULL in a NOT NULL field is rejected, too; a DELETE needs only its key and is not checked. A row for
+    which a key of ProjectKeys fails has a fault, and continues with NULL there.
     """
 
     def __init__(self, node: Project, _place: OperatorSite) -> None:
@@ -40,11 +40,14 @@ class ProjectOperator(RowWise):
         failed = [each.errors for at, each in enumerate(found) if at not in self._keys]
         errors = RowErrors.first([*failed, self._missing(tray, found)])
         out = tray.with_columns(self._row_type, [each.column for each in found])
+        rejected = 0
         if errors is not None:
-            out = out.where(~errors.mask(len(tray)))
-        self._count(len(tray), len(out), len(tray) - len(out))
+            dropped = errors.mask(len(tray))
+            rejected = int(np.count_nonzero(dropped & (tray.opcode != Opcode.DELETE)))
+            out = out.where(~dropped)
+        self._count(len(tray), len(out), rejected)
         reported = RowErrors.first([errors, *(found[at].errors for at in self._keys)])
-        faults = rejected_rows(self._relation, tray, reported)
+        faults = rejected_inserts(self._relation, tray, reported)
         return StepOutput(out if len(out) else None, bound, faults)
 
     def _missing(self, tray: Tray, found: Sequence[Evaluated]) -> RowErrors | None:

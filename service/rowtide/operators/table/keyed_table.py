@@ -18,6 +18,7 @@ from rowtide.operators.storage.row_store import RowStore
 from rowtide.operators.table.keyed_table_by_row import null_key
 from rowtide.plan.nodes import KeyedTable
 from rowtide.rows.column import Column
+from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
 
 CLEAN_OVER = 1 << 14
@@ -93,12 +94,13 @@ class KeyedTableOperator(AtOnce):
         return groups
 
     def _null_keys(self, tray: Tray) -> list[Fault]:
-        """Return the faults of the rows that have a NULL in their key."""
+        """Return the faults of the rows that come in with a NULL in their key."""
         missing = np.zeros(len(tray), dtype=np.bool_)
         for index in self._node.key:
             valid = tray.columns[index].valid
             if valid is not None:
                 missing |= ~valid
+        missing &= tray.opcode != Opcode.DELETE
         return [null_key(self._node, timed) for timed in tray.take(np.flatnonzero(missing)).rows()]
 
     def _live(self) -> NDArray[np.int64]:

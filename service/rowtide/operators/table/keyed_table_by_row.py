@@ -70,8 +70,9 @@ class KeyedTableByRow(AtOnce):
             self._copies.setdefault(timed.row, deque()).append(timed)
 
     def _refused(self, timed: TimedRow) -> Fault | None:
-        """Return the fault of a rowop that the table does not take."""
-        return null_key(self._node, timed) if None in self._key_of(timed.row) else None
+        """Return the fault of a rowop that the table does not take; a DELETE of no row changes nothing."""
+        refused = timed.opcode != Opcode.DELETE and None in self._key_of(timed.row)
+        return null_key(self._node, timed) if refused else None
 
     def _change_by_key(self, timed: TimedRow, out: list[TimedRow]) -> None:
         if timed.opcode == Opcode.NOP:

@@ -11,7 +11,7 @@ from rowtide.plan.nodes.join.window_join import JoinTime, WindowJoin
 from rowtide.plan.nodes.merge import Merge, merged
 from rowtide.plan.nodes.model import Model, ModelPort
 from rowtide.plan.nodes.node import Form, Node, PartitionKey
-from rowtide.plan.nodes.row_wise import BoundPolicy, Filter, Project, ProjectKeys, Promote
+from rowtide.plan.nodes.row_wise import BoundPolicy, Filter, FilterInserts, Project, ProjectKeys, Promote
 from rowtide.plan.nodes.sort import Sort
 from rowtide.plan.nodes.sort_in_period import SortInPeriod
 from rowtide.plan.nodes.sources import Source, TableSource
@@ -23,6 +23,7 @@ __all__ = [
     "AsOfJoinOn",
     "BoundPolicy",
     "Filter",
+    "FilterInserts",
     "GroupNode",
     "GroupByCumulate",
     "GroupByHop",

@@ -115,6 +115,11 @@ class Filter(Dropping):
 
 
 @dataclass(frozen=True, slots=True)
+class FilterInserts(Filter):
+    """A Filter of the changes that enter a table: a DELETE passes, as it may have only the key of its row."""
+
+
+@dataclass(frozen=True, slots=True)
 class Project(RowWiseNode):
     """Compute ``expressions`` for each row; a row for which one fails is rejected."""
 

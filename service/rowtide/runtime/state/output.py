@@ -157,7 +157,10 @@ class TableOutput:
         return self._gathered
 
     def add(self, trays: Sequence[Tray]) -> list[Fault]:
-        """Take rows in order; return the faults of those that the table cannot take."""
+        """Take rows in order; return the faults of those that the table cannot take.
+
+        A DELETE that it cannot take is one of such a row, which has had its fault and was never written.
+        """
         faults: list[Fault] = []
         for given in trays:
             tray = given
@@ -165,15 +168,16 @@ class TableOutput:
             misfits = self._misfits(tray)
             if misfits:
                 wrong = np.logical_or.reduce(list(misfits.values()))
-                faults += [self._rejected(tray, misfits, row) for row in np.flatnonzero(wrong).tolist()]
+                came = np.flatnonzero(wrong & (tray.opcode != Opcode.DELETE))
+                faults += [self._rejected(tray, misfits, row) for row in came.tolist()]
                 tray = tray.where(~wrong)
             if not self._table.key and (tray.opcode == Opcode.DELETE).any():
                 raise FaultError(f'foreign table "{self._table.name}" has no key and was given a DELETE')
             if len(tray):
                 self._trays.append(tray)
                 self._gathered += len(tray)
-                self.account.done += len(tray)
         self.account.rejected += len(faults)
+        self.account.done += sum(map(len, trays)) - len(faults)
         return faults
 
     def take(self) -> Writes | None:

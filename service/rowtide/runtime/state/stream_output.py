@@ -57,7 +57,10 @@ class StreamOutput:
             self._encoder.prepare()
 
     def add(self, trays: Sequence[Tray]) -> list[Fault]:
-        """Take rows in order; return the faults of those that cannot be written."""
+        """Take rows in order; return the faults of those that cannot be written.
+
+        A DELETE that cannot be written is one of such a row, which has had its fault and was never written.
+        """
         faults: list[Fault] = []
         for tray in trays:
             if not self._key and (tray.opcode != Opcode.INSERT).any():
@@ -99,7 +102,8 @@ class StreamOutput:
                 key = self._key_of(row)
                 message = self._message(row)
             except RejectedRowError as error:
-                faults.append(self._rejected(row, error))
+                if row.opcode == Opcode.INSERT:
+                    faults.append(self._rejected(row, error))
                 continue
             last.pop(key, None)
             last[key] = message
@@ -130,7 +134,8 @@ class StreamOutput:
                     first[key] = None
                     continue
             except RejectedRowError as error:
-                faults.append(self._rejected(row, error))
+                if not is_delete:
+                    faults.append(self._rejected(row, error))
                 continue
             last.pop(key, None)
             last[key] = messages

@@ -114,8 +114,12 @@ def column_options_of(
     )
 
 
-def checked(node: Node, relation: str, checks: Sequence[CheckDefinition]) -> Node:
+def checked(
+    node: Node, relation: str, checks: Sequence[CheckDefinition], kind: type[Filter] = Filter
+) -> Node:
     """Return the rows for which every CHECK is TRUE or UNKNOWN; the others are rejected (CONSTRAINT).
+
+    The changes of a table need the ``kind`` FilterInserts.
 
     Raises:
       StatementError: a CHECK is not a condition over the columns.
@@ -126,7 +130,7 @@ def checked(node: Node, relation: str, checks: Sequence[CheckDefinition]) -> Nod
         name = f"CHECK {number}" if check.name is None else check.name.text
         or_unknown: Expr = Call("COALESCE", (condition, Literal(True, BOOLEAN)), BOOLEAN)
         args = (or_unknown, Literal(name, replace(VARCHAR, precision=len(name))))
-        node = Filter(relation, node, Call("$CHECK", args, resolve("$CHECK", [each.type for each in args])))
+        node = kind(relation, node, Call("$CHECK", args, resolve("$CHECK", [each.type for each in args])))
     return node
 
 

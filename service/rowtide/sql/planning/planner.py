@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.tree import Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import (
+    FilterInserts,
     KeyedTable,
     Merge,
     Model,
@@ -228,7 +229,7 @@ class Planner:
             case StreamDefinition(row_type=row_type, server=server) as stream:
                 if key in self._written and takes_changes(stream.options):
                     with written_in(stream.origin):
-                        rows = checked(TableSource(name, row_type), name, stream.checks)
+                        rows = checked(TableSource(name, row_type), name, stream.checks, FilterInserts)
                     return Planned(
                         KeyedTable(name, rows, upsert_key(row_type, stream.options)), changelog=True
                     )
@@ -240,7 +241,7 @@ class Planner:
                 return Planned(node, changelog=False, hidden=len(pseudo))
             case TableDefinition(row_type=row_type, key=columns) as table:
                 with written_in(table.origin):
-                    rows = checked(TableSource(name, row_type), name, table.checks)
+                    rows = checked(TableSource(name, row_type), name, table.checks, FilterInserts)
                 if table.source is not None:
                     return self._filled(name, table)
                 unique = tuple(index.columns for index in table.indexes if index.unique)
@@ -262,7 +263,7 @@ class Planner:
         row_type = changes_type(table.row_type, table.key, patched=patched)
         source = Source(name, row_type, foreign=True, in_log_order=True)
         with written_in(table.origin):
-            changes = checked(source, name, table.checks)
+            changes = checked(source, name, table.checks, FilterInserts)
         kind = PatchedTable if patched else KeyedTable
         return Planned(kind(name, changes, table.key), changelog=True)
 

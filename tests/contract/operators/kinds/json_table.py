@@ -133,7 +133,7 @@ class JsonTableModel(RowWiseModel):
         try:
             found = self.elements(timed)
         except Rejected as error:
-            self.tell(self.node.relation, error.reason, timed)
+            self.fail(error.reason, timed)
             return
         if not found:
             self.account.filtered += 1
