@@ -34,6 +34,7 @@ from contract.operators.inputs import (
     logged_items,
     ordered_items,
     row_type_of,
+    with_rowtime,
 )
 from contract.operators.kinds import CASES_OF
 from contract.operators.looping_models import looping_models
@@ -411,13 +412,13 @@ def group_changes(draw: st.DrawFn) -> Case:
 @st.composite
 def period_sorts(draw: st.DrawFn) -> Case:
     """Orders by several keys, up and down, with ties and NULLs."""
-    fields = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(1, 3)))]
+    fields = [draw(st.sampled_from((*KEY_TYPES, TIMESTAMP))) for _ in range(draw(st.integers(1, 3)))]
     ordered = in_order(fields, draw(st.permutations(range(len(fields)))))[: draw(st.integers(0, 2))]
     keys = tuple((index, draw(st.booleans())) for index in ordered)
     period, row_type = draw(st.sampled_from(PERIODS)), row_type_of(fields)
     items = draw(ordered_items(row_type, TWO_ORIGINS, times_in(period), rows=14))
     limits = draw(st.none() | st.integers(0, 3)), draw(st.integers(0, 2))
-    node = SortInPeriod("O", Source("S", row_type), period, keys, *limits)
+    node = SortInPeriod("O", with_rowtime(Source("S", row_type)), period, keys, *limits)
     return Case(node, OperatorSite(OWN, True, (TWO_ORIGINS,)), (items,))
 
 

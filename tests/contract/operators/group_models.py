@@ -244,7 +244,7 @@ class SortInPeriodModel(Model):
             if left is None or right is None:
                 return (right is None) is not descending
             return (left < right) is not descending  # type: ignore[operator]
-        return False
+        return self.node.newest_first
 
     def promised(self) -> int:
         if self.reached in (EARLIEST, LATEST):

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from contract.operators.model import later
 from rowtide.expr.functions.arguments import packed
 from rowtide.expr.functions.pairs import NUMBER_PAIR, numbers
+from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
 from rowtide.operators.contract import OperatorSite, State
-from rowtide.plan.nodes import Node
+from rowtide.plan.nodes import Node, Project
 from rowtide.rows.column import Column
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
@@ -347,3 +348,12 @@ def through_bytes(state: State) -> State:
             writer.write_table(table)
         found[name] = pa.ipc.open_stream(sink.getvalue()).read_all()
     return found
+
+
+def with_rowtime(below: Node) -> Node:
+    """Return rows whose fields of TIMESTAMP are their ROWTIME, as a plan says; the rows of a case need not keep it."""
+    exprs: tuple[Expr, ...] = tuple(
+        RowtimeRef() if field.type == TIMESTAMP else FieldRef(at, field.type)
+        for at, field in enumerate(below.row_type)
+    )
+    return Project("P", below, exprs, below.row_type)

@@ -7,11 +7,12 @@ from itertools import zip_longest
 from hypothesis import strategies as st
 
 from contract.operators.changes_cases import changelog_items
-from contract.operators.inputs import KEY_TYPES, Case, in_order, ordered_items, row_type_of
+from contract.operators.inputs import KEY_TYPES, Case, in_order, ordered_items, row_type_of, with_rowtime
 from contract.operators.model import Model, later
 from rowtide.operators.contract import OperatorSite
 from rowtide.plan.nodes import Node, NumberedChanges, Sort, Source, TopChanges
 from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.rows.types import TIMESTAMP
 from rowtide.rowtime.bound import NO_BOUND, Bound
 
 OWN = 9 << 16
@@ -76,7 +77,7 @@ class TopChangesModel(Model):
             if left is None or right is None:
                 return (right is None) is not descending
             return (left < right) is not descending  # type: ignore[operator]
-        return False
+        return self.node.newest_first
 
     def promised(self) -> int:
         return self.passed.rowtime
@@ -93,7 +94,7 @@ def without(rows: list[Row], others: list[Row]) -> list[Row]:
 @st.composite
 def top_changes(draw: st.DrawFn, *, numbered: bool = False) -> Case:
     """The first few of a few rows, of all or of each partition: of a table, or of a stream."""
-    fields = [draw(st.sampled_from(KEY_TYPES)) for _ in range(draw(st.integers(1, 3)))]
+    fields = [draw(st.sampled_from((*KEY_TYPES, TIMESTAMP))) for _ in range(draw(st.integers(1, 3)))]
     indices = list(draw(st.permutations(range(len(fields)))))
     partition = tuple(indices[: draw(st.integers(0, 1))])
     keys = tuple((index, draw(st.booleans())) for index in in_order(fields, indices[len(partition) :]))
@@ -101,6 +102,8 @@ def top_changes(draw: st.DrawFn, *, numbered: bool = False) -> Case:
     row_type = row_type_of(fields)
     stream = draw(st.booleans())
     below: Node = Sort("S", Source("S", row_type), 0) if stream else Source("S", row_type)
+    if stream:
+        below = with_rowtime(below)
     kind = NumberedChanges if numbered else TopChanges
     node = kind("T", below, partition, keys, limit, draw(st.integers(0, 2)))
     times = st.integers(-3, 6)

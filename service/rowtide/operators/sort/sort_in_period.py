@@ -94,8 +94,8 @@ class SortInPeriodOperator(Whole):
         return out
 
     def _order(self, rows: Tray, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the places of rows by period and keys; rows that are equal keep their order."""
-        by: list[NDArray[Any]] = []
+        """Return the places of rows by period and keys; rows that are equal keep their order, or reverse it."""
+        by: list[NDArray[Any]] = [-np.arange(len(rows))] if self._node.newest_first else []
         for index, descending in reversed(self._node.keys):
             by += _comparable(rows.columns[index], descending=descending)
         return np.lexsort((*by, ends))

@@ -127,6 +127,7 @@ class _Image:
                 self._end,
                 self._stays,
                 numbered,
+                self._node.newest_first,
                 progress,
                 causes,
                 opcodes,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort_right
 from itertools import zip_longest
 from math import isnan
+from operator import itemgetter
 from typing import Any
 
 from rowtide.operators.at_once import AtOnce
@@ -19,7 +20,7 @@ from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 
 _Entry = tuple[tuple[object, ...], int, Row]
-"""The sort key of a row, its number in order of arrival, and the row."""
+"""The sort key of a row, its number in order of arrival (below 0 if the newest is first), and the row."""
 
 
 class TopChangesByRow(AtOnce):
@@ -35,6 +36,7 @@ class TopChangesByRow(AtOnce):
         self._stays = node.input.only_inserts()
         self._lists: dict[Row, list[_Entry]] = {}
         self._came = 0
+        self._newest_first = node.newest_first
 
     def _take(self, tray: Tray, faults: list[Fault]) -> Tray | None:
         out: list[TimedRow] = []
@@ -47,7 +49,9 @@ class TopChangesByRow(AtOnce):
 
     def snapshot(self) -> State:
         """``rows`` are all rows, in the order in which they came."""
-        entries = sorted((entry for each in self._lists.values() for entry in each), key=lambda each: each[1])
+        entries = sorted(
+            (entry for each in self._lists.values() for entry in each), key=lambda each: abs(each[1])
+        )
         rows = [TimedRow(0, 0, 0, Opcode.INSERT, row) for _, _, row in entries]
         return {
             "account": self.account.to_arrow(),
@@ -64,8 +68,8 @@ class TopChangesByRow(AtOnce):
 
     def _enter(self, timed: TimedRow, out: list[TimedRow]) -> None:
         held = self._lists.setdefault(self._partition(timed.row), [])
-        entry = (self._sort_key(timed.row), self._came, timed.row)
         self._came += 1
+        entry = (self._sort_key(timed.row), -self._came if self._newest_first else self._came, timed.row)
         before = self._numbered(held)
         at = bisect_left(held, entry[:2], key=_place)
         insort_right(held, entry, key=_place)
@@ -81,7 +85,7 @@ class TopChangesByRow(AtOnce):
     def _leave(self, timed: TimedRow, out: list[TimedRow]) -> None:
         partition = self._partition(timed.row)
         held = self._lists.get(partition, [])
-        at = bisect_left(held, (self._sort_key(timed.row), -1), key=_place)
+        at = bisect_left(held, self._sort_key(timed.row), key=itemgetter(0))
         while at < len(held) and held[at][2] != timed.row:
             at += 1
         if at == len(held):

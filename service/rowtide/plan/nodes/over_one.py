@@ -37,6 +37,15 @@ class SameFields(OverOne):
         return self.input.row_type
 
 
+def newest_first(below: Node, keys: Sequence[tuple[int, bool]]) -> bool:
+    """Return whether rows of ``below`` that are equal in all sort keys are sorted against their order of arrival.
+
+    Those of a stream are if a key is ROWTIME and descends: order of arrival is the order within a ROWTIME.
+    """
+    descend = (index for index, descending in keys if descending)
+    return not below.is_changelog() and any(map(below.holds_rowtime, descend))
+
+
 def names_of(row_type: RowType, fields: Sequence[int]) -> str:
     """Return the names of some fields, for EXPLAIN."""
     return ", ".join(row_type[index].name for index in fields)

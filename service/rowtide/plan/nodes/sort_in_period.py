@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rowtide.plan.nodes.lineage import SourceRows
 from rowtide.plan.nodes.node import Agreed, OrderMattersError
-from rowtide.plan.nodes.over_one import SameFields
+from rowtide.plan.nodes.over_one import SameFields, newest_first
 from rowtide.plan.show import show_period
 from rowtide.rows.rowop import TimedRow
 from rowtide.rowtime.period import GridWindow, Period, PeriodEdge, end_after
@@ -18,14 +18,19 @@ class SortInPeriod(SameFields):
     """Sort the rows of each period of the rowtime; they come when it closes, with its end as rowtime.
 
     ``keys`` are fields, each with True where it descends; NULL is the greatest value. Rows that are equal in
-    all of them keep their order (docs/sql/order-by.md). If ``limit`` is given, only that number of rows of
-    each period comes, after the first ``offset``.
+    all of them keep their order, or reverse it (``newest_first``; docs/sql/order-by.md). If ``limit`` is given,
+    only that number of rows of each period comes, after the first ``offset``.
     """
 
     period: Period
     keys: tuple[tuple[int, bool], ...]
     limit: int | None = None
     offset: int = 0
+
+    @property
+    def newest_first(self) -> bool:
+        """Whether the last of equal rows to arrive is the first of them."""
+        return newest_first(self.input, self.keys)
 
     def is_changelog(self) -> bool:
         """Return False: rows of a period are final."""

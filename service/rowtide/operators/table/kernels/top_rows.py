@@ -29,6 +29,7 @@ def change_top(
     end: int,
     stays: bool,
     numbered: bool,
+    newest_first: bool,
     progress: Int64s,
     causes: Int64s,
     out_opcodes: Int8s,
@@ -41,8 +42,8 @@ def change_top(
     ``rows`` are the numbers of the changes' own rows. If rows ``stays``, because no DELETE arrives,
     rows from ``end`` on are dropped, and ``idents`` is empty: ``alike`` becomes True where a row goes
     and one comes that is sorted like it, which may be an equal one. ``numbered``: each place is
-    emitted by itself, with its number. A call ends when all is done, the pool is full or the next
-    change may not fit, and can be repeated with more room.
+    emitted by itself, with its number. ``newest_first``: a row comes before those sorted like it. A call ends
+    when all is done, the pool is full or the next change may not fit, and can be repeated with more room.
     """
     change, written = progress[DONE], progress[WRITTEN]
     most = 2 * (end - offset) if numbered else 2
@@ -55,7 +56,7 @@ def change_top(
                 if not make_room(group, pool, lists, progress):
                     break
                 begin = lists[group, BEGIN]
-            at = _place(row, begin, length, pool, orders, True)
+            at = _place(row, begin, length, pool, orders, not newest_first)
             if stays and 0 <= end <= at:
                 change += 1
                 continue

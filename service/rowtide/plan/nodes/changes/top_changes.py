@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rowtide.plan.calls import are_objects
 from rowtide.plan.nodes.lineage import SourceRows, last_insert, same_row
 from rowtide.plan.nodes.node import Agreed, Form, PartitionKey, require
-from rowtide.plan.nodes.over_one import SameFields, names_of
+from rowtide.plan.nodes.over_one import SameFields, names_of, newest_first
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.types import BIGINT, Field, RowType
 
@@ -18,15 +18,20 @@ class TopChanges(SameFields):
     """Emit the changes of the first ``limit`` rows of a table, after the first ``offset``.
 
     ``keys`` are fields, each with True if it descends; NULL is the greatest value, and equal rows are in
-    order of arrival. With ``partition`` fields, each of their values has its own first rows. A change that
-    moves a row out or in emits DELETE of the row that leaves, then INSERT of the row that enters, at the
-    place of the change.
+    order of arrival, or against it (``newest_first``). With ``partition`` fields, each of their values has its
+    own first rows. A change that moves a row out or in emits DELETE of the row that leaves, then INSERT of the
+    row that enters, at the place of the change.
     """
 
     partition: tuple[int, ...]
     keys: tuple[tuple[int, bool], ...]
     limit: int | None
     offset: int = 0
+
+    @property
+    def newest_first(self) -> bool:
+        """Whether the last of equal rows to arrive is the first of them."""
+        return newest_first(self.input, self.keys)
 
     def is_changelog(self) -> bool:
         """Return True."""
