@@ -9,7 +9,12 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.sql.grammar.clauses.json_rows import is_json_rows, json_rows, on_of_json_rows, without_left
 from rowtide.sql.grammar.clauses.table_functions import is_table_function, table_function
 from rowtide.sql.grammar.clauses.window_grammar import named_windows, with_named_ranges
-from rowtide.sql.grammar.clauses.windowed_tables import is_windowed_table, windowed_table, with_group_window
+from rowtide.sql.grammar.clauses.windowed_tables import (
+    is_windowed_table,
+    windowed_table,
+    with_group_window,
+    with_ranked_window,
+)
 from rowtide.sql.grammar.dialect import Token, TokenKind
 from rowtide.sql.grammar.expression_grammar import ExpressionGrammar
 from rowtide.sql.grammar.syntax import (
@@ -193,7 +198,7 @@ class QueryGrammar(ExpressionGrammar):
             source = with_named_ranges(source, windows)
         place = cursor.place_of(first)
         select = Select(items, source, stream, where, group_by, having, (), place, windows, distinct)
-        return with_group_window(replace(select, qualify=qualify, all_rows=all_rows))
+        return with_ranked_window(with_group_window(replace(select, qualify=qualify, all_rows=all_rows)))
 
     def _all_rows(self) -> SourceSpan:
         """Read (), one group of all rows, as for aggregates without GROUP BY; return its place."""

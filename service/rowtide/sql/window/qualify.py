@@ -5,7 +5,8 @@ constant, so only the first rows of each partition are supported: ``QUALIFY ROW_
 ORDER BY x) <= 3`` keeps them, as ORDER BY with LIMIT does. If the query selects the number itself, a row whose
 number changes is sent again.
 
-``SELECT .. FROM (SELECT .., ROW_NUMBER() OVER (..) AS n FROM table) WHERE n <= 3`` has the same meaning.
+``SELECT .. FROM (SELECT .., ROW_NUMBER() OVER (..) AS n FROM table) WHERE n <= 3`` has the same meaning. So has this
+query of a stream with EMIT CHANGES at its end, which is then meant for the rows that are kept.
 """
 
 from __future__ import annotations
@@ -288,6 +289,11 @@ def kept_of_changes(
     return replace(found, outputs=tuple(typed))
 
 
+def _has_aggregate(query: Select) -> bool:
+    listed = (item.expression for item in query.items if isinstance(item, SelectItem))
+    return any(names_aggregate(call) for each in listed for call in calls_in(each))
+
+
 def _has_number(expr: Expr) -> bool:
     return expr == RANK or (isinstance(expr, Call) and any(map(_has_number, expr.args)))
 
@@ -295,7 +301,8 @@ def _has_number(expr: Expr) -> bool:
 def with_qualify(query: Select, gives_changes: Callable[[Select], bool]) -> Select:
     """Rewrite a WHERE on the row numbers of a query in FROM as QUALIFY of that query.
 
-    ``gives_changes`` returns whether a query returns changes. A query of a stream is not rewritten.
+    ``gives_changes`` returns whether a query returns changes. A query of a stream is rewritten if ``query`` has EMIT
+    CHANGES and no groups of its own.
     """
     source = query.source
     if not isinstance(source, DerivedTable) or source.columns or source.window is not None:
@@ -308,7 +315,10 @@ def with_qualify(query: Select, gives_changes: Callable[[Select], bool]) -> Sele
         for item in inner.items
         if isinstance(item, SelectItem) and item.alias is not None and _is_row_number(item.expression)
     ]
-    if len(numbers) != 1 or inner.limit is not None or not gives_changes(inner):
+    if len(numbers) != 1 or inner.limit is not None:
+        return query
+    emits = not gives_changes(inner)
+    if emits and (query.emit is None or query.group_by or _has_aggregate(query)):
         return query
     (number,) = numbers
     alias = None if source.alias is None else source.alias.text
@@ -333,7 +343,8 @@ def with_qualify(query: Select, gives_changes: Callable[[Select], bool]) -> Sele
     if not kept:
         return query
     where = connected(rest)
-    outer = replace(query, where=where)
+    outer = replace(query, where=where, emit=None if emits else query.emit)
+    inner = replace(inner, emit=query.emit if emits else inner.emit)
     items = inner.items
     stars = any(isinstance(each, StarItem) for each in query.items)
     others = (query.items, where, query.group_by, query.having, query.order_by, query.qualify)

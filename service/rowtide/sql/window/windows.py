@@ -323,7 +323,7 @@ class Windows:
     # ---------------------------------------------------------------- ranks
 
     def _ranking(self, spec: WindowSpec) -> Ranking | None:
-        """Return the ranking of a window, if it is by value and not by ROWTIME.
+        """Return the ranking of a window, if it is by value or by ROWTIME DESC, and not in the order of ROWTIME.
 
         Raises:
           StatementError: PARTITION BY has no period, or the window has a frame.
@@ -333,7 +333,9 @@ class Windows:
             if period_of(self._of_row(spec.order)) is not None:
                 return None
             items = (OrderItem(spec.order, descending=False, within_ms=None, place=spec.order.place),)
-        if not items or period_of(self._of_row(items[0].expression)) is not None:
+        if not items:
+            return None
+        if period_of(self._of_row(items[0].expression)) is not None and not items[0].descending:
             return None
         terms = list(dict.fromkeys(map(self._of_row, spec.partition)))
         period = next((each for each in terms if period_of(each) is not None), None)
@@ -343,7 +345,8 @@ class Windows:
                 "a rank by value needs a period in PARTITION BY: only then are all rows of a partition known",
                 place=items[0].place,
                 hint="PARTITION BY FLOOR(ROWTIME TO MINUTE), .. ranks the rows of each minute; PARTITION BY "
-                "ROWTIME, .. the rows of groups that end together.",
+                "ROWTIME, .. the rows of groups that end together. For the first rows of all so far write QUALIFY "
+                "ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) = 1 EMIT CHANGES.",
             )
         if spec.frame is not None:
             raise StatementError("a rank cannot have a frame", place=spec.place)

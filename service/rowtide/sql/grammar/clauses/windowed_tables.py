@@ -35,6 +35,7 @@ from rowtide.sql.grammar.syntax import (
     StarItem,
     Stepped,
     TypedLiteral,
+    WindowSpec,
     WindowTableFunction,
 )
 from rowtide.sql.grammar.syntax_walk import replaced
@@ -152,6 +153,54 @@ def with_group_window(select: Select) -> Select:
                 hint="Add GROUP BY WINDOW_START, WINDOW_END.",
             )
     return select
+
+
+def with_ranked_window(select: Select) -> Select:
+    """Return a query whose OVER has the edges of a window in PARTITION BY with the period of ROWTIME there instead.
+
+    They are those of a TUMBLE in FROM, or of the groups of a query in FROM, whose ROWTIME is the end of their window.
+    """
+    source = select.source
+    if not isinstance(source, DerivedTable) or source.columns:
+        return select
+    qualifier = None if source.alias is None else source.alias.text
+    if source.windowed is not None and source.windowed.window.name == "TUMBLE":
+        period = next(_edges(source.windowed.window)).expression
+        edges = {_START, _END, _TIME}
+    else:
+        period = ColumnRef((Name(_ROWTIME, source.place),), source.place)
+        edges = set(_edges_of_groups(source.query))
+
+    def is_edge(syntax: Expression) -> bool:
+        names = [part.text for part in syntax.parts] if isinstance(syntax, ColumnRef) else []
+        return bool(names) and names[-1] in edges and names[:-1] in ([], [qualifier])
+
+    def ranked(syntax: object) -> object | None:
+        if not isinstance(syntax, WindowSpec) or not any(map(is_edge, syntax.partition)):
+            return None
+        others = tuple(each for each in syntax.partition if not is_edge(each))
+        return replace(syntax, partition=(period, *others))
+
+    return replace(
+        select,
+        items=replaced(select.items, ranked),
+        order_by=replaced(select.order_by, ranked),
+        qualify=replaced(select.qualify, ranked),
+        windows=replaced(select.windows, ranked),
+    )
+
+
+def _edges_of_groups(query: QuerySyntax) -> Iterator[str]:
+    """Yield the names under which a query selects edges of the windows of its groups: one window ends at a time."""
+    if not isinstance(query, Select) or not query.group_by:
+        return
+    window = query.group_by[0]
+    if not isinstance(window, FunctionCall) or window.name not in ("TUMBLE", "HOP"):
+        return
+    edges = {FunctionCall(f"{window.name}_{edge}", window.args) for edge in ("START", "END")}
+    for item in query.items:
+        if isinstance(item, SelectItem) and item.alias is not None and item.expression in edges:
+            yield item.alias.text
 
 
 def _grouped(select: Select, source: DerivedTable, function: WindowTableFunction) -> Select:
