@@ -170,6 +170,9 @@ def _with_time(side: Side, bindings: tuple[Binding, ...], of_pair: bool) -> Iter
 def _whole_span(kind: JoinKind, retention: Retention | None, place: SourceSpan) -> WindowSpan:
     """Return the span of two streams without windows: rows are kept for the RETENTION of the view or pump.
 
+    It is the length of a window before and after each row, so a row without a match has the time at which it is
+    dropped, and holds no match back.
+
     Raises:
       StatementError: RETENTION is not declared, or a row without a match would wait forever.
     """
@@ -187,7 +190,8 @@ def _whole_span(kind: JoinKind, retention: Retention | None, place: SourceSpan) 
             hint="RETENTION '1 DAY' drops it after a day.",
         )
     length = FOR_EVER_MS if retention.length_ms is None else retention.length_ms
-    return WindowSpan(-length, length, JoinTime.LATER, 0, 0)
+    delay = 0 if kind is JoinKind.INNER else length
+    return WindowSpan(-length, length, JoinTime.LATER, delay, delay)
 
 
 def _rounded_span(span: WindowSpan, left: Side, right: Side, width: int) -> list[Expr]:
