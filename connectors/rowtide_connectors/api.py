@@ -245,32 +245,42 @@ class Transaction(Protocol):
     def check(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
         """Check that the database could hold these values, writing none; raises as ``upsert`` does."""
 
+    def compared(
+        self, table: TargetTable, keys: Mapping[str, Sequence[object]]
+    ) -> Sequence[Sequence[object]]:
+        """Return the columns of keys so that they are equal where the database takes them for one key."""
+
     def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:
         """Return all rows of a table in row form, columns as declared, in any order."""
 
     def form_of(self, table: TargetTable) -> Callable[[tuple[object, ...]], tuple[object, ...]]:
         """Return the function that gives a row the form in which ``rows`` returns it once it is written.
 
-        It holds after the transaction, too. It changes texts that the database stores as values, such as JSON.
+        It holds after the transaction, too. It changes texts that the database stores as values, such as JSON, or
+        pads, such as CHAR.
         """
 
 
 class Database(Protocol):
     """A relational database as sink and as home of the checkpoint."""
 
-    def begin(self) -> AbstractContextManager[Transaction]:
+    def begin(self, *, apart: bool = False) -> AbstractContextManager[Transaction]:
         """Open a transaction: commits on leaving the block, rolls back on an exception.
 
+        With ``apart``, rows that the database takes only in several statements are written so.
+
         Raises:
+          RefusedRowsError: a constraint that is checked at the commit refuses a row.
           UnavailableError: the database is down or the connection broke. If the commit itself raises
           it, the commit may have happened: the caller must read its epoch and cut to find out.
         """
 
-    def sift(self) -> AbstractContextManager[Transaction]:
+    def sift(self, *, at_once: bool = False) -> AbstractContextManager[Transaction]:
         """Open a transaction that finds the rows that the database refuses; it is never committed.
 
         A write with such rows raises ``RefusedRowsError``, which names all of them. It has written the others,
-        and the transaction stays open. The cost is in proportion to the number of refused rows.
+        and the transaction stays open. The cost is in proportion to the number of refused rows. With ``at_once``,
+        constraints that are else checked at the commit are checked with each statement.
 
         Raises:
           UnavailableError: as ``begin``.

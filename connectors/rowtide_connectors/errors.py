@@ -58,13 +58,23 @@ class RefusedRowsError(ConnectorError):
     """The database does not take some rows of a call, because of their values.
 
     ``rows`` has the reasons by the row's index in the call, if the transaction finds them
-    (``api.Database.sift``). Else they are unknown, and the transaction is rolled back.
+    (``api.Database.sift``). Else they are unknown, and the transaction is rolled back. ``of_table`` has the
+    database's code of those among them that are likely of the table, such as a trigger with a mistake: if every
+    row has one code, the table is at fault.
     """
 
-    def __init__(self, message: str, *, table: str, rows: Mapping[int, str] | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        table: str,
+        rows: Mapping[int, str] | None = None,
+        of_table: Mapping[int, str] | None = None,
+    ) -> None:
         super().__init__(message)
         self.table = table
         self.rows = rows or {}
+        self.of_table = of_table or {}
 
 
 class RefusedStageError(ConnectorError):

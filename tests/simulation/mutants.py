@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,10 +10,9 @@ import sqlalchemy as sa
 
 from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.checkpoint.ledger import ErrorRow
-from rowtide.runtime.commit.commit import Committer
+from rowtide.runtime.commit.commit import Committer, RefusedInCommit
 from rowtide.runtime.commit.topic_checks import TopicChecks
 from rowtide.runtime.ingest.intake import StreamReader
-from rowtide.runtime.state.output import Writes
 from rowtide.runtime.state.pipeline_state import CommitBatch, PipelineState
 from rowtide_connectors.api import Transaction
 from rowtide_connectors.rdbms.database import SqlDatabase
@@ -29,14 +28,14 @@ def rows_commit_before_their_positions(patch: pytest.MonkeyPatch) -> None:
     def written(
         committer: Committer,
         cut: CommitBatch,
-        writes: Iterable[Writes],
+        refusals: RefusedInCommit,
         errors: Sequence[ErrorRow],
         topics: TopicChecks,
     ) -> None:
         with committer._database.begin() as transaction:
-            for each in writes:
+            for each in refusals.without(cut.writes):
                 each.apply(transaction)
-        write(committer, cut, (), errors, topics)
+        write(committer, replace(cut, writes=()), refusals, errors, topics)
 
     patch.setattr(Committer, "_write", written)
 

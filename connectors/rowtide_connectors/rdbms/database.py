@@ -20,7 +20,7 @@ from rowtide_connectors.errors import (
 )
 from rowtide_connectors.rdbms.address import address_of
 from rowtide_connectors.rdbms.dialect import CHUNK_ROWS, Dialect, PhysicalColumns, quoted, table_sql
-from rowtide_connectors.rdbms.failures import RowDataError, database_errors, label_of, refusal
+from rowtide_connectors.rdbms.failures import RowDataError, database_errors, label_of, refusal, write_errors
 from rowtide_connectors.rdbms.fit import fitted
 from rowtide_connectors.rdbms.mysql import MySql
 from rowtide_connectors.rdbms.postgres import Postgres
@@ -36,6 +36,9 @@ _DIALECTS: Mapping[str, Callable[[], Dialect]] = {
     "mariadb": MySql,
 }
 """The dialect of each of ``connector.KINDS``."""
+
+_SAVEPOINT = "rowtide_part"
+"""Before each part of the rows that are sifted."""
 
 Write = Callable[[sa.Connection, PhysicalColumns], None]
 
@@ -75,34 +78,47 @@ class SqlDatabase:
         self._generation = _replaceable(engine)
 
     @contextmanager
-    def begin(self) -> Iterator[SqlTransaction]:
+    def begin(self, *, apart: bool = False) -> Iterator[SqlTransaction]:
         """Open a transaction; see ``api.Database``."""
-        with self._transaction() as transaction:
+        with self._transaction(apart=apart) as transaction:
             yield transaction
 
     @contextmanager
-    def sift(self) -> Iterator[SqlTransaction]:
+    def sift(self, *, at_once: bool = False) -> Iterator[SqlTransaction]:
         """Open a transaction that finds refused rows; see ``api.Database``."""
-        with self._transaction(sifts=True) as transaction:
+        with self._transaction(apart=True, sifts=True) as transaction:
+            if at_once:
+                self.dialect.check_deferred(transaction.connection)
             yield transaction
 
     @contextmanager
-    def _transaction(self, *, sifts: bool = False) -> Iterator[SqlTransaction]:
+    def _transaction(self, *, apart: bool = False, sifts: bool = False) -> Iterator[SqlTransaction]:
         try:
             with self._turn, database_errors(self.label), self._engine.connect() as connection:
-                transaction = connection.begin()
+                opened = connection.begin()
+                transaction = SqlTransaction(self, connection, apart=apart)
                 try:
-                    yield SqlTransaction(self, connection, sifts=sifts)
+                    yield transaction
+                    if not sifts and transaction.judged is not None:
+                        self._check_deferred(connection, transaction.judged)
                 except BaseException:
                     connection.rollback()
                     raise
                 if sifts:
-                    transaction.rollback()
+                    opened.rollback()
                 else:
-                    transaction.commit()
+                    opened.commit()
         except UnavailableError:
             self._renew()
             raise
+
+    def _check_deferred(self, connection: sa.Connection, label: str) -> None:
+        """Find before COMMIT what it would refuse; ``label`` is one of the tables that were written."""
+        try:
+            with write_errors(self.label):
+                self.dialect.check_deferred(connection)
+        except RowDataError as error:
+            raise RefusedRowsError(refusal(label, str(error)), table=label) from error
 
     @contextmanager
     def begin_read_only(self) -> Iterator[SqlTransaction]:
@@ -181,7 +197,7 @@ class SqlDatabase:
         """
         for start in range(0, row_count(columns), CHUNK_ROWS):
             try:
-                with database_errors(self.label):
+                with write_errors(self.label):
                     write(connection, _cut(columns, start, start + CHUNK_ROWS))
             except RowDataError as error:
                 raise RefusedRowsError(refusal(label, str(error)), table=label) from error
@@ -196,13 +212,14 @@ class SqlDatabase:
         Raises:
           RefusedRowsError: names the rows that were left out; the transaction stays open.
         """
-        refused: dict[int, str] = {}
+        refused: dict[int, RowDataError] = {}
         for start in range(0, row_count(columns), CHUNK_ROWS):
             end = min(start + CHUNK_ROWS, row_count(columns))
             self._sift(connection, columns, write, (start, end), refused)
         if refused:
-            rows = {index: refusal(label, why) for index, why in refused.items()}
-            raise RefusedRowsError(next(iter(rows.values())), table=label, rows=rows)
+            rows = {index: refusal(label, str(why)) for index, why in refused.items()}
+            of_table = {index: why.of_table for index, why in refused.items() if why.of_table is not None}
+            raise RefusedRowsError(next(iter(rows.values())), table=label, rows=rows, of_table=of_table)
 
     def _sift(
         self,
@@ -210,21 +227,23 @@ class SqlDatabase:
         columns: PhysicalColumns,
         write: Write,
         part: tuple[int, int],
-        refused: dict[int, str],
+        refused: dict[int, RowDataError],
     ) -> None:
         """Write the rows of a part that the database takes; record the others in ``refused``."""
         low, high = part
-        savepoint = connection.begin_nested()
+        connection.exec_driver_sql(f"savepoint {_SAVEPOINT}")
         try:
-            with database_errors(self.label):
+            with write_errors(self.label):
                 write(connection, _cut(columns, low, high))
         except RowDataError as error:
-            savepoint.rollback()
+            self.dialect.renew_savepoint(connection, _SAVEPOINT)
+            connection.exec_driver_sql(f"rollback to savepoint {_SAVEPOINT}")
+            connection.exec_driver_sql(f"release savepoint {_SAVEPOINT}")
             if high - low == 1:
-                refused[low] = str(error)
+                refused[low] = error
                 return
         else:
-            savepoint.commit()
+            connection.exec_driver_sql(f"release savepoint {_SAVEPOINT}")
             return
         middle = (low + high) // 2
         self._sift(connection, columns, write, (low, middle), refused)

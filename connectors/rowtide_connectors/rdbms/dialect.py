@@ -79,6 +79,12 @@ class Dialect(Protocol):
     def creating(self, connection: sa.Connection) -> AbstractContextManager[None]:
         """Wait until no other process creates tables; others wait to the end of the block, at least."""
 
+    def check_deferred(self, connection: sa.Connection) -> None:
+        """Check now, and from now on with each statement, the constraints that are else checked at COMMIT."""
+
+    def renew_savepoint(self, connection: sa.Connection, name: str) -> None:
+        """Make a savepoint again if the failed statement has ended the transaction."""
+
     def read_at_one_moment(self, connection: sa.Connection) -> None:
         """Make a new transaction read-only, on one snapshot of the database."""
 

@@ -6,16 +6,14 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
 from rowtide_connectors.errors import ConnectorError, DeniedError, GoneError, MismatchError, UnavailableError
+from rowtide_connectors.rdbms.refusals import CONSTRAINT, GONE, TRIGGER, VALUE, ErrorReport
 
-_REFUSED_ROW = ("22", "23")
-"""SQLSTATE classes: data exception, integrity constraint violation."""
-_GONE = frozenset({"42P01", "3F000"})
-"""SQLSTATE: undefined table, schema."""
 _MISMATCH = frozenset({"42703", "42804", "42P10"})
 """SQLSTATE: undefined column, wrong type, no unique constraint for ON CONFLICT."""
 
@@ -58,18 +56,6 @@ _MYSQL_DENIED = {
     1698: _MYSQL_USER_HINT,
 }
 """Error numbers of MySQL and MariaDB: access denied to a database, user, table, column or routine."""
-_MYSQL_REFUSED_ROW = frozenset(
-    {
-        *(1048, 1364),  # NULL where none may be
-        *(1062, 1169, 1586),  # a key that exists
-        *(1264, 1265, 1292, 1366, 1367, 1406, 1411, 1441, 1525, 1690),  # a value that does not fit its column
-        *(1216, 1217, 1451, 1452, 1761, 1762),  # FOREIGN KEY
-        *(3819, 4025),  # CHECK
-        1644,  # SIGNAL in a trigger
-        3140,  # invalid JSON
-    }
-)
-_MYSQL_NO_TABLE = 1146
 _MYSQL_MISMATCH = frozenset(
     {
         *(1054, 1060, 1072, 1136),  # a column that does not exist, or is there twice
@@ -79,13 +65,22 @@ _MYSQL_MISMATCH = frozenset(
         *(1117, 1118),  # too many or too wide columns
     }
 )
+_VERDICTS = ("ExecWithCheckOptions", "exec_stmt_raise", "exec_stmt_assert")
+"""Functions of PostgreSQL that report what a policy, a view or a trigger says about a row, in any language."""
 _DENIED_FILE = frozenset(
     {sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_AUTH}
 )
 
 
 class RowDataError(ConnectorError):
-    """The database rejects some row of this statement and does not report which one."""
+    """The database rejects some row of this statement and does not report which one.
+
+    ``of_table`` is the code if the fault is the table's, should every row have it.
+    """
+
+    def __init__(self, message: str, *, of_table: str | None = None) -> None:
+        super().__init__(message)
+        self.of_table = of_table
 
 
 @contextmanager
@@ -101,6 +96,24 @@ def database_errors(label: str) -> Iterator[None]:
         raise translated(error, label) from error
 
 
+@contextmanager
+def write_errors(label: str) -> Iterator[None]:
+    """Translate the exceptions of a write of rows: a row is at fault, unless it is an outage (``refusals``).
+
+    Raises:
+      RowDataError: a row is at fault.
+    """
+    try:
+        yield
+    except exc.SQLAlchemyError as error:
+        found = translated(error, label)
+        if not isinstance(found, RowDataError) and isinstance(error, exc.DBAPIError):
+            report = _report(error)
+            if not error.connection_invalidated and not report.is_outage:
+                found = RowDataError(report.text, of_table=report.of_table)
+        raise found from error
+
+
 def translated(error: exc.SQLAlchemyError, label: str) -> Exception:
     """Return the connector error for an exception of SQLAlchemy."""
     text = _text(error)
@@ -108,10 +121,11 @@ def translated(error: exc.SQLAlchemyError, label: str) -> Exception:
         cause = error.orig
         if (number := _mysql_number(cause)) is not None:
             return _translated_mysql(number, error, text, label)
-        state = getattr(cause, "sqlstate", None) or ""
-        if state.startswith(_REFUSED_ROW) or isinstance(error, exc.IntegrityError | exc.DataError):
+        report = _report(error)
+        state = report.sqlstate or ""
+        if _is_of_values(error, report):
             return RowDataError(text)
-        if state in _GONE or (isinstance(cause, sqlite3.OperationalError) and "no such table" in text):
+        if report.is_of(GONE):
             return GoneError(f"{label}: {text}")
         if state in _MISMATCH or (isinstance(cause, sqlite3.OperationalError) and "no such column" in text):
             return MismatchError(f"{label}: {text}")
@@ -129,9 +143,10 @@ def translated(error: exc.SQLAlchemyError, label: str) -> Exception:
 
 def _translated_mysql(number: int, error: exc.DBAPIError, text: str, label: str) -> Exception:
     """Return the connector error for an error of MySQL or MariaDB."""
-    if number in _MYSQL_REFUSED_ROW or isinstance(error, exc.IntegrityError | exc.DataError):
+    report = _report(error)
+    if _is_of_values(error, report) or report.is_of(TRIGGER):
         return RowDataError(text)
-    if number == _MYSQL_NO_TABLE:
+    if report.is_of(GONE):
         return GoneError(f"{label}: {text}")
     if number in _MYSQL_DENIED:
         return DeniedError(f"{label} refuses: {text}", hint=_MYSQL_DENIED[number])
@@ -140,6 +155,27 @@ def _translated_mysql(number: int, error: exc.DBAPIError, text: str, label: str)
     if isinstance(error, exc.ProgrammingError | exc.NotSupportedError):
         return ConnectorError(f"{label} does not take the statement: {text}")
     return UnavailableError(f"{label} cannot be used: {text}")
+
+
+def _is_of_values(error: exc.DBAPIError, report: ErrorReport) -> bool:
+    """Return whether a statement of any kind has failed because of values."""
+    of_values = report.is_of(VALUE) or report.is_of(CONSTRAINT)
+    return of_values or isinstance(error, exc.IntegrityError | exc.DataError)
+
+
+def _report(error: exc.DBAPIError) -> ErrorReport:
+    cause: Any = error.orig
+    number = _mysql_number(cause)
+    diagnosis = getattr(cause, "diag", None)
+    return ErrorReport(
+        _text(error),
+        # PyMySQL has both, and the SQLSTATE of most numbers is HY000.
+        sqlstate=getattr(cause, "sqlstate", None) if number is None else None,
+        number=number,
+        code=_sqlite_code(cause),
+        is_verdict=getattr(diagnosis, "source_function", None) in _VERDICTS,
+        in_routine=getattr(diagnosis, "context", None) is not None,
+    )
 
 
 def _mysql_number(cause: object) -> int | None:

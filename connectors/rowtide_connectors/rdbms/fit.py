@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rowtide_connectors.errors import MismatchError
@@ -98,11 +98,30 @@ def fitting(columns: PhysicalColumns) -> PhysicalColumns:
 
 
 def form_of(table: PhysicalTable) -> Callable[[tuple[object, ...]], tuple[object, ...]]:
-    """Return the function that makes rows comparable: the database writes JSON texts of one value alike."""
-    places = {index for index, column in enumerate(table.columns) if column.target and column.target.is_json}
-    if not places:
+    """Return the function that makes rows comparable: the database writes JSON texts of one value alike, and pads."""
+    forms = {index: form for index, column in enumerate(table.columns) if (form := _form(column.target))}
+    if not forms:
         return lambda row: row
     return lambda row: tuple(
-        same_json(value) if index in places and isinstance(value, str) else value
+        forms[index](value) if index in forms and isinstance(value, str) else value
         for index, value in enumerate(row)
     )
+
+
+def _form(target: TargetColumn | None) -> Callable[[str], str] | None:
+    if target is None:
+        return None
+    if target.is_json:
+        return same_json
+    padded_to = target.padded_to
+    return None if padded_to is None else lambda text: text.ljust(padded_to)
+
+
+def compared(keys: PhysicalColumns) -> list[Sequence[object]]:
+    """Return the columns of keys so that they are equal where the database takes them for one key."""
+    return [
+        values
+        if column.target is None or column.target.padded_to is None
+        else [value.rstrip(" ") if isinstance(value, str) else value for value in values]
+        for column, values in keys
+    ]

@@ -287,6 +287,12 @@ class MySql:
             if not connection.invalidated:
                 connection.exec_driver_sql("select release_lock(%s)", (CREATION_LOCK,))
 
+    def check_deferred(self, connection: sa.Connection) -> None:
+        """Do nothing: there are none."""
+
+    def renew_savepoint(self, connection: sa.Connection, name: str) -> None:
+        """Do nothing: only a deadlock ends the transaction, which is an outage."""
+
     def read_at_one_moment(self, connection: sa.Connection) -> None:
         """Read within one snapshot."""
         connection.exec_driver_sql("set transaction isolation level repeatable read")
@@ -348,7 +354,11 @@ class MySql:
             return None
         if name in ("float", "double") and (found[2] or unsigned):
             return None
-        return target_of("mysql", sql_type, name, limit)
+        target = target_of("mysql", sql_type, name, limit)
+        if target is not None and name == "char" and sql_type.name == "CHAR":
+            # Stored without blanks, and read with those of the declaration.
+            return replace(target, padded_to=sql_type.precision or 1)
+        return target
 
     def taken(self, sql_type: SqlType) -> Sequence[str]:
         """Return the declared ones."""

@@ -152,6 +152,7 @@ _JUDGES = """
 select exists (select from pg_constraint where conrelid = %(table)s and contype in ('c', 'f', 'x'))
     or exists (select from pg_constraint where confrelid = %(table)s)
     or exists (select from pg_trigger where tgrelid = %(table)s and not tgisinternal)
+    or exists (select from pg_constraint where conrelid = %(table)s and condeferrable)
     or (select count(*) from pg_index where indrelid = %(table)s and indisunique) > 1
 """
 
@@ -312,6 +313,13 @@ class Postgres:
         connection.exec_driver_sql("select pg_advisory_xact_lock(%s)", (_CREATION_LOCK,))
         return nullcontext()
 
+    def check_deferred(self, connection: sa.Connection) -> None:
+        """Set them immediate."""
+        connection.exec_driver_sql("set constraints all immediate")
+
+    def renew_savepoint(self, connection: sa.Connection, name: str) -> None:
+        """Do nothing: a failed statement never ends the transaction."""
+
     def read_at_one_moment(self, connection: sa.Connection) -> None:
         """Read within one snapshot: by default PostgreSQL takes one per statement."""
         connection.exec_driver_sql("set transaction isolation level repeatable read read only")
@@ -341,8 +349,10 @@ class Postgres:
             return target_of("postgresql", sql_type, name, Limit(whole_numbers(_INTEGER_BYTES[name])))
         if name == "numeric" and digits:
             return target_of("postgresql", sql_type, name, Limit((1 - 10**digits, 10**digits - 1), scale))
-        if name == "character" and digits < (sql_type.precision or 1):
-            return None
+        if name == "character":
+            fits = digits >= (sql_type.precision or 1)
+            target = target_of("postgresql", sql_type, name) if fits else None
+            return target and replace(target, padded_to=digits)
         if name.startswith("time") and found[2] and digits < _MILLISECOND_DIGITS:
             return None
         limit = Limit(characters=digits) if name == "character varying" and digits else None

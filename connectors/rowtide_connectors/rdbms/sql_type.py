@@ -232,10 +232,12 @@ class TargetColumn:
     """An existing column that takes a SQL type.
 
     ``type`` is its type without lengths and digits. ``limit`` is set if it does not take all values.
+    ``padded_to`` is the length to which the database pads texts with blanks, which it ignores in comparisons.
     """
 
     type: str
     limit: Limit | None = None
+    padded_to: int | None = None
 
     @property
     def is_json(self) -> bool:

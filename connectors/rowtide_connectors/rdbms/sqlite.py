@@ -118,6 +118,16 @@ class Sqlite:
         """Do nothing: every transaction is the only one that writes."""
         return nullcontext()
 
+    def check_deferred(self, connection: sa.Connection) -> None:
+        """Do nothing: foreign keys are not enforced, and other constraints are checked with each statement."""
+
+    def renew_savepoint(self, connection: sa.Connection, name: str) -> None:
+        """RAISE(ROLLBACK, ..) in a trigger ends the transaction."""
+        driver: Any = connection.connection.driver_connection
+        if not driver.in_transaction:
+            connection.exec_driver_sql("begin immediate")
+            connection.exec_driver_sql(f"savepoint {name}")
+
     def read_at_one_moment(self, connection: sa.Connection) -> None:
         """Do nothing: likewise."""
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from rowtide_connectors.api import TargetTable, Transaction
-from rowtide_connectors.errors import ConnectorError, RefusedStageError
+from rowtide_connectors.errors import RefusedStageError
 from rowtide_connectors.rdbms.dialect import PhysicalColumns, on_conflict, quoted, table_sql
-from rowtide_connectors.rdbms.failures import RowDataError, database_errors
+from rowtide_connectors.rdbms.failures import RowDataError, write_errors
 from rowtide_connectors.rdbms.fit import fitting
 from rowtide_connectors.rdbms.sql_type import parse_type
 from rowtide_connectors.rdbms.table import PhysicalColumn, PhysicalTable
@@ -75,7 +75,7 @@ class SqlStage:
             f' where not "{GONE.name}" and {counts}'
         )
         try:
-            with database_errors(self._database.label):
+            with write_errors(self._database.label):
                 if key:
                     same = " and ".join(f"t.{name} = s.{name}" for name in key)
                     gone = f'"{GONE.name}" and {counts} and {same}'
@@ -85,11 +85,11 @@ class SqlStage:
                     )
                     insert += on_conflict(names, key)
                 connection.exec_driver_sql(insert, {"parts": list(parts)})
-        except ConnectorError as error:
+                if target.judges:
+                    self._database.dialect.check_deferred(connection)
+        except RowDataError as error:
             # A row is rejected, or two rows have one key. Only writing them in chunks shows which.
-            if isinstance(error, RowDataError) or type(error) is ConnectorError:
-                raise RefusedStageError(f'table "{target.label}" refuses a row: {error}') from error
-            raise
+            raise RefusedStageError(f'table "{target.label}" refuses a row: {error}') from error
         self._drop(connection)
 
     def drop(self) -> None:

@@ -11,7 +11,7 @@ from rowtide_connectors.api import TargetTable, Transaction
 from rowtide_connectors.errors import OptionError, RefusedRowsError
 from rowtide_connectors.rdbms.dialect import PhysicalColumns
 from rowtide_connectors.rdbms.failures import refusal
-from rowtide_connectors.rdbms.fit import fitting, form_of, misfits
+from rowtide_connectors.rdbms.fit import compared, fitting, form_of, misfits
 from rowtide_connectors.rdbms.table import PhysicalTable
 
 if TYPE_CHECKING:
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 class SqlTransaction:
     """One open transaction; see ``api.Transaction``."""
 
-    def __init__(self, database: SqlDatabase, connection: sa.Connection, *, sifts: bool = False) -> None:
+    def __init__(self, database: SqlDatabase, connection: sa.Connection, *, apart: bool = False) -> None:
         self._database = database
-        self._write = database.write_taken if sifts else database.write
+        self._write = database.write_taken if apart else database.write
         self.connection = connection
         """For this connector; others call ``sql_connection``."""
+        self.judged: str | None = None
+        """A table that was written and that has constraints, or triggers, whose constraints are also meant."""
 
     def upsert(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
         """Insert rows, replacing those whose key exists."""
@@ -36,7 +38,7 @@ class SqlTransaction:
         self._insert(table, columns, replace=False)
 
     def _insert(self, table: TargetTable, columns: Mapping[str, Sequence[object]], *, replace: bool) -> None:
-        found = self._database.table(self.connection, table)
+        found = self._written(table)
         dialect = self._database.dialect
         self._write(
             self.connection,
@@ -47,7 +49,7 @@ class SqlTransaction:
 
     def delete(self, table: TargetTable, keys: Mapping[str, Sequence[object]]) -> None:
         """Delete the rows of these keys."""
-        found = self._database.table(self.connection, table)
+        found = self._written(table)
         dialect = self._database.dialect
         self._write(
             self.connection,
@@ -55,6 +57,12 @@ class SqlTransaction:
             _without(_matched(found, keys)),
             lambda connection, chunk: dialect.delete(connection, found, chunk),
         )
+
+    def _written(self, table: TargetTable) -> PhysicalTable:
+        found = self._database.table(self.connection, table)
+        if found.judges:
+            self.judged = found.label
+        return found
 
     def judges_rows(self, table: TargetTable) -> bool:
         """Return whether the database may reject a row because of other rows; see ``api.Transaction``."""
@@ -68,6 +76,12 @@ class SqlTransaction:
         rows = {index: refusal(found.label, why) for index, why in sorted(reasons.items())}
         if rows:
             raise RefusedRowsError(next(iter(rows.values())), table=found.label, rows=rows)
+
+    def compared(
+        self, table: TargetTable, keys: Mapping[str, Sequence[object]]
+    ) -> Sequence[Sequence[object]]:
+        """Return keys as the database compares them; see ``api.Transaction``."""
+        return compared(_matched(self._database.table(self.connection, table), keys))
 
     def rows(self, table: TargetTable) -> Iterator[tuple[object, ...]]:
         """Return the table's rows in row form, columns as declared, in any order."""

@@ -142,6 +142,12 @@ class InMemoryTransaction:
         """Append rows."""
         self.contents.appended.setdefault(table.name, []).extend(self._rows(table, columns))
 
+    def compared(
+        self, table: TargetTable, keys: Mapping[str, Sequence[object]]
+    ) -> Sequence[Sequence[object]]:
+        """Return keys as they are."""
+        return list(keys.values())
+
     def form_of(self, table: TargetTable) -> Callable[[tuple[object, ...]], tuple[object, ...]]:
         """Return rows as they are."""
         return lambda row: row
@@ -167,8 +173,8 @@ class InMemoryDatabase:
         self.before: Callable[[str], None] = lambda _step: None
 
     @contextmanager
-    def begin(self) -> Iterator[InMemoryTransaction]:
-        """Open a transaction; transactions of other threads wait."""
+    def begin(self, *, apart: bool = False) -> Iterator[InMemoryTransaction]:
+        """Open a transaction; transactions of other threads wait. Rows are always taken or refused alone."""
         self.before("begin")
         with self._lock:
             staged = self.contents.copied()
@@ -178,8 +184,8 @@ class InMemoryDatabase:
         self.before("committed")
 
     @contextmanager
-    def sift(self) -> Iterator[InMemoryTransaction]:
-        """Open a transaction on a copy that is dropped: it only finds refused rows."""
+    def sift(self, *, at_once: bool = False) -> Iterator[InMemoryTransaction]:
+        """Open a transaction on a copy that is dropped: it only finds refused rows. None are deferred."""
         self.before("sift")
         with self._lock:
             yield InMemoryTransaction(self.contents.copied(), self.refuses, sifts=True)

@@ -27,7 +27,8 @@ from rowtide.checkpoint.ledger import (
 )
 from rowtide.checkpoint.snapshot import SnapshotInParts
 from rowtide.errors import FaultError
-from rowtide.operators.contract import RESUBMITTED, Account, Fault
+from rowtide.operators.contract import RESUBMITTED, Fault
+from rowtide.runtime.commit.sifting import refused_rows
 from rowtide.runtime.commit.topic_checks import NoAnswerError, TopicChecks
 from rowtide.runtime.retry import Retry
 from rowtide.runtime.state.context import PipelineContext
@@ -42,7 +43,7 @@ from rowtide_connectors.listed import ListedSource
 _log = structlog.get_logger("rowtide")
 
 
-class _Refusals:
+class RefusedInCommit:
     """The rows of a commit that the database refuses; the others are written without them.
 
     The writes of a backfill are read again for every attempt, so they are not kept here.
@@ -51,6 +52,8 @@ class _Refusals:
     def __init__(self) -> None:
         # By the number of the writes: places of rows among those that were left each time.
         self._rows: dict[int, list[Sequence[int]]] = {}
+        self.are_apart = False
+        """Whether the database takes each row alone and not all together, so that it gets them in parts."""
 
     def add(self, found: Mapping[int, Collection[int]]) -> None:
         """Add rows by the number of their writes, at their places in ``without``."""
@@ -64,6 +67,14 @@ class _Refusals:
             for rows in self._rows.get(at, ()):
                 left = left.without(rows)
             yield left
+
+
+class _SiftedError(Exception):
+    """The database has refused rows, which were found and have ``faults``: commit again, without them."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__()
+        self.faults = faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +153,7 @@ class Committer:
           StoppedError: the service was asked to stop while the database or a broker was down.
           StatementError: a topic is another one than it was; nothing of the cut was committed.
         """
-        faults, refusals = list(cut.faults), _Refusals()
+        faults, refusals = list(cut.faults), RefusedInCommit()
         errors = self._error_rows(faults, recent)
         uncertain = False
         self._is_dropped = False
@@ -157,10 +168,12 @@ class Committer:
             if uncertain and self._has_happened():
                 return
             try:
-                self._write(cut, refusals.without(cut.writes), errors, topics)
+                self._write(cut, refusals, errors, topics)
             except UnavailableError:
                 uncertain = True
                 raise
+            except RefusedRowsError as met:
+                raise _SiftedError(self._sift(cut, refusals, met)) from met
 
         while True:
             topics.begin()
@@ -169,9 +182,9 @@ class Committer:
                 break
             except NoAnswerError:
                 topics.wait()
-            except RefusedRowsError as refused:
+            except _SiftedError as sifted:
                 # The database decides last about a row. The others are committed without those that it refuses.
-                faults += self._retry.call(partial(self._sift, cut, refusals, refused))
+                faults += sifted.faults
                 errors = self._error_rows(faults, recent)
         self._commits += 1
         self._settle_part()
@@ -190,29 +203,26 @@ class Committer:
         if self._is_dropped or end is not None:
             self._parts = None
 
-    def _sift(self, cut: CommitBatch, refusals: _Refusals, met: RefusedRowsError) -> list[Fault]:
+    def _sift(self, cut: CommitBatch, refusals: RefusedInCommit, met: RefusedRowsError) -> list[Fault]:
         """Find the rows that the database refuses, note them in ``refusals``, and return their faults.
 
         Raises:
-          UnavailableError: it refuses none now.
+          UnavailableError: a table refuses every row alike, or the database refuses none now.
         """
-        faults: list[Fault] = []
-        found: dict[int, Mapping[int, str]] = {}
-        accounts: dict[int, tuple[str, Account]] = {}
-        with self._database.sift() as transaction:
-            for at, each in enumerate(refusals.without(cut.writes)):
-                rows = each.refused(transaction)
-                if rows:
-                    found[at], accounts[at] = rows, (each.name, each.account)
-                    faults += [each.fault(index, why) for index, why in sorted(rows.items())]
+        found = refused_rows(self._database, partial(refusals.without, cut.writes))
         if not found:
-            raise UnavailableError(f"the database refused rows that it takes now: {met.message}")
-        for at, (name, account) in accounts.items():
-            count = len(found[at])
-            account.done -= count
-            account.rejected += count
-            _log.warning("rows_refused", table=name, rows=count, reason=next(iter(found[at].values())))
-        refusals.add(found)
+            if refusals.are_apart:
+                raise UnavailableError(f"the database refused rows that it takes now: {met.message}")
+            refusals.are_apart = True
+            return []
+        faults: list[Fault] = []
+        for each in found.values():
+            rows = list(each.faults.values())
+            faults += rows
+            each.account.done -= len(rows)
+            each.account.rejected += len(rows)
+            _log.warning("rows_refused", table=each.table, rows=len(rows), reason=rows[0].message)
+        refusals.add({at: each.faults for at, each in found.items()})
         return faults
 
     def _error_rows(self, faults: Sequence[Fault], recent: RecentMessages) -> Sequence[ErrorRow]:
@@ -243,15 +253,15 @@ class Committer:
         self.commit(CommitBatch((), (), tuple(partition_positions), None, 0), RecentMessages())
 
     def _write(
-        self, cut: CommitBatch, writes: Iterable[Writes], errors: Sequence[ErrorRow], topics: TopicChecks
+        self, cut: CommitBatch, refusals: RefusedInCommit, errors: Sequence[ErrorRow], topics: TopicChecks
     ) -> None:
         reach = self._crash_points.reach
         reach("commit.before_begin")
-        with self._database.begin() as transaction:
+        with self._database.begin(apart=refusals.are_apart) as transaction:
             reach("commit.after_begin")
             self._ledger.fence(transaction, epoch=self._epoch, commits=self._commits)
             reach("commit.after_fence")
-            for each in writes:
+            for each in refusals.without(cut.writes):
                 each.apply(transaction)
             for move in cut.moves:
                 move(transaction)

@@ -107,7 +107,7 @@ class ComparedTable:
                 continue
             self._add(self._wanted, waiting)
             waiting = []
-            key = self._key(timed.row)
+            key = self._key(self._form(timed.row))
             self._connection.execute(f"delete from {self._wanted} where key = ?", (key,))
         self._add(self._wanted, waiting)
 

@@ -27,7 +27,7 @@ from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Kind
 from rowtide_connectors.api import TableColumn, TargetTable, Transaction
-from rowtide_connectors.errors import RefusedRowsError
+from rowtide_connectors.errors import RefusedRowsError, UnavailableError
 
 _Write = Callable[[TargetTable, Mapping[str, Sequence[object]]], None]
 
@@ -41,6 +41,10 @@ class Writes:
     tray: Tray
     account: Account
     """The table's account, which a refused row changes."""
+
+    def only(self, indices: Sequence[int]) -> Writes:
+        """Return the writes of the rows at ``indices``, which ascend."""
+        return replace(self, tray=self.tray.take(np.array(indices, dtype=np.int64)))
 
     def without(self, indices: Iterable[int]) -> Writes:
         """Return the writes without the rows at ``indices``."""
@@ -64,7 +68,9 @@ class Writes:
 
     def folded(self) -> Tray:
         """Return the last rowop of each key, or all rowops of a table without a key."""
-        return self.tray.take(self._last()) if self.target.key else self.tray
+        if not self.target.key:
+            return self.tray
+        return self.tray.take(_last_of_each([column.to_list() for column in self._key_columns()]))
 
     def apply(self, transaction: Transaction) -> None:
         """Do the writes; the transaction commits them or not.
@@ -75,14 +81,29 @@ class Writes:
         for write, indices, columns in self._steps(transaction):
             write(self.target, self._values(indices, columns))
 
-    def refused(self, transaction: Transaction) -> dict[int, str]:
-        """Return the rows that the database refuses, and why, from a transaction that finds them."""
+    def refused(self, transaction: Transaction, *, are_all: bool = True) -> dict[int, str]:
+        """Return the rows that the database refuses, and why, from a transaction that finds them.
+
+        Raises:
+          UnavailableError: these are all rows of the commit, and it refuses each of them alike, for a reason
+            that is not a row's.
+        """
+        written = 0
         found: dict[int, str] = {}
+        of_table: dict[int, str] = {}
         for write, indices, columns in self._steps(transaction):
             try:
+                written += 0 if write == transaction.check else len(indices)
                 write(self.target, self._values(indices, columns))
             except RefusedRowsError as error:
                 found |= {int(indices[index]): why for index, why in error.rows.items()}
+                of_table |= {int(indices[index]): code for index, code in error.of_table.items()}
+        if are_all and len(of_table) == written and len(set(of_table.values())) == 1:
+            raise UnavailableError(
+                f"each of {written} rows is refused alike: {next(iter(found.values()))}",
+                hint=f'The database table of "{self.name}", or a trigger of it, has a mistake. Mend it: the rows wait '
+                "until then.",
+            )
         return found
 
     def _steps(self, transaction: Transaction) -> Iterator[tuple[_Write, Indices, Sequence[TableColumn]]]:
@@ -90,10 +111,10 @@ class Writes:
         if not self.target.key:
             yield transaction.append, np.arange(len(self.tray), dtype=np.int64), self.target.columns
         elif transaction.judges_rows(self.target):
-            for segment in self._segments():
+            for segment in self._segments(transaction):
                 yield from self._changes(transaction, segment)
         else:
-            last = self._last()
+            last = self._last(transaction)
             superseded = np.setdiff1d(np.flatnonzero(self.tray.opcode != Opcode.DELETE), last)
             if len(superseded):
                 yield transaction.check, superseded, self.target.columns
@@ -110,10 +131,9 @@ class Writes:
         if not gone.all():
             yield transaction.upsert, indices[~gone], self.target.columns
 
-    def _segments(self) -> Iterator[Indices]:
+    def _segments(self, transaction: Transaction) -> Iterator[Indices]:
         """Cut the rowops where their order may matter: at a repeated key, or at a DELETE after an INSERT."""
-        positions = [self.tray.row_type.index(name) for name in self.target.key]
-        keys = zip(*(self.tray.columns[index].to_list() for index in positions), strict=True)
+        keys = zip(*self._keys(transaction), strict=True)
         seen: set[tuple[object, ...]] = set()
         start, inserts = 0, False
         for at, (key, opcode) in enumerate(zip(keys, self.tray.opcode.tolist(), strict=True)):
@@ -125,9 +145,16 @@ class Writes:
             inserts = inserts or opcode != Opcode.DELETE
         yield np.arange(start, len(self.tray), dtype=np.int64)
 
-    def _last(self) -> Indices:
-        key = [self.tray.row_type.index(name) for name in self.target.key]
-        return _last_of_each([self.tray.columns[index] for index in key])
+    def _last(self, transaction: Transaction) -> Indices:
+        return _last_of_each(self._keys(transaction))
+
+    def _keys(self, transaction: Transaction) -> Sequence[Sequence[object]]:
+        """Return the columns of the keys, equal where the database takes them for one key."""
+        columns = zip(self.target.key, self._key_columns(), strict=True)
+        return transaction.compared(self.target, {name: column.to_list() for name, column in columns})
+
+    def _key_columns(self) -> list[Column]:
+        return [self.tray.columns[self.tray.row_type.index(name)] for name in self.target.key]
 
     def _values(self, indices: Indices, columns: Sequence[TableColumn]) -> Mapping[str, Sequence[object]]:
         chosen = self.tray if len(indices) == len(self.tray) else self.tray.take(indices)
@@ -254,13 +281,8 @@ def target_table(table: ForeignTable) -> TargetTable:
     )
 
 
-def _last_of_each(keys: Sequence[Column]) -> Indices:
+def _last_of_each(keys: Sequence[Sequence[object]]) -> Indices:
     """Return the position of the last row of each key, in order of the rows."""
-    listed: Sequence[object]
-    listed = (
-        keys[0].to_list()
-        if len(keys) == 1
-        else list(zip(*(column.to_list() for column in keys), strict=True))
-    )
+    listed = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
     last = dict(zip(listed, range(len(listed)), strict=True))
     return np.sort(np.fromiter(last.values(), dtype=np.int64, count=len(last)))
