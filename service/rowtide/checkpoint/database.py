@@ -47,11 +47,12 @@ from rowtide.checkpoint.statements import (
     new_row,
     own_target,
     replacing,
-    storable,
 )
 from rowtide.checkpoint.tables import SINCE_FILES, SINCE_POLLS, Tables, now, tables_of, to_ms
+from rowtide.checkpoint.texts import as_given, codec_of, storable
 from rowtide.errors import FaultError
 from rowtide_connectors.api import Database, Transaction
+from rowtide_connectors.errors import RefusedRowsError, UnavailableError
 from rowtide_connectors.rdbms.transaction import sql_connection
 
 
@@ -214,29 +215,43 @@ class DatabaseLedger:
         )
 
     def write_errors(self, transaction: Transaction, epoch: int, rows: Sequence[ErrorRow]) -> None:
-        """Append rows to the error stream's table."""
-        transaction.append(
-            own_target(sql_connection(transaction), "errors", ERROR_COLUMNS),
-            {
-                "pipeline": [self._pipeline] * len(rows),
-                "kind": [row.kind for row in rows],
-                "relation": [row.relation for row in rows],
-                "reason": [storable(row.reason) for row in rows],
-                "topic": [row.topic for row in rows],
-                "partition": [row.partition for row in rows],
-                "message_offset": [row.offset for row in rows],
-                "rowtime": [row.rowtime for row in rows],
-                "bound": [row.bound for row in rows],
-                "late_by": [row.late_by_ms for row in rows],
-                "raw": [row.raw for row in rows],
-                "row_json": [None if row.row is None else storable(row.row) for row in rows],
-                "epoch": [epoch] * len(rows),
-                "stream": [row.stream for row in rows],
-                "message_time": [row.message_time for row in rows],
-                "message_key": [row.key for row in rows],
-                "message_headers": [row.headers for row in rows],
-            },
-        )
+        """Append rows to the error stream's table.
+
+        Raises:
+          UnavailableError: the database refuses them.
+        """
+        connection = sql_connection(transaction)
+        codec = codec_of(connection)
+        try:
+            transaction.append(
+                own_target(connection, "errors", ERROR_COLUMNS),
+                {
+                    "pipeline": [self._pipeline] * len(rows),
+                    "kind": [row.kind for row in rows],
+                    "relation": [row.relation for row in rows],
+                    "reason": [storable(row.reason, codec) for row in rows],
+                    "topic": [row.topic for row in rows],
+                    "partition": [row.partition for row in rows],
+                    "message_offset": [row.offset for row in rows],
+                    "rowtime": [row.rowtime for row in rows],
+                    "bound": [row.bound for row in rows],
+                    "late_by": [row.late_by_ms for row in rows],
+                    "raw": [row.raw for row in rows],
+                    "row_json": [None if row.row is None else storable(row.row, codec) for row in rows],
+                    "epoch": [epoch] * len(rows),
+                    "stream": [row.stream for row in rows],
+                    "message_time": [row.message_time for row in rows],
+                    "message_key": [row.key for row in rows],
+                    "message_headers": [
+                        None if row.headers is None else storable(row.headers, codec) for row in rows
+                    ],
+                },
+            )
+        except RefusedRowsError as error:
+            raise UnavailableError(
+                f"the checkpoint cannot store error rows: {error.message}",
+                hint="The tables of the checkpoint are Rowtide's: drop constraints and triggers that were added.",
+            ) from error
 
     def write_decisions(self, transaction: Transaction, epoch: int, decisions: Sequence[Decision]) -> None:
         """Append decisions to the log; see ``ledger.Ledger``."""
@@ -380,7 +395,11 @@ class DatabaseLedger:
         connection = sql_connection(transaction)
         wanted = ErrorFilter(relation=table, reason="CONSTRAINT")
         query = select_errors(self._of(connection), self._pipeline, wanted)
-        return [(row.rowtime, row.row_json) for row in connection.execute(query)]
+        codec = codec_of(connection)
+        return [
+            (row.rowtime, None if row.row_json is None else as_given(row.row_json, codec))
+            for row in connection.execute(query)
+        ]
 
     def resubmit(self, rows: Sequence[StoredError]) -> int:
         """Mark error rows as resubmitted; return the number of resubmissions.

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from rowtide.checkpoint.migrate import check_version, migrate
 from rowtide.checkpoint.statement_log import SentText, Settled, StatementChange, StatementOutcome
-from rowtide.checkpoint.statements import storable
 from rowtide.checkpoint.tables import SINCE_STATEMENTS, Tables, now, tables_of, to_ms
+from rowtide.checkpoint.texts import codec_of, storable
 from rowtide.rowtime.bound import EARLIEST
 from rowtide_connectors.api import Database, Transaction
 from rowtide_connectors.rdbms.transaction import sql_connection
@@ -76,7 +76,7 @@ class DatabaseStatements:
                     rowtime=None if logged is None or logged.rowtime == EARLIEST else logged.rowtime,
                     changed_rows=each.rows,
                     did=each.did,
-                    error=None if each.error is None else storable(each.error),
+                    error=None if each.error is None else storable(each.error, codec_of(connection)),
                 )
             )
             changes = {} if logged is None else logged.changes

@@ -106,11 +106,6 @@ def own_target(
     return TargetTable(own, tuple(columns), tuple(key), {"table_name": f"{schema}.{own}" if schema else own})
 
 
-def storable(text: str) -> str:
-    """Return text that every database accepts: PostgreSQL refuses NUL, and drivers refuse lone surrogates."""
-    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
-
-
 def in_groups(chunks: Iterator[Chunk]) -> Iterator[list[Chunk]]:
     """Yield chunks by ``CHUNKS_AT_ONCE``."""
     group: list[Chunk] = []

@@ -26,7 +26,7 @@ from rowtide.checkpoint.ledger import (
 )
 from rowtide.checkpoint.snapshot import SnapshotInParts, snapshot_from, why_unreadable
 from rowtide.checkpoint.snapshot_part import Chunk, SnapshotPart
-from rowtide.checkpoint.statements import storable
+from rowtide.checkpoint.texts import storable
 from rowtide.clock import Clock
 from rowtide.errors import FaultError, StatementError
 from rowtide.rowtime.text import time_text

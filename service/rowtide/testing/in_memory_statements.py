@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rowtide.checkpoint.statement_log import SentText, Settled, StatementChange, StatementOutcome
-from rowtide.checkpoint.statements import storable
+from rowtide.checkpoint.texts import storable
 from rowtide.clock import Clock
 from rowtide.errors import FaultError
 from rowtide.rowtime.bound import EARLIEST

@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import string
+import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from real.postgres import PostgresServer
 from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.checkpoint.error_stream import ErrorFilter
 from rowtide.errors import TransientError
@@ -430,6 +432,41 @@ def test_whatever_is_not_known_as_an_outage_is_of_a_row(sqlstate: str) -> None:
     outage = outage or sqlstate.startswith(("28", "3D000", "42501", "3F000", "42P01"))
     assert sqlstate not in WAITED_FOR or outage
     assert isinstance(error, UnavailableError | GoneError) if outage else isinstance(error, RowDataError)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    ("encoding", "stored"),
+    [("LATIN1", "\\u20ac gr\u00f6\u00dfe"), ("EUC_JP", "\\u20ac gr\\u00f6\\u00dfe"), ("WIN1252", None)],
+)
+def test_the_error_row_of_a_text_that_the_encoding_lacks_is_stored(
+    postgres_server: PostgresServer, encoding: str, stored: str | None
+) -> None:
+    name = f"e_{uuid.uuid4().hex[:8]}"
+    postgres_server.execute(f"create database {name} encoding '{encoding}' locale 'C' template template0")
+    url = postgres_server.url(name)
+    euro, smile = "\u20ac gr\u00f6\u00dfe", "\U0001f600 \\\\ue000"
+    refused = [(1, "CONSTRAINT")] * (stored is not None) + [(2, "CONSTRAINT")]
+    for rows in (1, 100):
+        assert run(url, ["a", euro, smile, "b"], rows) == refused
+        rest = sorted(["a", "b"] + [euro] * (stored is None))
+        assert execute(url, ["select x from o"]) == [(each,) for each in rest]
+        execute(url, ["delete from o"])
+    texts = [row[0] for row in execute(url, ["select row_json from rowtide.errors"])]
+    assert [json.loads(each)["X"] for each in texts] == [euro, smile][-len(refused) :]
+    if stored is not None:
+        assert stored in texts[0]
+    postgres_server.execute(f"drop database {name} with (force)")
+
+
+@pytest.mark.postgres
+def test_a_checkpoint_that_others_have_changed_is_named_and_waited_for(postgres_url: str) -> None:
+    execute(postgres_url, ["create table o (id bigint, x text check (x <> 'bad'))"])
+    assert run(postgres_url, ["a"], 1) == []
+    execute(postgres_url, ["alter table rowtide.errors add check (relation <> 'O')"])
+    with pytest.raises(TransientError, match="the checkpoint cannot store error rows") as met:
+        run(postgres_url, ["bad"], 1)
+    assert "drop constraints and triggers" in str(met.value.hint)
 
 
 TESTS: dict[str, list[Callable[..., None]]] = {
