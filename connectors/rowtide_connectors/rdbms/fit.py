@@ -28,7 +28,7 @@ def fitted(dialect: Dialect, table: PhysicalTable, existing: ExistingTable) -> P
     by_small_letters = {column.name.lower(): column.name for column in existing.columns}
     actual: dict[str, tuple[str, TargetColumn | None]] = {}
     hint = FIT_HINT
-    differences: list[str] = []
+    differences = [*existing.faults, *(existing.key_faults if table.key else ())]
     for column in table.columns:
         name = column.name if column.name in held else by_small_letters.get(column.name.lower())
         if name is None:
@@ -47,6 +47,8 @@ def fitted(dialect: Dialect, table: PhysicalTable, existing: ExistingTable) -> P
                 hint = f"Declare the column as an array, such as INTEGER ARRAY. {hint}"
         elif target.is_json and column.sql_name in table.key:
             differences.append(f'key column "{name}" is {there.type}, in which different texts are equal')
+        if there.is_generated:
+            differences.append(f'column "{name}" is generated, and takes no value')
         if there.inexact and column.sql_name in table.key:
             differences.append(f'key column "{name}" has the collation {there.inexact}')
         if _may_be_null(table, column) and not there.nullable:

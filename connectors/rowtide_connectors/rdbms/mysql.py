@@ -36,7 +36,13 @@ from rowtide_connectors.rdbms.sql_type import (
     target_of,
     whole_numbers,
 )
-from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalColumn, PhysicalTable
+from rowtide_connectors.rdbms.table import (
+    VIEW_FAULT,
+    ExistingColumn,
+    ExistingTable,
+    PhysicalColumn,
+    PhysicalTable,
+)
 
 POOL_SIZE = 3
 """Connections for the commit, and for readers such as the status page."""
@@ -94,7 +100,7 @@ _PYTHON: dict[str, Callable[[Any], object]] = {
 _COLUMNS_OF = """
 select column_name, column_type, is_nullable = 'YES',
     column_default is not null or extra like '%%auto_increment%%' or extra like '%%generated%%',
-    collation_name
+    collation_name, coalesce(generation_expression, '') <> ''
 from information_schema.columns where table_schema = %s and table_name = %s order by ordinal_position
 """
 _UNIQUE_OF = """
@@ -112,6 +118,9 @@ select exists (
     select 1 from information_schema.triggers
     where event_object_schema = %(schema)s and event_object_table = %(table)s
 )
+"""
+_FIXED_VIEW = """
+select 1 from information_schema.views where table_schema = %s and table_name = %s and is_updatable = 'NO'
 """
 _FORMATTED = re.compile(r"([a-z]+)(?:\((\d+)(?:,(\d+))?\))?( unsigned)?.*")
 """A column_type, such as ``decimal(10,2)`` or ``int(10) unsigned``."""
@@ -308,13 +317,21 @@ class MySql:
             # An index of the beginnings of texts, or of an expression, does not make a column unique.
             indices.setdefault(index, set()).add(name if part is None else None)
         exact = exact_collation(connection)
+        is_view = connection.exec_driver_sql(_FIXED_VIEW, (table.place, table.name)).scalar_one_or_none()
         judges = connection.exec_driver_sql(
             _JUDGES, {"schema": table.place, "table": table.name}
         ).scalar_one()
         return ExistingTable(
             [
-                ExistingColumn(name, _whole(type_), bool(nullable), bool(default), _inexact(collation, exact))
-                for name, type_, nullable, default, collation in columns
+                ExistingColumn(
+                    name,
+                    _whole(type_),
+                    bool(nullable),
+                    bool(default),
+                    _inexact(collation, exact),
+                    bool(generated),
+                )
+                for name, type_, nullable, default, collation, generated in columns
             ],
             [
                 frozenset(name for name in names if name is not None)
@@ -323,6 +340,7 @@ class MySql:
             ],
             bool(judges) or len(indices) > 1,
             has_other_keys=len(indices) > 1,
+            faults=[VIEW_FAULT] if is_view else [],
         )
 
     def target(self, existing: str, sql_type: SqlType) -> TargetColumn | None:

@@ -35,7 +35,13 @@ from rowtide_connectors.rdbms.sql_type import (
     target_of,
     whole_numbers,
 )
-from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalColumn, PhysicalTable
+from rowtide_connectors.rdbms.table import (
+    VIEW_FAULT,
+    ExistingColumn,
+    ExistingTable,
+    PhysicalColumn,
+    PhysicalTable,
+)
 
 POOL_SIZE = 3
 """Connections for the commit, and for readers such as the status page."""
@@ -50,6 +56,9 @@ UNIQUE_VIOLATION = "23505"
 
 LONGEST_NAME = 63
 """Bytes of an identifier that PostgreSQL keeps; it cuts off the rest without an error."""
+
+MOST_COLUMNS = 1_600
+"""Of a table."""
 
 SCHEMA_HINT = "Create it, or name another one before the dot in table_name."
 
@@ -126,17 +135,41 @@ _OID = """
 select c.oid from pg_class c join pg_namespace n on n.oid = relnamespace
 where relname = %s::text and nspname = %s::text
 """
-_MAY_WRITE = """
-select has_table_privilege(c.oid, %(right)s::text) or has_any_column_privilege(c.oid, %(right)s::text)
-from pg_class c join pg_namespace n on n.oid = relnamespace
-where relname = %(name)s::text and nspname = %(schema)s::text
+_LACKING = """
+select attname from pg_attribute
+where attrelid = %(table)s and attname = any (%(names)s::text[])
+    and not has_column_privilege(attrelid, attnum, %(right)s::text)
+order by attnum
+"""
+_LACKING_SEQUENCES = """
+select distinct s.relname from pg_attrdef d
+join pg_attribute a on a.attrelid = d.adrelid and a.attnum = d.adnum
+join pg_depend p on p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and p.refclassid = 'pg_class'::regclass
+join pg_class s on s.oid = p.refobjid
+where adrelid = %(table)s and attname <> all (%(names)s::text[])
+    and case when s.relkind = 'S' then not has_sequence_privilege(s.oid, 'USAGE, UPDATE') end
+"""
+_FAULTS = """
+select relkind = 'v' and pg_relation_is_updatable(c.oid, true) & 8 = 0, relkind = 'm',
+    relkind not in ('r', 'p', 'v', 'f', 'm'),
+    exists (select from pg_rewrite where ev_class = c.oid and ev_type in ('2', '3')),
+    relkind = 'r' and relreplident <> 'f'
+    and not exists (
+        select from pg_index where indrelid = c.oid
+        and (relreplident = 'd' and indisprimary or relreplident = 'i' and indisreplident)
+    )
+    and exists (
+        select from pg_publication_tables t join pg_publication p using (pubname)
+        where schemaname = nspname and tablename = relname and pubupdate
+    )
+from pg_class c join pg_namespace n on n.oid = relnamespace where c.oid = %s
 """
 _MAY_CREATE = "select has_schema_privilege(%s::text, 'CREATE')"
 _COLUMNS_OF = """
 select attname, format_type(atttypid, atttypmod), not attnotnull, atthasdef or attidentity <> '', (
     select collname || ', in which different texts are equal; keys need a deterministic one'
     from pg_collation c where c.oid = attcollation and not collisdeterministic
-)
+), attgenerated <> '' or attidentity = 'a'
 from pg_attribute where attrelid = %s and attnum > 0 and not attisdropped order by attnum
 """
 _UNIQUE_OF = """
@@ -145,9 +178,15 @@ select array(
     where attrelid = indrelid and attnum = any (indkey[0:indnkeyatts - 1])
 )
 from pg_index
-where indrelid = %s and indisunique and indisvalid and indpred is null and indexprs is null
+where indrelid = %s and indisunique and indisvalid and indimmediate and indpred is null and indexprs is null
 """
 
+_DEFERRABLE = """
+select format('the key of constraint "%%s" is DEFERRABLE, which ON CONFLICT does not take', conname) from pg_constraint
+where conrelid = %s and contype in ('p', 'u') and condeferrable and not exists (
+    select from pg_index where indrelid = conrelid and indisunique and indimmediate and indisvalid
+)
+"""
 _JUDGES = """
 select exists (select from pg_constraint where conrelid = %(table)s and contype in ('c', 'f', 'x'))
     or exists (select from pg_constraint where confrelid = %(table)s)
@@ -155,6 +194,14 @@ select exists (select from pg_constraint where conrelid = %(table)s and contype 
     or exists (select from pg_constraint where conrelid = %(table)s and condeferrable)
     or (select count(*) from pg_index where indrelid = %(table)s and indisunique) > 1
 """
+
+_SAID = (VIEW_FAULT, "it is a materialized view", "it is not a table")
+_SAID_OF_KEYS = (
+    "it has a rule for INSERT or UPDATE, with which ON CONFLICT cannot be used",
+    "it is published and has no replica identity, so that no row of it can be changed: add a primary key, or ALTER "
+    "TABLE .. REPLICA IDENTITY FULL",
+)
+"""Why a table cannot be written, in the order of _FAULTS."""
 
 _FORMATTED = re.compile(r"([a-z][a-z ]*?)(?:\((\d+)(?:,(\d+))?\))?( with(?:out)? time zone)?")
 """A result of format_type, such as ``numeric(10,2)`` or ``timestamp(3) without time zone``."""
@@ -246,6 +293,17 @@ class Postgres:
                 f'table name "{table.name}" is longer than {LONGEST_NAME} bytes',
                 hint="PostgreSQL would cut it. Name the table with table_name.",
             )
+        for column in table.columns:
+            if len(column.name.encode()) > LONGEST_NAME:
+                raise MismatchError(
+                    f'column name "{column.name}" is longer than {LONGEST_NAME} bytes',
+                    hint="PostgreSQL would cut it. Choose a shorter name.",
+                )
+        if len(table.columns) > MOST_COLUMNS:
+            raise MismatchError(
+                f'table "{table.label}" has {len(table.columns)} columns, and PostgreSQL takes {MOST_COLUMNS}',
+                hint="Declare fewer columns, such as one of JSON for many of them.",
+            )
         if table.schema is not None:
             may_use = connection.exec_driver_sql(_SCHEMA, (table.schema,)).scalar_one_or_none()
             if may_use is None:
@@ -285,14 +343,22 @@ class Postgres:
 
         DELETE is not among them: many pipelines never delete a row.
         """
-        needed = ["INSERT", "SELECT", "UPDATE"] if table.key else ["INSERT"]
-        missing = [
-            right
-            for right in needed
-            if not connection.exec_driver_sql(
-                _MAY_WRITE, {"name": table.name, "schema": table.place, "right": right}
-            ).scalar_one()
-        ]
+        oid = connection.exec_driver_sql(_OID, (table.name, table.place)).scalar_one()
+        names = [column.name for column in table.columns]
+        key = [table.column(name).name for name in table.key]
+        needed = {"INSERT": names}
+        if key:
+            needed |= {"SELECT": key, "UPDATE": [name for name in names if name not in key]}
+        missing = []
+        for right, of in needed.items():
+            lacking = connection.exec_driver_sql(
+                _LACKING, {"table": oid, "names": of, "right": right}
+            ).scalars()
+            if columns := list(lacking):
+                listed = ", ".join(f'"{name}"' for name in columns)
+                missing.append(right if len(columns) == len(of) else f"{right} of column {listed}")
+        sequences = connection.exec_driver_sql(_LACKING_SEQUENCES, {"table": oid, "names": names}).scalars()
+        missing += [f'USAGE of sequence "{name}"' for name in sequences]
         if missing:
             raise DeniedError(
                 f'the user may not write to table "{table.label}": {", ".join(missing)} is not granted',
@@ -331,10 +397,17 @@ class Postgres:
             return None
         columns = connection.exec_driver_sql(_COLUMNS_OF, (oid,)).all()
         unique = connection.exec_driver_sql(_UNIQUE_OF, (oid,)).scalars().all()
+        faults = connection.exec_driver_sql(_FAULTS, (oid,)).one()
+        deferrable = connection.exec_driver_sql(_DEFERRABLE, (oid,)).scalars().all()
         return ExistingTable(
             [ExistingColumn(*column) for column in columns],
             [frozenset(names) for names in unique],
             bool(connection.exec_driver_sql(_JUDGES, {"table": oid}).scalar_one()),
+            faults=[said for said, is_so in zip(_SAID, faults[:3], strict=True) if is_so],
+            key_faults=[
+                *(said for said, is_so in zip(_SAID_OF_KEYS, faults[3:], strict=True) if is_so),
+                *deferrable,
+            ],
         )
 
     def target(self, existing: str, sql_type: SqlType) -> TargetColumn | None:

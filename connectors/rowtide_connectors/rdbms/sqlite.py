@@ -22,7 +22,13 @@ from rowtide_connectors.errors import GoneError
 from rowtide_connectors.rdbms.dialect import PhysicalColumns, on_conflict, quoted, table_sql
 from rowtide_connectors.rdbms.failures import RowDataError
 from rowtide_connectors.rdbms.sql_type import TIMESTAMPS, SqlType, TargetColumn
-from rowtide_connectors.rdbms.table import ExistingColumn, ExistingTable, PhysicalColumn, PhysicalTable
+from rowtide_connectors.rdbms.table import (
+    VIEW_FAULT,
+    ExistingColumn,
+    ExistingTable,
+    PhysicalColumn,
+    PhysicalTable,
+)
 
 EXACT_DIGITS = 15
 """The most significant decimal digits that a double, SQLite's only fractional type, stores unchanged."""
@@ -47,6 +53,12 @@ _DDL = {
 _TEXT_OR_NUMERIC = frozenset({"DATE", "TIME", *TIMESTAMPS})
 
 
+_FIXED_VIEW = """
+select 1 from sqlite_master as v where v.type = 'view' and v.name = ? and not exists (
+    select 1 from sqlite_master as t
+    where t.type = 'trigger' and t.tbl_name = v.name and t.sql like '%instead of insert%'
+)
+"""
 _JUDGING = re.compile(r"\b(check|references)\b", re.IGNORECASE)
 
 
@@ -134,7 +146,8 @@ class Sqlite:
     def existing(self, connection: sa.Connection, table: PhysicalTable) -> ExistingTable | None:
         """Look a table up."""
         columns = connection.exec_driver_sql(
-            'select name, type, "notnull", dflt_value, pk from pragma_table_xinfo(?)', (table.name,)
+            'select name, type, "notnull", dflt_value, pk, hidden in (2, 3) as made from pragma_table_xinfo(?)',
+            (table.name,),
         ).all()
         if not columns:
             return None
@@ -162,11 +175,13 @@ class Sqlite:
                     # INTEGER PRIMARY KEY numbers rows automatically.
                     column.dflt_value is not None or bool(column.pk),
                     inexact.get(column.name),
+                    bool(column.made),
                 )
                 for column in columns
             ],
             [columns for columns in unique if columns],
             self._judges(connection, table),
+            faults=[VIEW_FAULT] if connection.exec_driver_sql(_FIXED_VIEW, (table.name,)).scalar() else [],
         )
 
     def _judges(self, connection: sa.Connection, table: PhysicalTable) -> bool:

@@ -13,6 +13,9 @@ from dataclasses import dataclass, replace
 from rowtide_connectors.api import TableColumn, TargetTable
 from rowtide_connectors.rdbms.sql_type import SqlType, TargetColumn, parse_type
 
+VIEW_FAULT = "it is a view that cannot be written"
+"""See ``ExistingTable.faults``."""
+
 _FOLDED = re.compile(r"[A-Z_][A-Z0-9_$]*")
 _PART = re.compile(r'"(?:[^"]|"")*"|[^."]+')
 """A part of a SQL name: in quotes if it has a dot or a quote in it."""
@@ -91,6 +94,8 @@ class ExistingColumn:
     has_default: bool
     inexact: str | None = None
     """The collation, if different texts are equal in it, and which one to use in a key instead."""
+    is_generated: bool = False
+    """Whether the database alone gives it values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +103,16 @@ class ExistingTable:
     """An existing table: ``unique`` has the column sets by which rows can be replaced.
 
     ``judges``: it has constraints besides one key and NOT NULL, or triggers, so that whether it takes a
-    row may depend on other rows. ``has_other_keys``: one of them is a unique index.
+    row may depend on other rows. ``has_other_keys``: one of them is a unique index. ``faults`` are why it can never
+    be written, and ``key_faults`` why rows of a key cannot be replaced in it.
     """
 
     columns: Sequence[ExistingColumn]
     unique: Sequence[frozenset[str]]
     judges: bool = False
     has_other_keys: bool = False
+    faults: Sequence[str] = ()
+    key_faults: Sequence[str] = ()
 
 
 def physical(table: TargetTable) -> PhysicalTable:
