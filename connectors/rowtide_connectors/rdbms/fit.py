@@ -68,7 +68,7 @@ def fitted(dialect: Dialect, table: PhysicalTable, existing: ExistingTable) -> P
         raise MismatchError(f'table "{table.label}" does not fit: {"; ".join(differences)}', hint=hint)
     return replace(
         table.found(actual),
-        judges=existing.judges or any(target and target.is_json for _, target in actual.values()),
+        judges=existing.judges or any(target and target.is_judged for _, target in actual.values()),
         has_other_keys=existing.has_other_keys,
     )
 

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from rowtide_connectors.checkpoint_tables import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
 from rowtide_connectors.errors import DeniedError, GoneError, MismatchError
+from rowtide_connectors.rdbms import postgres_catalog as catalog
 from rowtide_connectors.rdbms.arrays import array_parameter, register
 from rowtide_connectors.rdbms.dialect import (
     IDLE_TRANSACTION_S,
@@ -27,6 +28,7 @@ from rowtide_connectors.rdbms.dialect import (
 )
 from rowtide_connectors.rdbms.failures import PRIVILEGE_HINT, RowDataError, label_of
 from rowtide_connectors.rdbms.sql_type import (
+    ENUM,
     TIMESTAMPS,
     TYPES,
     Limit,
@@ -36,7 +38,6 @@ from rowtide_connectors.rdbms.sql_type import (
     whole_numbers,
 )
 from rowtide_connectors.rdbms.table import (
-    VIEW_FAULT,
     ExistingColumn,
     ExistingTable,
     PhysicalColumn,
@@ -125,84 +126,6 @@ _READ = {
     "INTERVAL DAY TO SECOND": "(extract(epoch from {0}) * 1000)::int8",
     "INTERVAL YEAR TO MONTH": "(extract(year from {0}) * 12 + extract(month from {0}))::int8",
 }
-_PATH = "select nspname from unnest(current_schemas(false)) with ordinality as s(nspname, n) order by n"
-_SCHEMA = "select has_schema_privilege(oid, 'USAGE') from pg_namespace where nspname = %s::text"
-_SCHEMAS_WITH = """
-select nspname from pg_class join pg_namespace n on n.oid = relnamespace
-where relname = %s::text and nspname = any (current_schemas(false)) order by nspname
-"""
-_OID = """
-select c.oid from pg_class c join pg_namespace n on n.oid = relnamespace
-where relname = %s::text and nspname = %s::text
-"""
-_LACKING = """
-select attname from pg_attribute
-where attrelid = %(table)s and attname = any (%(names)s::text[])
-    and not has_column_privilege(attrelid, attnum, %(right)s::text)
-order by attnum
-"""
-_LACKING_SEQUENCES = """
-select distinct s.relname from pg_attrdef d
-join pg_attribute a on a.attrelid = d.adrelid and a.attnum = d.adnum
-join pg_depend p on p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and p.refclassid = 'pg_class'::regclass
-join pg_class s on s.oid = p.refobjid
-where adrelid = %(table)s and attname <> all (%(names)s::text[])
-    and case when s.relkind = 'S' then not has_sequence_privilege(s.oid, 'USAGE, UPDATE') end
-"""
-_FAULTS = """
-select relkind = 'v' and pg_relation_is_updatable(c.oid, true) & 8 = 0, relkind = 'm',
-    relkind not in ('r', 'p', 'v', 'f', 'm'),
-    exists (select from pg_rewrite where ev_class = c.oid and ev_type in ('2', '3')),
-    relkind = 'r' and relreplident <> 'f'
-    and not exists (
-        select from pg_index where indrelid = c.oid
-        and (relreplident = 'd' and indisprimary or relreplident = 'i' and indisreplident)
-    )
-    and exists (
-        select from pg_publication_tables t join pg_publication p using (pubname)
-        where schemaname = nspname and tablename = relname and pubupdate
-    )
-from pg_class c join pg_namespace n on n.oid = relnamespace where c.oid = %s
-"""
-_MAY_CREATE = "select has_schema_privilege(%s::text, 'CREATE')"
-_COLUMNS_OF = """
-select attname, format_type(atttypid, atttypmod), not attnotnull, atthasdef or attidentity <> '', (
-    select collname || ', in which different texts are equal; keys need a deterministic one'
-    from pg_collation c where c.oid = attcollation and not collisdeterministic
-), attgenerated <> '' or attidentity = 'a'
-from pg_attribute where attrelid = %s and attnum > 0 and not attisdropped order by attnum
-"""
-_UNIQUE_OF = """
-select array(
-    select attname::text from pg_attribute
-    where attrelid = indrelid and attnum = any (indkey[0:indnkeyatts - 1])
-)
-from pg_index
-where indrelid = %s and indisunique and indisvalid and indimmediate and indpred is null and indexprs is null
-"""
-
-_DEFERRABLE = """
-select format('the key of constraint "%%s" is DEFERRABLE, which ON CONFLICT does not take', conname) from pg_constraint
-where conrelid = %s and contype in ('p', 'u') and condeferrable and not exists (
-    select from pg_index where indrelid = conrelid and indisunique and indimmediate and indisvalid
-)
-"""
-_JUDGES = """
-select exists (select from pg_constraint where conrelid = %(table)s and contype in ('c', 'f', 'x'))
-    or exists (select from pg_constraint where confrelid = %(table)s)
-    or exists (select from pg_trigger where tgrelid = %(table)s and not tgisinternal)
-    or exists (select from pg_constraint where conrelid = %(table)s and condeferrable)
-    or (select count(*) from pg_index where indrelid = %(table)s and indisunique) > 1
-"""
-
-_SAID = (VIEW_FAULT, "it is a materialized view", "it is not a table")
-_SAID_OF_KEYS = (
-    "it has a rule for INSERT or UPDATE, with which ON CONFLICT cannot be used",
-    "it is published and has no replica identity, so that no row of it can be changed: add a primary key, or ALTER "
-    "TABLE .. REPLICA IDENTITY FULL",
-)
-"""Why a table cannot be written, in the order of _FAULTS."""
-
 _FORMATTED = re.compile(r"([a-z][a-z ]*?)(?:\((\d+)(?:,(\d+))?\))?( with(?:out)? time zone)?")
 """A result of format_type, such as ``numeric(10,2)`` or ``timestamp(3) without time zone``."""
 _MILLISECOND_DIGITS = 3
@@ -305,7 +228,7 @@ class Postgres:
                 hint="Declare fewer columns, such as one of JSON for many of them.",
             )
         if table.schema is not None:
-            may_use = connection.exec_driver_sql(_SCHEMA, (table.schema,)).scalar_one_or_none()
+            may_use = connection.exec_driver_sql(catalog.SCHEMA, (table.schema,)).scalar_one_or_none()
             if may_use is None:
                 raise GoneError(f'schema "{table.schema}" does not exist', hint=SCHEMA_HINT)
             if not may_use:
@@ -313,7 +236,7 @@ class Postgres:
                     f'the user may not use schema "{table.schema}": USAGE is not granted', hint=PRIVILEGE_HINT
                 )
             return table
-        found: list[str] = list(connection.exec_driver_sql(_SCHEMAS_WITH, (table.name,)).scalars())
+        found: list[str] = list(connection.exec_driver_sql(catalog.SCHEMAS_WITH, (table.name,)).scalars())
         if table.name in CHECKPOINT_TABLES:
             found = [schema for schema in found if schema != CHECKPOINT_SCHEMA]
         if len(found) > 1:
@@ -324,7 +247,7 @@ class Postgres:
                 "pipeline are in both, move them into it first.",
             )
         if not found:
-            path = connection.exec_driver_sql(_PATH).scalars()
+            path = connection.exec_driver_sql(catalog.PATH).scalars()
             found = [schema for schema in path if schema != CHECKPOINT_SCHEMA][:1]
         if not found:
             raise DeniedError(
@@ -343,7 +266,7 @@ class Postgres:
 
         DELETE is not among them: many pipelines never delete a row.
         """
-        oid = connection.exec_driver_sql(_OID, (table.name, table.place)).scalar_one()
+        oid = connection.exec_driver_sql(catalog.OID, (table.name, table.place)).scalar_one()
         names = [column.name for column in table.columns]
         key = [table.column(name).name for name in table.key]
         needed = {"INSERT": names}
@@ -352,12 +275,14 @@ class Postgres:
         missing = []
         for right, of in needed.items():
             lacking = connection.exec_driver_sql(
-                _LACKING, {"table": oid, "names": of, "right": right}
+                catalog.LACKING, {"table": oid, "names": of, "right": right}
             ).scalars()
             if columns := list(lacking):
                 listed = ", ".join(f'"{name}"' for name in columns)
                 missing.append(right if len(columns) == len(of) else f"{right} of column {listed}")
-        sequences = connection.exec_driver_sql(_LACKING_SEQUENCES, {"table": oid, "names": names}).scalars()
+        sequences = connection.exec_driver_sql(
+            catalog.LACKING_SEQUENCES, {"table": oid, "names": names}
+        ).scalars()
         missing += [f'USAGE of sequence "{name}"' for name in sequences]
         if missing:
             raise DeniedError(
@@ -367,7 +292,7 @@ class Postgres:
 
     def check_creation(self, connection: sa.Connection, table: PhysicalTable) -> None:
         """Check for CREATE on the schema; see ``dialect.Dialect``."""
-        if not connection.exec_driver_sql(_MAY_CREATE, (table.place,)).scalar_one():
+        if not connection.exec_driver_sql(catalog.MAY_CREATE, (table.place,)).scalar_one():
             raise DeniedError(
                 f'the user may not create table "{table.label}": CREATE on schema "{table.place}" is not '
                 "granted",
@@ -392,26 +317,28 @@ class Postgres:
 
     def existing(self, connection: sa.Connection, table: PhysicalTable) -> ExistingTable | None:
         """Look a table up in the system catalog."""
-        oid = connection.exec_driver_sql(_OID, (table.name, table.place)).scalar_one_or_none()
+        oid = connection.exec_driver_sql(catalog.OID, (table.name, table.place)).scalar_one_or_none()
         if oid is None:
             return None
-        columns = connection.exec_driver_sql(_COLUMNS_OF, (oid,)).all()
-        unique = connection.exec_driver_sql(_UNIQUE_OF, (oid,)).scalars().all()
-        faults = connection.exec_driver_sql(_FAULTS, (oid,)).one()
-        deferrable = connection.exec_driver_sql(_DEFERRABLE, (oid,)).scalars().all()
+        columns = connection.exec_driver_sql(catalog.COLUMNS_OF, (oid,)).all()
+        unique = connection.exec_driver_sql(catalog.UNIQUE_OF, (oid,)).scalars().all()
+        faults = connection.exec_driver_sql(catalog.FAULTS, (oid,)).one()
+        deferrable = connection.exec_driver_sql(catalog.DEFERRABLE, (oid,)).scalars().all()
         return ExistingTable(
             [ExistingColumn(*column) for column in columns],
             [frozenset(names) for names in unique],
-            bool(connection.exec_driver_sql(_JUDGES, {"table": oid}).scalar_one()),
-            faults=[said for said, is_so in zip(_SAID, faults[:3], strict=True) if is_so],
+            bool(connection.exec_driver_sql(catalog.JUDGES, {"table": oid}).scalar_one()),
+            faults=[said for said, is_so in zip(catalog.SAID, faults[:3], strict=True) if is_so],
             key_faults=[
-                *(said for said, is_so in zip(_SAID_OF_KEYS, faults[3:], strict=True) if is_so),
+                *(said for said, is_so in zip(catalog.SAID_OF_KEYS, faults[3:], strict=True) if is_so),
                 *deferrable,
             ],
         )
 
     def target(self, existing: str, sql_type: SqlType) -> TargetColumn | None:
         """Read a result of format_type."""
+        if existing.startswith(ENUM):
+            return TargetColumn(existing) if sql_type.name == "VARCHAR" else None
         if existing.endswith("[]"):
             return self._array_target(existing.removesuffix("[]"), sql_type)
         found = _FORMATTED.fullmatch(existing)
@@ -527,7 +454,7 @@ def _inserted(connection: sa.Connection, statement: str, parameters: dict[str, o
 
 def _selected(column: PhysicalColumn, name: str) -> str:
     """Return the expression that reads a column."""
-    if _column_type(column) in _UNCAST:
+    if _column_type(column) in _UNCAST or _column_type(column).startswith(ENUM):
         return f"{name}::text"
     if _is_array(column):
         return _array_as_json(column, name)
@@ -580,7 +507,8 @@ def _written(columns: PhysicalColumns) -> list[str]:
             continue
         # As text, a character has no spaces at its end, and no index.
         casts = {"character": "::bpchar", **{name: f"::{name}" for name in _UNCAST}}
-        cast = casts.get(_column_type(column), "")
+        held = _column_type(column)
+        cast = f"::{held.removeprefix(ENUM)}" if held.startswith(ENUM) else casts.get(held, "")
         written.append("(" + _WRITE.get(column.type.name, "{0}").format(f"u.c{index}") + ")" + cast)
     return written
 

@@ -106,6 +106,8 @@ _MYSQL_TEXTS = ("varchar", "tinytext", "text", "mediumtext", "longtext")
 _MYSQL_BLOBS = ("varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 _TIME, _TIMESTAMP = "time without time zone", "timestamp without time zone"
 _INSTANT = "timestamp with time zone"
+ENUM = "enum "
+"""Before the name of a type of PostgreSQL that CREATE TYPE .. AS ENUM has made."""
 TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 """Types whose values are milliseconds since 1970, in UTC."""
 
@@ -120,7 +122,9 @@ TYPES: Mapping[str, Mapping[str, TargetTypes]] = {
         "DOUBLE": _same("double precision"),
         "DECIMAL": TargetTypes("numeric", ("numeric", "smallint", "integer", "bigint")),
         "CHAR": TargetTypes("character", ("character", "character varying", "text")),
-        "VARCHAR": TargetTypes("character varying", ("character varying", "text", "uuid", "json", "jsonb")),
+        "VARCHAR": TargetTypes(
+            "character varying", ("character varying", "text", "uuid", "json", "jsonb", "enum")
+        ),
         "BINARY": _same("bytea"),
         "VARBINARY": _same("bytea"),
         "UUID": TargetTypes("uuid", ("uuid", "character varying", "text")),
@@ -240,8 +244,13 @@ class TargetColumn:
     padded_to: int | None = None
 
     @property
-    def is_json(self) -> bool:
+    def is_judged(self) -> bool:
         """Whether only the database can say whether it takes a text."""
+        return self.is_json or self.type.startswith(ENUM)
+
+    @property
+    def is_json(self) -> bool:
+        """Whether different texts are one value."""
         return self.type in ("json", "jsonb")
 
 

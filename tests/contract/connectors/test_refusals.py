@@ -76,6 +76,25 @@ CASES = (
     Case("a text", refusals.VALUE, "postgres", ("create table o (id bigint, x varchar(3))",), "long"),
     Case("a text", refusals.VALUE, "mariadb", ("create table o (id bigint, x varchar(3))",), "long"),
     Case(
+        "an enum",
+        refusals.VALUE,
+        "postgres",
+        ("create type \"My Mood\" as enum ('a', 'c')", 'create table o (id bigint, x "My Mood" primary key)'),
+        key=KEY,
+    ),
+    Case(
+        "a domain over a domain",
+        refusals.CONSTRAINT,
+        "postgres",
+        (
+            "create domain small as bigint check (value < 1000)",
+            "create domain word as varchar(8)",
+            "create domain good as word check (value <> 'bad')",
+            "create table o (id small, x good primary key)",
+        ),
+        key=KEY,
+    ),
+    Case(
         "CHECK", refusals.CONSTRAINT, "postgres", ("create table o (id bigint, x text check (x <> 'bad'))",)
     ),
     Case("CHECK", refusals.CONSTRAINT, "mariadb", ("create table o (id bigint, x text check (x <> 'bad'))",)),
