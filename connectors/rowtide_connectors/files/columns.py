@@ -7,16 +7,15 @@ Times within lists and records are text.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any, BinaryIO, cast
 
 import msgspec
 
+from rowtide_connectors.avro_values import AvroTimestamp
 from rowtide_connectors.files.batches import GROUP_ROWS, Row
 from rowtide_connectors.files.lines import DamagedFileError
 
-_encode = msgspec.json.Encoder(decimal_format="number").encode
-_EPOCH, _EPOCH_UTC = datetime(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
+_encode = msgspec.json.Encoder(decimal_format="number", enc_hook=str).encode
 _BUFFER_BYTES = 1 << 18
 """How much of each column of a row group is read at once: without it, all of them would be."""
 _MOST_BYTES = 1 << 28
@@ -45,10 +44,16 @@ def avro_rows(stream: BinaryIO, skip: int) -> Iterator[Row]:
     """Yield the rows of an Avro object container, without blocks that end before place ``skip``."""
     import fastavro
 
+    from rowtide_connectors.avro_reading import RecordReader, parse
+
     place = 0
-    for block in fastavro.block_reader(cast(BinaryIO, _Claims(stream))):
+    blocks: Any = fastavro.block_reader(cast(BinaryIO, _Claims(stream)))
+    names: dict[str, Any] = {}
+    records = RecordReader(parse(blocks.metadata["avro.schema"], names), names)
+    for block in blocks:
         if place + block.num_records > skip:
-            yield from (Row(place + index, _encode(_plain(row))) for index, row in enumerate(block))
+            for at in range(place, place + block.num_records):
+                yield Row(at, _encode(_plain(records.read(block.bytes_))))
         place += block.num_records
 
 
@@ -108,9 +113,7 @@ def _plain(row: Any) -> object:
     """Return a record with its times as JSON has them; a value of another type stays."""
     if not isinstance(row, dict):
         return {"value": row}
-    return {name: _in_ms(value) if isinstance(value, datetime) else value for name, value in row.items()}
-
-
-def _in_ms(value: datetime) -> int:
-    since = value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)
-    return (since.days * 86_400_000_000 + since.seconds * 1_000_000 + since.microseconds) // 1_000
+    return {
+        name: value.nanoseconds // 1_000_000 if isinstance(value, AvroTimestamp) else value
+        for name, value in row.items()
+    }

@@ -8,13 +8,10 @@ rejected. If the registry does not answer, the stream stops, as for a broker.
 from __future__ import annotations
 
 import io
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import fastavro
 from fastavro.schema import SchemaParseException
 
 from rowtide.codec.contract import Decoded
@@ -24,14 +21,13 @@ from rowtide.codec.records import RecordRows
 from rowtide.codec.registries import registry_of
 from rowtide.codec.rowwise import decode_each
 from rowtide.errors import Reason, RejectedRowError
+from rowtide_connectors.avro_reading import RecordReader, check_bounded, parse
 from rowtide_connectors.errors import GoneError
 from rowtide_connectors.schema_registry import RegisteredSchema, SchemaRegistry
 
 _HEADER = 5
 INVALID_SCHEMA = (SchemaParseException, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What fastavro raises for JSON that is not a schema. Only some of it is documented."""
-
-Reader = Callable[[io.BytesIO], object]
 
 
 class AvroRecords:
@@ -45,7 +41,8 @@ class AvroRecords:
     """
 
     def __init__(self, declared: Declared, *, of_keys: bool = False) -> None:
-        self._schema = None if of_keys else schema_of(declared)
+        self._names: dict[str, Any] = {}
+        self._schema = None if of_keys else schema_of(declared, self._names)
         self._registry = registry_of(declared)
         if self._registry is None and of_keys:
             raise declared.error(
@@ -59,11 +56,10 @@ class AvroRecords:
                 "Avro needs a Schema Registry or a schema",
                 hint="Write OPTIONS (registry_url 'http://host:8081'), or schema_file 'order.avsc'.",
             )
-        self._readers: dict[int, Reader] = {}
+        self._readers: dict[int, RecordReader] = {}
         self._refused: dict[int, str] = {}
         if self._registry is None:
-            schema: Any = self._schema
-            self._plain: Reader = lambda given: fastavro.schemaless_reader(given, schema, None)
+            self._plain = RecordReader(self._schema, self._names)
 
     def prepare(self, values: Iterable[bytes | None]) -> None:
         """Fetch the schemas of messages before they are read.
@@ -90,7 +86,9 @@ class AvroRecords:
             if found.kind != "AVRO":
                 self._refused[number] = f"schema {number} of the registry is {found.kind}, not AVRO"
                 return
-            self._readers[number] = _reader(bounded(parsed(found)), self._schema)
+            names: dict[str, Any] = {}
+            writer = _parsed(found, names)
+            self._readers[number] = RecordReader(writer, names, self._schema, self._names)
         except GoneError:
             self._refused[number] = f"schema {number} does not exist in the registry"
         except INVALID_SCHEMA as error:
@@ -142,68 +140,26 @@ def parsed(schema: RegisteredSchema) -> Any:
     return _parsed(schema, {})
 
 
-def _parsed(schema: RegisteredSchema, named: dict[str, Any]) -> Any:
+def _parsed(schema: RegisteredSchema, names: dict[str, Any]) -> Any:
     for each in schema.references:
-        _parsed(each, named)
-    given: Any = json.loads(schema.text) if schema.text.lstrip()[:1] in '{["' else schema.text
-    name = given.get("name") if isinstance(given, dict) else None
-    full = f"{given['namespace']}.{name}" if name and given.get("namespace") and "." not in name else name
-    # A schema that two others reference is added once.
-    return given if full in named else fastavro.parse_schema(given, named_schemas=named)
+        _parsed(each, names)
+    return parse(schema.text, names)
 
 
 def bounded(schema: Any) -> Any:
     """Return a parsed schema if the size of a message limits the number of its values.
 
-    An array of items that take no bytes may claim any number of them, and a damaged message would be
-    decoded forever.
-
     Raises:
-      ValueError: the schema has such an array.
+      ValueError: it does not.
     """
-    named: dict[str, bool] = {}
-    known: Mapping[str, Any] = schema.get("__named_schemas", {}) if isinstance(schema, dict) else {}
-
-    def is_empty(each: Any) -> bool:
-        """Return whether a value takes no bytes; look at all that it contains."""
-        if isinstance(each, str):
-            if each in known and each not in named:
-                is_empty(known[each])
-            return each == "null" or named.get(each, False)
-        if isinstance(each, list):
-            for branch in each:
-                is_empty(branch)
-            return False
-        kind = each["type"]
-        if kind == "array":
-            if is_empty(each["items"]):
-                raise ValueError("an array has items that take no bytes")
-            return False
-        if kind == "map":
-            is_empty(each["values"])
-            return False
-        if kind in ("record", "error"):
-            # A record that contains itself does so in a union, array or map, which take bytes.
-            named[each["name"]] = False
-            named[each["name"]] = all([is_empty(field["type"]) for field in each["fields"]])
-            return named[each["name"]]
-        if kind == "fixed":
-            named[each["name"]] = each["size"] == 0
-            return named[each["name"]]
-        return is_empty(kind) if isinstance(kind, dict | list) or kind == "null" else False
-
-    is_empty(schema)
+    check_bounded(schema, schema.get("__named_schemas", {}) if isinstance(schema, dict) else {})
     return schema
 
 
-def _reader(writer: Any, reader: Any) -> Reader:
-    return lambda given: fastavro.schemaless_reader(given, writer, reader)
-
-
-def _read(reader: Reader, value: bytes) -> object:
+def _read(reader: RecordReader, value: bytes) -> object:
     given = io.BytesIO(value)
     try:
-        record = reader(given)
+        record = reader.read(given)
     except Exception as error:  # damaged bytes may raise any exception
         text = str(error) or type(error).__name__
         raise RejectedRowError(Reason.DECODE, f"the message does not fit its schema: {text[:200]}") from error
@@ -213,8 +169,8 @@ def _read(reader: Reader, value: bytes) -> object:
     return record
 
 
-def schema_of(declared: Declared) -> Any:
-    """Return the schema that a stream declares, as text or as a file, or None.
+def schema_of(declared: Declared, names: dict[str, Any] | None = None) -> Any:
+    """Return the schema that a stream declares, as text or as a file, or None; add its named types to ``names``.
 
     Raises:
       FormatOptionError: it is not a schema, or the file cannot be read.
@@ -223,7 +179,10 @@ def schema_of(declared: Declared) -> Any:
     if text is None:
         return None
     try:
-        return bounded(_parsed_text(text))
+        schema = parse(text, named := {} if names is None else names)
+        # Its defaults are read here, and not at the first message that needs them.
+        RecordReader(schema, named, schema, named)
+        return schema
     except INVALID_SCHEMA as error:
         raise declared.error(
             option, f"not an Avro schema: {error}", hint="Write it as JSON, such as in an .avsc file."
@@ -245,11 +204,6 @@ def schema_text(declared: Declared) -> tuple[str | None, str]:
         return Path(file).read_text("utf-8"), SCHEMA_FILE
     except (OSError, UnicodeDecodeError) as error:
         raise declared.error(SCHEMA_FILE, f'"{file}" cannot be read: {error}') from error
-
-
-@lru_cache(maxsize=64)
-def _parsed_text(text: str) -> Any:
-    return fastavro.parse_schema(json.loads(text), named_schemas={})
 
 
 def _number(value: bytes) -> int:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import replace
-from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from uuid import UUID
 
 from rowtide.codec.json.readings import Reading
+from rowtide.codec.json.times import DAY_MS
 from rowtide.codec.json.values import FromJson, NotOfTypeError, array_of_values, checked, converter
-from rowtide.rows.types import Kind, Type
+from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Kind, Type
+from rowtide_connectors.avro_values import DAY_NS, AvroDate, AvroTime, AvroTimestamp
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCH_DAY = _EPOCH.toordinal()
+_MS_NS = 1_000_000
+"""Nanoseconds of a millisecond."""
 
 
 def from_typed(kind: Type, reading: Reading) -> FromJson:
@@ -24,8 +25,8 @@ def from_typed(kind: Type, reading: Reading) -> FromJson:
 
     def convert(value: object) -> object:
         match value:
-            case str() | None:
-                return reading.convert(value)
+            case str():
+                return reading.convert(_utf_8(value))
             case _ if kind.kind is Kind.JSON:
                 return _json_text(value)
             case bytes():
@@ -36,16 +37,16 @@ def from_typed(kind: Type, reading: Reading) -> FromJson:
                 return value
             case float():
                 return reading.convert(_finite(value))
-            case datetime():
+            case AvroTimestamp():
                 return of_moment(value)
-            case date():
-                return of_date(value)
-            case time():
-                return of_time(value)
+            case AvroDate():
+                return of_day(value)
+            case AvroTime():
+                return of_clock(value)
             case UUID():
                 return reading.convert(str(value))
             case dict() | list() if kind.is_text:
-                return reading.convert(json.dumps(value, ensure_ascii=False, default=_as_json))
+                return reading.convert(_json_text(value))
             case _:
                 return reading.convert(value)
 
@@ -56,27 +57,24 @@ def from_typed(kind: Type, reading: Reading) -> FromJson:
             raise NotOfTypeError(f"it has {len(value)} bytes")
         return value
 
-    def of_moment(value: datetime) -> object:
-        lapse = (value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH
-        if kind.kind is Kind.DATE:
-            return lapse.days
-        if not kind.is_timestamp:
+    def of_moment(value: AvroTimestamp) -> object:
+        if not (kind.is_timestamp or kind.kind is Kind.DATE):
             raise NotOfTypeError("it is a timestamp")
-        return (lapse.days * 86_400 + lapse.seconds) * 1000 + lapse.microseconds // 1000
+        millis = _of_calendar(value.nanoseconds // _MS_NS, value)
+        return millis if kind.is_timestamp else millis // DAY_MS
 
-    def of_date(value: date) -> object:
-        days = value.toordinal() - _EPOCH_DAY
-        if kind.is_timestamp:
-            return days * 86_400_000
-        if kind.kind is not Kind.DATE:
+    def of_day(value: AvroDate) -> object:
+        if not (kind.is_timestamp or kind.kind is Kind.DATE):
             raise NotOfTypeError("it is a date")
-        return days
+        millis = _of_calendar(value.days * DAY_MS, value)
+        return millis if kind.is_timestamp else value.days
 
-    def of_time(value: time) -> object:
+    def of_clock(value: AvroTime) -> object:
         if kind.kind is not Kind.TIME:
             raise NotOfTypeError("it is a time of day")
-        seconds = (value.hour * 60 + value.minute) * 60 + value.second
-        return seconds * 1000 + value.microsecond // 1000
+        if not 0 <= value.nanoseconds < DAY_NS:
+            raise NotOfTypeError(f"{value} is not a time of day")
+        return value.nanoseconds // _MS_NS
 
     return checked(kind, convert)
 
@@ -90,9 +88,27 @@ def element_reading(kind: Type, reading: Reading) -> Reading:
 
 def _json_text(value: object) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, default=_as_json, allow_nan=False)
+        return _utf_8(json.dumps(value, ensure_ascii=False, default=_as_json, allow_nan=False))
     except ValueError:
         raise NotOfTypeError("a number in it is not finite") from None
+    except RecursionError:
+        raise NotOfTypeError("it is nested too deeply") from None
+
+
+def _utf_8(text: str) -> str:
+    """Return a text if it has no surrogates: Avro's reader puts them where bytes are not UTF-8."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise NotOfTypeError("it is not UTF-8") from None
+    return text
+
+
+def _of_calendar(millis: int, value: AvroTimestamp | AvroDate) -> int:
+    if not MIN_TIMESTAMP_MS <= millis <= MAX_TIMESTAMP_MS:
+        raise NotOfTypeError(f"{value} is not within the years 1 to 9999")
+    return millis
 
 
 def _finite(value: float) -> Decimal:
@@ -101,11 +117,5 @@ def _finite(value: float) -> Decimal:
     return Decimal(repr(value))
 
 
-def _as_json(value: object) -> object:
-    match value:
-        case bytes():
-            return base64.b64encode(value).decode()
-        case datetime() | date() | time():
-            return value.isoformat()
-        case _:
-            return str(value)
+def _as_json(value: object) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

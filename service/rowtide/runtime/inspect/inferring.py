@@ -42,8 +42,10 @@ _LOGICAL = {
     "date": "DATE",
     "uuid": "UUID",
     **dict.fromkeys(("time-millis", "time-micros"), "TIME"),
-    **dict.fromkeys(("timestamp-millis", "timestamp-micros"), "TIMESTAMP"),
-    **dict.fromkeys(("local-timestamp-millis", "local-timestamp-micros"), "TIMESTAMP"),
+    **dict.fromkeys(("timestamp-millis", "timestamp-micros", "timestamp-nanos"), "TIMESTAMP"),
+    **dict.fromkeys(
+        ("local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"), "TIMESTAMP"
+    ),
 }
 _AVRO = {
     "boolean": "BOOLEAN",
