@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable
 from decimal import Decimal
 
@@ -24,6 +25,7 @@ RECORD = {
         {"name": "name", "type": "string"},
         {"name": "amount", "type": ["null", "string"], "default": None},
         {"name": "seen", "type": ["null", "string"], "default": None},
+        {"name": "next", "type": ["null", "Order"], "default": None},
     ],
 }
 TEXTS = (("12.50", "2023-11-14 22:13:20"), ("-0.01", "1970-01-01 00:00:00"), (None, None))
@@ -52,6 +54,7 @@ def json_case(_: FakeRegistry) -> FormatCase:
             b'{"name":"ann","amount":"much"}': Reason.TYPE,
             b'{"name":"ann","seen":"2024-02-30 00:00:00"}': Reason.TYPE,
         },
+        nested=lambda depth: b'{"name":"ann","other":' + b'{"a":[' * depth + b"]}" * depth + b"}",
     )
 
 
@@ -125,7 +128,14 @@ def bson_case(_: FakeRegistry) -> FormatCase:
             message("ann", 1, bson.DatetimeMS(1 << 60)): Reason.TYPE,
             message("ann", 1, bson.ObjectId()): Reason.TYPE,
         },
+        nested=nested_bson,
     )
+
+
+def nested_bson(depth: int) -> bytes:
+    """Return documents within each other; each begins with the number of its bytes."""
+    sizes = (5 + 8 * (depth - at) for at in range(depth))
+    return b"".join(struct.pack("<i3s", size, b"\x03a\0") for size in sizes) + b"\x05" + bytes(4 + depth)
 
 
 def xml_case(_: FakeRegistry) -> FormatCase:
@@ -156,6 +166,7 @@ def xml_case(_: FakeRegistry) -> FormatCase:
             b"<o><name>ann</name><name>bob</name></o>": Reason.TYPE,
             b"<o><name>ann</name><meta seen='2024-02-30 00:00:00'/></o>": Reason.TYPE,
         },
+        nested=lambda depth: b"<o><name>" + b"<a>" * depth + b"</a>" * depth + b"</name></o>",
     )
 
 
@@ -188,6 +199,7 @@ def avro_case(registry: FakeRegistry) -> FormatCase:
             written(RECORD, records[0] | {"amount": "much"}, number): Reason.TYPE,
         },
         options={"registry_url": registry.url},
+        nested=lambda depth: first[:5] + b"\x02a\0\0\x02" * depth + b"\x02a\0\0\0",
     )
 
 
@@ -210,7 +222,28 @@ def protobuf_case(_: FakeRegistry) -> FormatCase:
             message("ann", "much", None): Reason.TYPE,
         },
         options={"descriptor": str(protobuf.FILE), "message": "shop.Everything"},
+        nested=lambda depth: message("ann", None, None) + nested_trees(depth),
     )
+
+
+def varint(number: int) -> bytes:
+    """Return a number in seven bits a byte, the lowest first."""
+    found = bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def nested_trees(depth: int) -> bytes:
+    """Return the field ``tree`` with trees within each other; each begins with the number of its bytes."""
+    parts: list[bytes] = []
+    size = 0
+    for at in range(depth + 1):
+        tag = b"\x92\x02" if at == depth else b"\x12"
+        parts.append(tag + varint(size))
+        size += len(parts[-1])
+    return b"".join(reversed(parts))
 
 
 def debezium_json_case(_: FakeRegistry) -> FormatCase:
@@ -228,6 +261,7 @@ def debezium_json_case(_: FakeRegistry) -> FormatCase:
             b'{"op":"c","after":{"id":1,"name":"longer than 8"}}': Reason.TYPE,
         },
         written=False,
+        nested=lambda depth: b'{"op":"c","after":{"id":1,"name":' + b'{"a":[' * depth + b"]}" * depth + b"}}",
     )
 
 
@@ -235,7 +269,11 @@ def debezium_avro_case(registry: FakeRegistry) -> FormatCase:
     value = {
         "type": "record",
         "name": "Value",
-        "fields": [{"name": "id", "type": "int"}, {"name": "name", "type": ["null", "string"]}],
+        "fields": [
+            {"name": "id", "type": "int"},
+            {"name": "name", "type": ["null", "string"]},
+            {"name": "next", "type": ["null", "Value"], "default": None},
+        ],
     }
     envelope = {
         "type": "record",
@@ -258,6 +296,7 @@ def debezium_avro_case(registry: FakeRegistry) -> FormatCase:
         bad={b"": Reason.DECODE, change(id=1, name="longer than 8"): Reason.TYPE},
         options={"registry_url": registry.url},
         written=False,
+        nested=lambda depth: change(id=1)[:5] + b"\0\x02" + b"\x02\0\x02" * depth + b"\x02\0\0\x02c",
     )
 
 
@@ -292,5 +331,10 @@ class TestFormats(FormatContract):
         return CASES[request.param](registry)
 
 
-def test_every_format_has_a_case() -> None:
+FLAT = {"CSV", "KEY_VALUE", "RAW"}
+"""The formats whose values have none within them."""
+
+
+def test_every_format_has_a_case_and_nests_values_if_it_can(registry: FakeRegistry) -> None:
     assert CASES.keys() == FORMATS.keys()
+    assert {name for name, case in CASES.items() if case(registry).nested is None} == FLAT

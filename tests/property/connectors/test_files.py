@@ -9,13 +9,15 @@ import random
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 from unittest.mock import patch
 
+import fastavro
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rowtide.testing.contracts.format import survives
 from rowtide_connectors.errors import MismatchError, UnavailableError
 from rowtide_connectors.files.batches import GROUP_BYTES, GROUP_ROWS, grouped
 from rowtide_connectors.files.batches import Row as FileRow
@@ -29,6 +31,7 @@ WORDS = st.none() | st.text("ab ü\n\"',\\", max_size=6)
 ROWS = st.lists(st.fixed_dictionaries({"n": st.integers(-(2**40), 2**40), "word": WORDS}), max_size=40)
 
 
+MARKER = bytes(range(16))
 HUGE, NEGATIVE = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", b"\x0d"
 """Lengths as Avro writes them: 2^63 - 1, and -7."""
 
@@ -309,3 +312,46 @@ def test_a_disk_that_fails_is_no_damage(tmp_path: Path) -> None:
         pytest.raises(UnavailableError, match="Input/output error"),
     ):
         read(place, file)
+
+
+def avro_file(fields: list[dict[str, Any]], rows: list[dict[str, Any]]) -> bytes:
+    out = io.BytesIO()
+    schema = {"type": "record", "name": "Row", "fields": fields}
+    fastavro.writer(out, schema, rows, sync_marker=MARKER)
+    return out.getvalue()
+
+
+def test_values_of_an_avro_file_are_those_of_the_file(tmp_path: Path) -> None:
+    fields: list[dict[str, Any]] = [
+        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-nanos"}},
+        {"name": "until", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "days", "type": {"type": "array", "items": {"type": "int", "logicalType": "date"}}},
+    ]
+    infinity = 9_223_372_036_825_200_000
+    raw = {"amount": b"\x01\xe2\x40", "at": -1, "until": infinity, "day": 20_000, "days": [0, 9_999_999]}
+    place, file = stored(str(tmp_path), avro_file(fields, [raw]), "avro")
+    (row,) = read(place, file)
+    assert json.loads(row.value or b"", parse_float=str) == {
+        "amount": "1234.56",
+        "at": -1,
+        "until": infinity // 1_000,
+        "day": "2024-10-04",
+        "days": ["1970-01-01", "9999999 days since 1970"],
+    }
+
+
+def test_an_avro_file_of_any_depth_does_not_end_the_process(tmp_path: Path) -> None:
+    fields: list[dict[str, Any]] = [{"name": "next", "type": ["null", "Row"]}]
+    data = b"\2" * 50_000 + b"\0"
+    # A length is written in seven bits a byte, the lowest first.
+    length = bytes([2 * len(data) & 127 | 128, 2 * len(data) >> 7 & 127 | 128, 2 * len(data) >> 14])
+    block = b"\2" + length + data + MARKER
+    place, file = stored(str(tmp_path), avro_file(fields, []) + block, "avro")
+
+    def found() -> None:
+        (row,) = read(place, file)
+        assert row.place == DAMAGE and "nested more than 1000 deep" in str(row.why)
+
+    survives(found)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import signal
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
 
@@ -44,6 +47,8 @@ class FormatCase:
     options: Mapping[str, str] = field(default_factory=dict)
     written: bool = True
     """Whether pumps can write the format."""
+    nested: Callable[[int], bytes] | None = None
+    """Makes a message with so many values within each other; None if the format has no nested values."""
 
     def stream(self) -> ForeignStream:
         """Return the declaration as planned.
@@ -109,6 +114,21 @@ class FormatContract:
                 unforeseen = isinstance(outcome[0], Reason) and UNFORESEEN.match(str(outcome[1]))
                 assert not unforeseen, f"{message!r}: {outcome}"
 
+    @pytest.mark.parametrize("depth", [50, 5_000, 50_000, 500_000])
+    def test_no_depth_ends_the_process(self, case: FormatCase, depth: int) -> None:
+        """Check in a child process that a nested message is accepted, or rejected for an expected reason."""
+        if case.nested is None:
+            return
+        decoder = decoder_of(case.stream())
+        batch = [next(iter(case.good)), case.nested(depth), next(iter(case.good))]
+
+        def decode() -> None:
+            first, outcome, last = outcomes(decoder, batch)
+            assert first == last == case.good[batch[0]]
+            assert not (isinstance(outcome[0], Reason) and UNFORESEEN.match(str(outcome[1]))), outcome
+
+        survives(decode)
+
     def test_a_row_that_is_written_reads_back(self, case: FormatCase) -> None:
         """Check each row of the case; or, of a format that cannot be written, that a pump is refused."""
         stream = case.stream()
@@ -122,6 +142,23 @@ class FormatContract:
             value = encoder.encode(row).value
             assert alone(decoder, value) == row
             assert encoder.encode(row).value == value
+
+
+def survives(call: Callable[[], object], seconds: int = 120) -> None:
+    """Call ``call`` in a child process; fail if it raises, takes longer than ``seconds``, or ends the process."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.alarm(seconds)
+            call()
+            status = 0
+        except BaseException:  # noqa: BLE001 - the child must not go on with the tests
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code == 0, f"the child ended with {signal.Signals(-code).name if code < 0 else code}"
 
 
 def alone(decoder: Decoder, message: bytes | None) -> Outcome:
