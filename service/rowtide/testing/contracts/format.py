@@ -153,7 +153,7 @@ def survives(call: Callable[[], object], seconds: int = 120) -> None:
             signal.alarm(seconds)
             call()
             status = 0
-        except BaseException:  # noqa: BLE001 - the child must not go on with the tests
+        except BaseException:  # noqa: BLE001 - the child runs no further test
             traceback.print_exc()
         finally:
             os._exit(status)
