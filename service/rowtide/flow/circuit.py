@@ -7,13 +7,15 @@ passes the output of one to the next.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from rowtide.flow.gates import Gates
 from rowtide.flow.program import Port, Program
 from rowtide.operators.contract import Fault, Gathering, Operator, StepOutput
+from rowtide.operators.net_changes import net_changes, shares_places
 from rowtide.operators.registry import make
+from rowtide.plan.nodes import GroupChanges
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import NO_BOUND, Bound
 
@@ -56,6 +58,13 @@ class Circuit:
         self._gathering = frozenset(
             at for at, operator in self.operators.items() if isinstance(operator, Gathering)
         )
+        nodes = {at: program.steps[at].node for at in self._positions}
+        # Streams of a model may have any opcodes, which are not changes of a table.
+        self._of_changes = frozenset(at for at, node in nodes.items() if node.shows_opcodes())
+        # What these give for one row is a net change already.
+        self._by_row = frozenset(
+            at for at, node in nodes.items() if node.is_row_wise or isinstance(node, GroupChanges)
+        )
 
     def push(self, arrivals: Mapping[int, Sequence[Arrival]]) -> Passed:
         """Process the input of steps, in the order of the program."""
@@ -96,5 +105,17 @@ class Circuit:
             gathering = cast("Gathering", operator)
             for port, tray, bound in arrived:
                 gathering.offer(port, tray, bound)
-            return [gathering.release()]
-        return [operator.step(port, tray, bound) for port, tray, bound in arrived]
+            return [self._net(at, gathering.release())]
+        outputs = []
+        for port, tray, bound in arrived:
+            output = operator.step(port, tray, bound)
+            is_net = at in self._by_row and not shares_places(tray)
+            outputs.append(output if is_net else self._net(at, output))
+        return outputs
+
+    def _net(self, at: int, output: StepOutput) -> StepOutput:
+        """Return the output of a step with the net changes of each place."""
+        if output.tray is None or at not in self._of_changes:
+            return output
+        tray = net_changes(output.tray)
+        return output if tray is output.tray else replace(output, tray=tray)

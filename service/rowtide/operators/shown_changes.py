@@ -6,11 +6,10 @@ import numpy as np
 
 from rowtide.expr.columnar import compile_columns
 from rowtide.expr.tree import Expr, FieldRef
+from rowtide.operators.net_changes import alike, is_slow
 from rowtide.plan.nodes import GroupChanges
 from rowtide.rows.arrays import Mask
-from rowtide.rows.column import Column
 from rowtide.rows.tray import Tray
-from rowtide.rows.types import Type
 
 
 class ShownChanges:
@@ -21,7 +20,7 @@ class ShownChanges:
         if node.shown is not None:
             compared = [each for each in node.shown if not _is_of_the_key(each, node)]
             # The cheap ones first: if they differ in all rows, the others are not computed.
-            compared.sort(key=lambda each: (_is_slow(each.type), not isinstance(each, FieldRef)))
+            compared.sort(key=lambda each: (is_slow(each.type), not isinstance(each, FieldRef)))
             self._expressions = [compile_columns(each) for each in compared]
 
     def of(self, tray: Tray | None, paired: Mask) -> Tray | None:
@@ -36,7 +35,7 @@ class ShownChanges:
         same = paired[:-1]
         for expression in self._expressions:
             found = expression(tray)
-            same = same & _alike(found.column, same)
+            same = same & alike(found.column, same)
             if found.errors is not None:
                 failed = found.errors.mask(len(tray))
                 same &= ~(failed[:-1] | failed[1:])
@@ -52,25 +51,3 @@ def _is_of_the_key(expression: Expr, node: GroupChanges) -> bool:
     """Return whether an expression is the same in all rows of a group: a key that has one form of each value."""
     keys = node.key_fields() or ()
     return isinstance(expression, FieldRef) and expression.index in keys and not expression.type.is_float
-
-
-def _is_slow(kind: Type) -> bool:
-    return kind.is_variable_width or kind.dtype == object
-
-
-def _alike(column: Column, wanted: Mask) -> Mask:
-    """Return the rows whose next row has exactly the same value: zeros have signs. Only the wanted ones count."""
-    if _is_slow(column.type):
-        alike = np.zeros(len(wanted), dtype=np.bool_)
-        first = np.flatnonzero(wanted)
-        pairs = zip(column.take(first).to_list(), column.take(first + 1).to_list(), strict=True)
-        alike[first] = [one == other for one, other in pairs]
-        return alike
-    values = column.values
-    if column.type.is_float:
-        values = values.view(f"i{values.itemsize}")
-    alike = np.asarray(values[1:] == values[:-1])
-    if column.valid is None:
-        return alike
-    was, is_now = column.valid[:-1], column.valid[1:]
-    return np.asarray((was == is_now) & (~was | alike))

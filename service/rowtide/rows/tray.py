@@ -176,3 +176,11 @@ def tray_schema(row_type: RowType) -> pa.Schema:
         pa.field(OPCODE, pa.int8(), nullable=False),
     ]
     return pa.schema(fields)
+
+
+def same_place(rowtime: NDArray[np.int64], origin: NDArray[np.int32], counter: NDArray[np.int64]) -> Mask:
+    """Return, for each row but the last, whether the next one has the same place: both have one cause."""
+    found = counter[1:] == counter[:-1]
+    found &= rowtime[1:] == rowtime[:-1]
+    found &= origin[1:] == origin[:-1]
+    return np.asarray(found)

@@ -206,9 +206,9 @@ class ChangesModel(Model):
                 head = group.key if self.node.window is None else (group.start, *group.key)
                 if cause is None:
                     self.give(TimedRow(rowtime, self.origin, self.own, opcode, (*head, *row)))
-                    self.own += 1
                 else:
                     self.give(cause._replace(opcode=opcode, row=(*head, *row)))
+            self.own += cause is None
         group.answer = values
         if values is None:
             self.groups = [each for each in self.groups if each is not group]

@@ -268,7 +268,7 @@ def steps_of(
     drop_bounds: bool = True,
     keep_up: bool = False,
 ) -> list[Step]:
-    """Cut each port's rows and bounds into steps, the ports in any interleaving.
+    """Cut each port's rows and bounds into steps, the ports in any interleaving; rows of one place stay together.
 
     A bound between two rows of one step is left out, as the bound after them says more;
     ``drop_bounds`` False: it ends the step. ``keep_up``: each bound says as much as the rows did; else
@@ -281,7 +281,8 @@ def steps_of(
         port = draw(st.sampled_from([port for port, items in enumerate(left) if items]))
         size = draw(st.integers(1, 4) | st.just(len(left[port])))
         rows: list[TimedRow] = []
-        for _ in range(min(size, len(left[port]))):
+        while left[port] and (size > 0 or (rows and _goes_on(left[port], rows[-1]))):
+            size -= 1
             item = left[port].pop(0)
             if isinstance(item, Bound):
                 bounds[port] = later(bounds[port], item)
@@ -293,6 +294,12 @@ def steps_of(
                 bounds[port] = later(answer, before(item)) if keep_up else answer
         steps.append(Step(port, tuple(rows), bounds[port]))
     return steps
+
+
+def _goes_on(items: Sequence[TimedRow | Bound], last: TimedRow) -> bool:
+    """Return whether the next row has the place of the last one."""
+    following = next((each for each in items if isinstance(each, TimedRow)), None)
+    return following is not None and following[:3] == last[:3]
 
 
 def before(row: TimedRow) -> Bound:

@@ -225,27 +225,30 @@ class MergeModel(Model):
         self.waiting: list[tuple[TimedRow, int]] = []
         self.bounds = [NO_BOUND for _ in self.origins]
         self.last: list[TimedRow | None] = [None for _ in self.origins]
+        self.came: dict[int, TimedRow] = {}
 
-    def place_of(self, timed: TimedRow, port: int) -> tuple[int, int, int, int]:
-        return (timed.rowtime, self.order.index(timed.origin), timed.counter, port)
+    def place_of(self, timed: TimedRow) -> tuple[int, int, int]:
+        return (timed.rowtime, self.order.index(timed.origin), timed.counter)
 
     def row(self, port: int, timed: TimedRow) -> None:
         self.account.rows_in += 1
         self.waiting.append((timed, port))
-        self.last[port] = timed
-        self.let_go()
+        self.came[port] = timed
 
     def bound(self, port: int, bound: Bound) -> None:
+        # Only now: more rows of the last one's place may have come after it.
+        if port in self.came:
+            self.last[port] = self.came.pop(port)
         self.bounds[port] = later(self.bounds[port], bound)
         self.let_go()
 
-    def may_come(self, port: int) -> tuple[int, int, int, int]:
+    def may_come(self, port: int) -> tuple[int, int, int]:
         """Return the least place that a row of this port may still have."""
         bound, last = self.bounds[port], self.last[port]
-        found = (bound.rowtime, *self.least_at(port, bound.origin, bound.counter + 1), port)
+        found = (bound.rowtime, *self.least_at(port, bound.origin, bound.counter + 1))
         if last is not None:
-            # Rows come in order, so a row promises as much as a bound just before it.
-            found = max(found, (last.rowtime, *self.least_at(port, last.origin, last.counter), port))
+            # Rows come in order and those of a place together, so a row promises as much as a bound.
+            found = max(found, (last.rowtime, *self.least_at(port, last.origin, last.counter + 1)))
         return found
 
     def least_at(self, port: int, origin: int, counter: int) -> tuple[int, int]:
@@ -258,9 +261,9 @@ class MergeModel(Model):
 
     def let_go(self) -> None:
         while self.waiting:
-            least = min(self.waiting, key=lambda each: self.place_of(*each))
-            place = self.place_of(*least)
-            if any(self.may_come(each) < place for each in range(len(self.bounds))):
+            least = min(self.waiting, key=lambda each: (self.place_of(each[0]), each[1]))
+            place = self.place_of(least[0])
+            if any(self.may_come(each) <= place for each in range(len(self.bounds))):
                 return
             self.waiting.remove(least)
             self.account.done += 1
@@ -269,12 +272,12 @@ class MergeModel(Model):
     def promised(self) -> int:
         return self.least()[0]
 
-    def least(self) -> tuple[int, int, int, int]:
+    def least(self) -> tuple[int, int, int]:
         """Return the least place of what may still come out."""
         return min(self.may_come(port) for port in range(len(self.bounds)))
 
     def promise(self) -> Bound:
-        rowtime, rank, counter, _ = self.least()
+        rowtime, rank, counter = self.least()
         if counter > -1:
             return Bound(rowtime, self.order[rank], counter - 1)
         # All of the origins before this one have passed.

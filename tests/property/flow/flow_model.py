@@ -29,15 +29,17 @@ class Wire:
     partition: int | None
     relation: str
     targets: list[tuple[Wire, int]] = field(default_factory=list)
+    inbox: list[tuple[int, TimedRow | Bound]] = field(default_factory=list)
     said: Bound = NO_BOUND
 
 
 class FlowModel:
-    """A flow, row by row."""
+    """A flow, row by row. An operator has all rows of a place before it gets the bound after them."""
 
     def __init__(self, outputs: Mapping[str, Node], partitions: Mapping[str, Sequence[int]]) -> None:
         self._partitions = partitions
         self._wires: dict[Node, list[Wire]] = {}
+        self._in_order: list[Wire] = []
         self._entrances: dict[tuple[str, int], Wire] = {}
         self._sources: dict[int, tuple[str, int]] = {}
         self._next_origin = 1
@@ -54,7 +56,8 @@ class FlowModel:
         wire = self._entrances[relation, partition]
         counter = self._counters.get((relation, partition), 0)
         self._counters[relation, partition] = counter + 1
-        self._pass_on(wire, TimedRow(rowtime, wire.origins[0], counter, Opcode.INSERT, row))
+        self._pass_on(wire, [TimedRow(rowtime, wire.origins[0], counter, Opcode.INSERT, row)])
+        self._run()
         return counter
 
     def bound(self, relation: str, partition: int, rowtime: int) -> None:
@@ -62,7 +65,8 @@ class FlowModel:
         if (relation, partition) in self._entrances:
             wire = self._entrances[relation, partition]
             wire.said = Bound(max(rowtime, wire.said.rowtime))
-            self._pass_on(wire, wire.said)
+            self._pass_on(wire, [])
+            self._run()
             return
         for node, wires in self._wires.items():
             for wire in wires:
@@ -71,7 +75,8 @@ class FlowModel:
                     and wire.relation == relation
                     and wire.partition in (None, partition)
                 ):
-                    self._take(wire, 0, Bound(rowtime))
+                    wire.inbox.append((0, Bound(rowtime)))
+                    self._run()
                     return
 
     def _wire(self, node: Node) -> list[Wire]:
@@ -102,6 +107,7 @@ class FlowModel:
         origin = self._origin()
         self._sources[origin] = (relation, partition)
         wire = self._entrances[relation, partition] = Wire(None, (origin,), partition, relation)
+        self._in_order.append(wire)
         return wire
 
     def _put(self, node: Node, inputs: Sequence[Wire], partition: int | None) -> Wire:
@@ -109,36 +115,43 @@ class FlowModel:
         wire = Wire(model_of(node, place), origins_out(node, place), partition, node.relation)
         for port, each in enumerate(inputs):
             each.targets.append((wire, port))
+        self._in_order.append(wire)
         return wire
 
     def _load(self, node: TableSource, wire: Wire) -> None:
         for counter, row in enumerate(node.rows):
-            self._pass_on(wire, TimedRow(EARLIEST, wire.origins[0], counter, Opcode.INSERT, row))
+            self._pass_on(wire, [TimedRow(EARLIEST, wire.origins[0], counter, Opcode.INSERT, row)])
+            self._run()
         if node.loaded_once:
-            self._pass_on(wire, Bound(LATEST))
+            wire.said = Bound(LATEST)
+            self._pass_on(wire, [])
+            self._run()
 
-    def _take(self, wire: Wire, port: int, item: TimedRow | Bound) -> None:
-        """Let a model take a row or a bound, and pass on all that comes of it, before anything else."""
-        model = wire.model
-        assert model is not None
-        given, faults_before = len(model.out), len(model.faults)
-        if isinstance(item, Bound):
-            model.bound(port, item)
-        else:
-            model.row(port, item)
-        for relation, reason, rowtime, origin, counter, row, bound in model.faults[faults_before:]:
-            source = self._sources.get(origin)
-            self.faults.append((relation, str(reason), rowtime, source, counter, row, bound))
-        for row_out in model.out[given:]:
-            self._pass_on(wire, row_out)
-        if model.promise() != wire.said:
+    def _run(self) -> None:
+        """Let each operator take what the ones before it have given."""
+        for wire in self._in_order:
+            inbox, wire.inbox = wire.inbox, []
+            if not inbox:
+                continue
+            model = wire.model
+            assert model is not None
+            given, faults_before = len(model.out), len(model.faults)
+            for port, item in inbox:
+                if isinstance(item, Bound):
+                    model.bound(port, item)
+                else:
+                    model.row(port, item)
+            for relation, reason, rowtime, origin, counter, row, bound in model.faults[faults_before:]:
+                source = self._sources.get(origin)
+                self.faults.append((relation, str(reason), rowtime, source, counter, row, bound))
             wire.said = model.promise()
-            self._pass_on(wire, wire.said)
+            self._pass_on(wire, model.out[given:])
 
-    def _pass_on(self, wire: Wire, item: TimedRow | Bound) -> None:
-        if isinstance(item, TimedRow):
-            for name, wanted in self._wanted.items():
-                if wanted is wire:
-                    self.out[name].append((item.rowtime, int(item.opcode), bits(item.row)))
+    def _pass_on(self, wire: Wire, rows: Sequence[TimedRow]) -> None:
+        """Put rows and the bound that follows them before the next operators."""
+        for name, wanted in self._wanted.items():
+            if wanted is wire:
+                self.out[name] += [(row.rowtime, int(row.opcode), bits(row.row)) for row in rows]
         for target, port in wire.targets:
-            self._take(target, port, item)
+            target.inbox += [(port, row) for row in rows]
+            target.inbox.append((port, wire.said))

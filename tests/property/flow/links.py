@@ -30,10 +30,12 @@ class Link:
         self._bound = NO_BOUND
 
     def take(self, tray: Tray | None, bound: Bound) -> None:
+        before = self._last
         for row in () if tray is None else tray.rows():
             spot = (row.rowtime, self._order.index(row.origin), row.counter)
             assert self._last is None or spot >= self._last, f"{self._name}: {row} is out of order"
             assert spot > self._promise(self._bound), f"{self._name}: {row} breaks {self._bound}"
+            assert spot != before, f"{self._name}: {row} has the place of a row of the tray before"
             self._last = spot
         assert self._promise(bound) >= self._promise(self._bound), f"{self._name}: {bound} goes back"
         self._bound = bound

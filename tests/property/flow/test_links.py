@@ -36,6 +36,13 @@ def test_a_link_that_breaks_its_word_is_found(second: Tray | None, bound: Bound,
         link.take(second, bound)
 
 
+def test_a_place_that_is_divided_is_found() -> None:
+    link = Link("link", (FIRST, SECOND))
+    link.take(one(5, FIRST, 3), Bound(5))
+    with pytest.raises(AssertionError, match="has the place of a row of the tray before"):
+        link.take(one(5, FIRST, 3), Bound(5))
+
+
 def test_a_link_that_keeps_its_word_is_not_found_wrong() -> None:
     link = Link("link", (FIRST, SECOND))
     link.take(one(5, FIRST, 3), Bound(5, FIRST, 3))

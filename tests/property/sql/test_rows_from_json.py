@@ -160,16 +160,18 @@ def test_changes_of_a_table(rows: list[tuple[bool, int, int, Any]], cuts: set[in
     table: dict[int, Any] = {}
     time = 0
 
-    def all_of(opcode: Opcode, key: int, document: Any) -> list[Any]:
-        return [(opcode, time, (key, n, *each)) for n, each in enumerate(fitting(document), 1)]
+    def rows_of(key: int) -> list[Any]:
+        return [(key, n, *each) for n, each in enumerate(fitting(table[key]), 1)] if key in table else []
 
     for gone, step, key, document in rows:
         time += step
-        if key in table:
-            wanted += all_of(Opcode.DELETE, key, table.pop(key))
+        before = rows_of(key)
+        table.pop(key, None)
         if not gone:
             table[key] = document
-            wanted += all_of(Opcode.INSERT, key, document)
+        after = rows_of(key)
+        wanted += [(Opcode.DELETE, time, row) for row in before if row not in after]
+        wanted += [(Opcode.INSERT, time, row) for row in after if row not in before]
     out, faults = run(RELATIONS["OF_TABLE"], "T", rows, cuts)
     assert out == wanted
     assert faults == []

@@ -383,7 +383,7 @@ class GroupChangesOperator:
     def _tell(self, group: _Group, rowtime: int, cause: TimedRow | None) -> None:
         """Emit DELETE old, INSERT new, if they differ. Drop a group without rows.
 
-        The changes have the place of the row that caused them, or this operator's own origin.
+        The changes have the place of the row that caused them, or one of this operator's own.
         """
         window, new = self._node.window, self._values(group)
         if not _same(new, group.shown):
@@ -399,7 +399,7 @@ class GroupChangesOperator:
                     self._out.append(TimedRow(rowtime, cause.origin, cause.counter, opcode, row))
                 else:
                     self._out.append(TimedRow(rowtime, self._origin, self._given, opcode, row))
-                    self._given += 1
+            self._given += cause is None
             group.shown = new
         if new is None:
             self._groups.pop((self._at(group), group.key), None)

@@ -1,9 +1,10 @@
 """The ordered union: several inputs in one order by consistent time (docs/sql/semantics.md#merge-order).
 
-A row's place is (rowtime, rank of its origin, counter, port). Later rows of a
-port are never before its threshold, which follows from its bound and its last
-row. A row leaves when its place is before the thresholds of all other ports.
-So the output and its order depend only on rows and bounds.
+A row's place is (rowtime, rank of its origin, counter). Rows of one place are one
+change: a port brings them in one tray, and they leave together, those of the first
+port first. Later rows of a port are never before its threshold, which follows from
+its bound and its last row. A row leaves when its place is before the thresholds of
+all other ports. So the output and its order depend only on rows and bounds.
 
 The merge's bound stays valid when an input joins later: its rows below it are
 late (docs/sql/semantics.md#new-partitions). A port that has promised no more rows reads
@@ -39,12 +40,13 @@ from rowtide.plan.nodes import Merge
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, UNMARKED, Bound
 
-Threshold = tuple[int, int, int, int]
+Place = tuple[int, int, int]
+"""A rowtime, the rank of an origin and its counter."""
 BEFORE_ALL = -1
 """A counter before every real one."""
 AFTER_ALL = LATEST - 1
 """A counter after every real one."""
-END: Threshold = (LATEST, 0, 0, 0)
+END: Place = (LATEST, 0, 0)
 """A place after all rows."""
 PROMISED = "promised"
 
@@ -95,8 +97,8 @@ class MergeOperator(Whole):
         if tray is not None and len(tray):
             self._held += len(tray)
             self._queue(port, tray)
-            # Rows come in order, so a row is also a bound just before it.
-            last = Bound(int(tray.rowtime[-1]), int(tray.origin[-1]), int(tray.counter[-1]) - 1)
+            # Rows come in order and those of a place together, so a row is also a bound.
+            last = Bound(int(tray.rowtime[-1]), int(tray.origin[-1]), int(tray.counter[-1]))
             self._bounds[port] = self._bounds[port].raised(last)
         self._bounds[port] = self._bounds[port].raised(bound)
 
@@ -134,8 +136,8 @@ class MergeOperator(Whole):
         self.account.late += count
         return tray.slice(count, len(tray))
 
-    def limits(self) -> list[Threshold]:
-        """Return, for each port, the place before which its rows leave: (rowtime, rank, counter, port)."""
+    def limits(self) -> list[Place]:
+        """Return, for each port, the place before which its rows leave."""
         return self._limits([self._threshold(port) for port in range(len(self._bounds))])
 
     @property
@@ -161,27 +163,25 @@ class MergeOperator(Whole):
             return [Want(port, bound) for port in ports]
         if not self._held:
             return []
-        return self.wants_at(min(self._first_place(each) for each in ports if self._queues[each]))
+        return self.wants_at(*min((self._first_place(each), each) for each in ports if self._queues[each]))
 
-    def wants_at(self, place: Threshold) -> Sequence[Want]:
-        """Return the bounds that the ports need for a row at ``place`` to leave."""
-        (rowtime, *rest, port) = place
-        ports = range(len(self._bounds))
+    def wants_at(self, place: Place, port: int) -> Sequence[Want]:
+        """Return the bounds that the ports need for a row of ``port`` to leave."""
         found = []
-        for each in ports:
+        for each in range(len(self._bounds)):
             threshold = self._threshold(each)
-            limit = threshold if each != port else self._own_limit(each, threshold)
-            if limit is None or (rowtime, *rest, port) < limit:
+            if place < threshold or (each == port and self._in_rank_order[port]):
                 continue
-            reached = (self._first_rank[each], BEFORE_ALL, each)
-            found.append(Want(each, rowtime if each != port and reached > (*rest, port) else rowtime + 1))
+            rowtime, rank, _ = place
+            comes_later = each != port and self._first_rank[each] > rank
+            found.append(Want(each, rowtime if comes_later else rowtime + 1))
         return found
 
-    def _first_place(self, port: int) -> Threshold:
+    def _first_place(self, port: int) -> Place:
         first = self._queues[port].first()
         assert first is not None
         rank = self._ranks.of_origin[int(first.origin[0])]
-        return (int(first.rowtime[0]), rank, int(first.counter[0]), port)
+        return (int(first.rowtime[0]), rank, int(first.counter[0]))
 
     def snapshot(self) -> State:
         state = {
@@ -203,19 +203,19 @@ class MergeOperator(Whole):
             self._queues[port].append(rows)
             self._held += len(rows)
 
-    def _threshold(self, port: int) -> Threshold:
+    def _threshold(self, port: int) -> Place:
         """Return the least place that a later row of this port may have."""
         bound = self._bounds[port]
         rank = self._ranks.of_origin.get(bound.origin)
         if bound.origin == UNMARKED or rank is None:
-            return (bound.rowtime, self._first_rank[port], BEFORE_ALL, port)
+            return (bound.rowtime, self._first_rank[port], BEFORE_ALL)
         goes_on = (rank, bound.counter + 1)
         comes_later = (self._later_rank[port].get(bound.origin, rank), BEFORE_ALL)
-        return (bound.rowtime, *min(goes_on, comes_later), port)
+        return (bound.rowtime, *min(goes_on, comes_later))
 
-    def _bound_before(self, threshold: Threshold) -> Bound:
+    def _bound_before(self, threshold: Place) -> Bound:
         """Return the bound of a link without rows before a threshold."""
-        rowtime, rank, counter, _ = threshold
+        rowtime, rank, counter = threshold
         if counter != BEFORE_ALL:
             return Bound(rowtime, self._ranks.order[rank], counter - 1)
         if rank == 0:
@@ -240,25 +240,18 @@ class MergeOperator(Whole):
         ranks = self._ranks.of(together.origin)
         return together.take(np.lexsort((together.counter, ranks, together.rowtime)))
 
-    def _limits(self, thresholds: Sequence[Threshold]) -> list[Threshold]:
-        """Return, for each port, the place before which its rows leave: no other port can bring one before."""
+    def _limits(self, thresholds: Sequence[Place]) -> list[Place]:
+        """Return, for each port, the place before which its rows leave: no other port can bring one there."""
         least = min(range(len(thresholds)), key=thresholds.__getitem__)
         runner_up = min((each for port, each in enumerate(thresholds) if port != least), default=END)
         limits = [runner_up if port == least else thresholds[least] for port in range(len(thresholds))]
-        for port, threshold in enumerate(thresholds):
-            own = self._own_limit(port, threshold)
-            if own is not None:
-                limits[port] = min(limits[port], own)
-        return limits
+        # Where a port has another order of origins, its later rows may come before the waiting ones.
+        return [
+            limit if self._in_rank_order[port] else min(limit, thresholds[port])
+            for port, limit in enumerate(limits)
+        ]
 
-    def _own_limit(self, port: int, threshold: Threshold) -> Threshold | None:
-        """Return the place before which a port lets its rows leave; None where they come in order."""
-        if self._in_rank_order[port]:
-            return None
-        # The port's later rows may come before the waiting ones. A row of equal place comes after them.
-        return (*threshold[:3], port + 1)
-
-    def _leaving(self, thresholds: Sequence[Threshold]) -> Tray | None:
+    def _leaving(self, thresholds: Sequence[Place]) -> Tray | None:
         """Remove and return every row before its port's limit, in order."""
         if not self._held:
             return None
@@ -267,8 +260,8 @@ class MergeOperator(Whole):
             return queue.take(len)
         parts: list[Tray] = []
         starts = [0]
-        for port, (queue, limit) in enumerate(zip(self._queues, self._limits(thresholds), strict=True)):
-            taken = queue.take_parts(partial(self._releasable, port=port, limit=limit))
+        for queue, limit in zip(self._queues, self._limits(thresholds), strict=True):
+            taken = queue.take_parts(partial(self._releasable, limit=limit))
             parts += taken
             starts.append(starts[-1] + sum(map(len, taken)))
         if not parts:
@@ -278,7 +271,7 @@ class MergeOperator(Whole):
             return together
         return together.take(self._order(together, starts))
 
-    def _releasable(self, tray: Tray, port: int, limit: Threshold) -> int:
+    def _releasable(self, tray: Tray, limit: Place) -> int:
         from rowtide.operators.merge.kernels.merging import releasable
 
         if int(tray.rowtime[-1]) < limit[0]:
@@ -286,7 +279,7 @@ class MergeOperator(Whole):
         if int(tray.rowtime[0]) > limit[0]:
             return 0
         ranks = self._ranks.of(tray.origin)
-        return releasable(tray.rowtime, ranks, tray.counter, port, np.array(limit, dtype=np.int64))
+        return releasable(tray.rowtime, ranks, tray.counter, np.array(limit, dtype=np.int64))
 
     def _order(self, together: Tray, starts: Sequence[int]) -> NDArray[np.int64]:
         from rowtide.operators.merge.kernels.merging import merge_order

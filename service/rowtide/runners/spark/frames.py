@@ -274,8 +274,7 @@ class SparkRun:
     def rows(self, name: str) -> Tray:
         """Collect the rows of an output on the driver, in the order of the live flow."""
         at = self._program.outputs[name]
-        step = self._program.steps[at]
-        return self._rows.collected(at, step.node.row_type, Ranks(step.origins))
+        return self._rows.collected(at, Ranks(self._program.steps[at].origins))
 
     def count(self, name: str) -> int:
         """Return the number of rows of an output that was named in ``folded``. No row is read."""
@@ -346,8 +345,8 @@ class SparkRun:
         found = {}
         for at, waiting in sorted(self._waiting.items()):
             merge = self._merge_of(self._circuits[self._home[at]], at)
-            first = min(rows.first_place(port, merge.ranks) for port, rows in waiting.counts.items())
-            found[at] = waiting.rows, merge.wants_at(first)
+            first = min((rows.first_place(merge.ranks), port) for port, rows in waiting.counts.items())
+            found[at] = waiting.rows, merge.wants_at(*first)
         return found
 
     def _merge_of(self, circuit: Circuit, at: int) -> MergeOperator:

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from rowtide.flow.program import Port, Program
 from rowtide.flow.segments import Segment
 from rowtide.operators.merge.ranks import Ranks
+from rowtide.operators.net_changes import net_changes
 from rowtide.plan.nodes import Source
 from rowtide.rows.tray import Tray
-from rowtide.rows.types import RowType
 from rowtide.runners.spark.shuffle.exchange import Exchange
 from rowtide.runners.spark.shuffle.given import Layout, TaskBlocks
 from rowtide.runners.spark.shuffle.held import StageBlocks, StageGiven
@@ -156,8 +156,10 @@ class SegmentRows:
             has_seq=not is_source or segment.multiplies,
         )
 
-    def collected(self, at: int, row_type: RowType, ranks: Ranks) -> Tray:
+    def collected(self, at: int, ranks: Ranks) -> Tray:
         """Bring the rows of a step to the driver, in the order of the live flow."""
+        node = self._program.steps[at].node
+        row_type = node.row_type
         parts = [
             rows
             for piece in self.pieces(at, ())
@@ -165,7 +167,11 @@ class SegmentRows:
             for batch in given.batches(piece.slot)
             if (rows := piece.rows(row_type, batch)) is not None
         ]
-        return Numbered.concat(parts).in_time(ranks).tray if parts else Tray.empty(row_type)
+        if not parts:
+            return Tray.empty(row_type)
+        found = Numbered.concat(parts).in_time(ranks).tray
+        # Changes of one place may be from several tasks.
+        return net_changes(found) or Tray.empty(row_type) if node.shows_opcodes() else found
 
     def blocks(
         self, pieces: Iterable[Piece], *, since: int | None = None, states: Sequence[bytes] = ()

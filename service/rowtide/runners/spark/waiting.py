@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.ipc
 
-from rowtide.operators.merge.merge import Threshold
+from rowtide.operators.merge.merge import Place as RankedPlace
 from rowtide.rows.tray import Tray, tray_schema
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import LATEST, Bound
@@ -44,14 +44,13 @@ class WaitingCount:
 
     @property
     def bound(self) -> Bound:
-        """The bound of the port after them: the last row is also a bound just before it."""
-        rowtime, origin, counter = self.last
-        return Bound(rowtime, origin, counter - 1)
+        """The bound of the port after them: the last row is also a bound."""
+        return Bound(*self.last)
 
-    def first_place(self, port: int, ranks: Mapping[int, int]) -> Threshold:
-        """Return the place of the first row at a port of a merge."""
+    def first_place(self, ranks: Mapping[int, int]) -> RankedPlace:
+        """Return the place of the first row at a merge."""
         rowtime, origin, counter = self.first
-        return rowtime, ranks[origin], counter, port
+        return rowtime, ranks[origin], counter
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,24 +9,22 @@ from rowtide.rows.arrays import Int64s
 
 
 @lean_part
-def _before(rowtime: int, rank: int, counter: int, source: int, limit: Int64s) -> bool:
+def _before(rowtime: int, rank: int, counter: int, limit: Int64s) -> bool:
     """Return whether a row's place in consistent time comes before ``limit``."""
     if rowtime != limit[0]:
         return rowtime < limit[0]
     if rank != limit[1]:
         return rank < limit[1]
-    if counter != limit[2]:
-        return counter < limit[2]
-    return source < limit[3]
+    return counter < limit[2]
 
 
 @lean
-def releasable(rowtime: Int64s, rank: Int64s, counter: Int64s, source: int, limit: Int64s) -> int:
+def releasable(rowtime: Int64s, rank: Int64s, counter: Int64s, limit: Int64s) -> int:
     """Count the leading rows of one source that come before ``limit``; the rows are in order."""
     low, high = 0, len(rowtime)
     while low < high:
         middle = (low + high) // 2
-        if _before(rowtime[middle], rank[middle], counter[middle], source, limit):
+        if _before(rowtime[middle], rank[middle], counter[middle], limit):
             low = middle + 1
         else:
             high = middle

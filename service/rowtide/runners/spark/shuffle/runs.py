@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from rowtide.errors import FaultError
 from rowtide.flow.circuit import Arrival
-from rowtide.operators.merge.merge import END, Threshold
+from rowtide.operators.merge.merge import END, Place
 from rowtide.operators.merge.ranks import Ranks
 from rowtide.rows.arrays import Int64s
 from rowtide.rows.column import Column, arrow_type, owned
-from rowtide.rows.tray import COUNTER, OPCODE, ORIGIN, ROWTIME, Tray
+from rowtide.rows.tray import COUNTER, OPCODE, ORIGIN, ROWTIME, Tray, same_place
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import LATEST, Bound
 from rowtide.runners.spark.shuffle.blocks import Block, unpacked
@@ -112,11 +112,7 @@ def numbered(tray: Tray, causes: Causes | None, *, is_one_to_one: bool = False) 
     """
     count = len(tray)
     begins = np.ones(count, dtype=np.bool_)
-    begins[1:] = (
-        (tray.rowtime[1:] != tray.rowtime[:-1])
-        | (tray.origin[1:] != tray.origin[:-1])
-        | (tray.counter[1:] != tray.counter[:-1])
-    )
+    begins[1:] = ~same_place(tray.rowtime, tray.origin, tray.counter)
     rows = np.arange(count, dtype=np.int64)
     seq = rows - np.maximum.accumulate(np.where(begins, rows, 0))
     if causes is None:
@@ -149,17 +145,16 @@ def bits_behind(pieces: Sequence[Piece], *, is_one_to_one: bool) -> int:
 class MergeLimit:
     """The rows of one port that a merge passes: those before ``place``; see ``MergeOperator.limits``."""
 
-    place: Threshold
+    place: Place
     port: int
     ranks: Mapping[int, int]
 
     def passes(self, tray: Tray) -> NDArray[np.bool_]:
         """Return which rows come before the place."""
-        rowtime, rank, counter, port = self.place
+        rowtime, rank, counter = self.place
         passing = tray.rowtime < rowtime
         for at in np.flatnonzero(tray.rowtime == rowtime).tolist():
-            own = (self.ranks[int(tray.origin[at])], int(tray.counter[at]), self.port)
-            passing[at] = own < (rank, counter, port)
+            passing[at] = (self.ranks[int(tray.origin[at])], int(tray.counter[at])) < (rank, counter)
         return passing
 
 
@@ -353,6 +348,7 @@ def _woven(
             order = _order(rowtime, rank, counter, [len(rows) for _, rows in taken])
     edges = {*range(0, len(order), at_once), len(order)}
     if is_numbered:
+        edges = _between_places(edges, rowtime[order], origin[order], counter[order])
         edges.update(_gaps(rowtime[order], origin[order], counter[order], seq[order]).tolist())
     for start, stop in pairwise(sorted(edges)):
         mine = order[start:stop]
@@ -369,13 +365,20 @@ def _woven(
         yield cut, int(rowtime[mine[-1]]), causes
 
 
+def _between_places(
+    edges: Iterable[int], rowtime: Int64s, origin: NDArray[np.int32], counter: Int64s
+) -> set[int]:
+    """Return the edges, each moved to the end of the place that it divides."""
+    ends = np.append(np.flatnonzero(~same_place(rowtime, origin, counter)) + 1, len(rowtime))
+    return {0, *ends[np.searchsorted(ends, [edge for edge in edges if edge])].tolist()}
+
+
 def _gaps(rowtime: Int64s, origin: NDArray[np.int32], counter: Int64s, seq: Int64s) -> Int64s:
     """Return the indexes of rows of one place that have rows of other tasks between them.
 
     Their output must not be emitted at once: it goes before and after the output of the other rows.
     """
-    is_same = (rowtime[1:] == rowtime[:-1]) & (origin[1:] == origin[:-1]) & (counter[1:] == counter[:-1])
-    return np.flatnonzero(is_same & (seq[1:] > seq[:-1] + 1)) + 1
+    return np.flatnonzero(same_place(rowtime, origin, counter) & (seq[1:] > seq[:-1] + 1)) + 1
 
 
 def _order(rowtime: Int64s, rank: Int64s, counter: Int64s, lengths: Sequence[int]) -> Int64s:
