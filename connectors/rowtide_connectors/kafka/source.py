@@ -146,13 +146,14 @@ class KafkaSource:
         self._timeout_s = timeout_s
         self._clients = clients or QueryClients(config, timeout_s=timeout_s)
         self._clients.opened += 1
+        self._known_to_log: list[int] = []
 
     def ranges(self) -> Mapping[int, OffsetRange]:
         """Return each partition's range. Its end is where the first open transaction begins."""
         partitions = self._partitions()
         earliest, end = self._offsets(partitions, EARLIEST), self._offsets(partitions, LATEST)
         # Asked last: a reader that is there has read all that was written before this query.
-        log_end = self._offsets(partitions, LATEST, self._clients.log_consumer())
+        log_end = self._log_ends(partitions)
         return {
             each: OffsetRange(earliest[each], end[each], max(0, log_end[each] - end[each]))
             for each in partitions
@@ -306,6 +307,15 @@ class KafkaSource:
                 self._clients.consumer(), self._clients.refusals, self.topic, self._timeout_s
             )
         return sorted(metadata.partitions)
+
+    def _log_ends(self, partitions: list[int]) -> Mapping[int, int]:
+        client = self._clients.log_consumer()
+        if partitions != self._known_to_log:
+            # Else this client knows new partitions only after minutes.
+            with kafka_errors(f'topic "{self.topic}"'):
+                client.list_topics(self.topic, self._timeout_s)
+            self._known_to_log = partitions
+        return self._offsets(partitions, LATEST, client)
 
     def _offsets(
         self, partitions: Sequence[int], timestamp: int, client: ck.Consumer | None = None
