@@ -70,9 +70,8 @@ class Fetched(NamedTuple):
 class OffsetRange:
     """The range of a partition: what readers get, from ``earliest`` (inclusive) to ``end`` (exclusive).
 
-    ``uncommitted`` counts the offsets from ``end`` on that the log holds already: an open transaction keeps them back,
-    and their messages, also of other producers, come when it ends. So a reader at ``end`` has read all that it can,
-    but only one at ``log_end`` has read all that was written.
+    ``uncommitted`` counts the offsets from ``end`` on that an open transaction keeps back, also of other producers.
+    A reader at ``end`` has read all that it can, but only one at ``log_end`` all that was written.
     """
 
     earliest: int
@@ -256,8 +255,7 @@ class Transaction(Protocol):
     def form_of(self, table: TargetTable) -> Callable[[tuple[object, ...]], tuple[object, ...]]:
         """Return the function that gives a row the form in which ``rows`` returns it once it is written.
 
-        It holds after the transaction, too. It changes texts that the database stores as values, such as JSON, or
-        pads, such as CHAR.
+        It holds after the transaction, too. It changes texts that are stored as values (JSON) or padded (CHAR).
         """
 
 

@@ -146,7 +146,7 @@ CREATE PUMP p4 AS INSERT INTO paired
         _STREAMS
         + _SENSORS
         + """
-CREATE TABLE owners (sensor VARCHAR(8) PRIMARY KEY, owner VARCHAR(8), n BIGINT);
+CREATE TABLE owners (sensor VARCHAR(8) PRIMARY KEY, owner VARCHAR(8), n BIGINT CHECK (n >= 0));
 INSERT INTO owners VALUES ('s0', 'ann', 0), ('s1', 'bob', 0);
 CREATE TABLE towns (owner VARCHAR(8), town VARCHAR(8));
 CREATE FOREIGN TABLE owned (number BIGINT, owner VARCHAR(8), n BIGINT) SERVER d;

@@ -95,7 +95,7 @@ def pairs(kind: str) -> list[tuple[str, str]]:
         for arguments in ARGUMENTS[kind].get(name, [""])
         # MariaDB has the type JSON under another name: LONGTEXT with a CHECK.
         if not (kind == "mysql" and name == "json")
-        # What enums take is in test_refusals.py.
+        # What enums take is in test_refused_by_databases.py.
         if name != "enum"
         if not (name == "boolean" and kind == "mysql")
         # A CHAR that is too short for every UUID is refused at a start.

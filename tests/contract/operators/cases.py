@@ -32,6 +32,7 @@ from contract.operators.inputs import (
     Case,
     in_order,
     logged_items,
+    of_table,
     ordered_items,
     row_type_of,
     with_rowtime,
@@ -75,7 +76,7 @@ from rowtide.plan.nodes import (
     UniqueTable,
     WindowJoin,
 )
-from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.rows.rowop import Row, TimedRow
 from rowtide.rows.types import (
     BIGINT,
     BOOLEAN,
@@ -90,7 +91,6 @@ from rowtide.rows.types import (
     Type,
     decimal,
 )
-from rowtide.rowtime.bound import Bound
 from rowtide.rowtime.period import Cumulate, CumulateByMonths, Hop, HopByMonths, Period, Session
 
 OWN = 9 << 16
@@ -490,7 +490,7 @@ def joins(draw: st.DrawFn) -> Case:
         node,
         OperatorSite(OWN, True, port_origins),
         (
-            _of_table(changes, key) if key else changes,
+            of_table(changes, key) if key else changes,
             draw(ordered_items(stream, port_origins[1], NEAR, copies=True)),
         ),
     )
@@ -584,22 +584,3 @@ CASES: dict[type, st.SearchStrategy[Case]] = {
     **CASES_OF,
 }
 """Node type to its cases: every registered operator has some."""
-
-
-def _of_table(items: tuple[TimedRow | Bound, ...], key: tuple[int, ...]) -> tuple[TimedRow | Bound, ...]:
-    """Return the changes of a table with a primary key that takes these."""
-    rows: dict[Row, TimedRow] = {}
-    found: list[TimedRow | Bound] = []
-    for item in items:
-        if isinstance(item, Bound):
-            found.append(item)
-            continue
-        of = tuple(item.row[index] for index in key)
-        if None in of or item.opcode == Opcode.NOP:
-            continue
-        if of in rows:
-            found.append(item._replace(opcode=Opcode.DELETE, row=rows.pop(of).row))
-        if item.opcode == Opcode.INSERT:
-            rows[of] = item
-            found.append(item)
-    return tuple(found)

@@ -25,7 +25,7 @@ from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
 from rowtide.operators.contract import OperatorSite, State
 from rowtide.plan.nodes import Node, Project
 from rowtide.rows.column import Column
-from rowtide.rows.rowop import Opcode, TimedRow
+from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import (
     BIGINT,
@@ -235,6 +235,25 @@ def _bounds(
         if (origins.index(mark.origin), mark.counter) < old:
             return before
     return mark
+
+
+def of_table(items: tuple[TimedRow | Bound, ...], key: tuple[int, ...]) -> tuple[TimedRow | Bound, ...]:
+    """Return the changes of a table with a primary key that takes these."""
+    rows: dict[Row, TimedRow] = {}
+    found: list[TimedRow | Bound] = []
+    for item in items:
+        if isinstance(item, Bound):
+            found.append(item)
+            continue
+        of = tuple(item.row[index] for index in key)
+        if None in of or item.opcode == Opcode.NOP:
+            continue
+        if of in rows:
+            found.append(item._replace(opcode=Opcode.DELETE, row=rows.pop(of).row))
+        if item.opcode == Opcode.INSERT:
+            rows[of] = item
+            found.append(item)
+    return tuple(found)
 
 
 @st.composite

@@ -62,4 +62,4 @@ def test_the_package_is_built_installed_and_tested(tmp_path: Path) -> None:
     described = run(*rowtide, "describe", "webhook", cwd=tmp_path)
     assert "package: rowtide-webhook 0.1.0" in described
     assert "message sink: at least once" in described
-    assert "16 passed, 3 skipped" in run(python, "-m", "pytest", "-q", cwd=source)
+    assert "16 passed, 7 skipped" in run(python, "-m", "pytest", "-q", cwd=source)

@@ -118,7 +118,7 @@ class FormatContract:
     def test_no_depth_ends_the_process(self, case: FormatCase, depth: int) -> None:
         """Check in a child process that a nested message is accepted, or rejected for an expected reason."""
         if case.nested is None:
-            return
+            pytest.skip("the format has no nested values")
         decoder = decoder_of(case.stream())
         batch = [next(iter(case.good)), case.nested(depth), next(iter(case.good))]
 
