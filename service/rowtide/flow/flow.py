@@ -516,7 +516,7 @@ class Flow:
     def _change_tables(self, older: Flow, succession: Succession) -> LastStatement:
         """Let the rows enter that the statements of another plan change; return the last change of tables."""
         last, bounds = older.last_statement, self._circuit.bounds
-        changed = 0
+        has_changed = False
         for each in changed_tables(
             older._program, self._program, succession.matched, self._circuit.operators, bounds, last
         ):
@@ -525,8 +525,8 @@ class Flow:
                 self._entrances[each.source].pending = [(0, None, end_of(node))]
             if each.tray is not None:
                 self._prime(each.at, (0, each.tray, bounds[each.at]))
-                changed = max(changed, len(each.tray))
-        return replace(last, of_files=last.of_files + changed)
+                has_changed = True
+        return replace(last, of_files=last.of_files + has_changed)
 
     def _remember(self, older: Flow, before: Node, after: Node) -> None:
         """Let a stream keep the bound that it had with its earlier producers."""

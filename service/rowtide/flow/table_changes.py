@@ -36,7 +36,7 @@ from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
 STATEMENTS = "statements"
 """The table of a snapshot with the last statement that was applied."""
 _FIRST_COUNTER = 1 << 32
-"""Rows of statement n have counters from n times this on: after those of INSERT statements of the file."""
+"""Rows of statement n have n times this as counter: after those of INSERT statements of the file."""
 _OF_FILES = 1 << 31
 """Rows that changed files change after statement n have counters from this on after those of the statement."""
 
@@ -45,7 +45,7 @@ _OF_FILES = 1 << 31
 class LastStatement:
     """The number of the last statement that a flow has applied (0: none), and its rowtime (ms).
 
-    ``of_files`` is the number of rows that changed files have changed since.
+    ``of_files`` is the number of files that have changed tables since.
     """
 
     number: int = 0
@@ -126,8 +126,8 @@ def changed_tables(
         if old != new:
             changes = changes_of(row_type, *_difference(table, old, new, operator.contents()))
             rowtime = bounds[at].rowtime if bounds[at].rowtime < LATEST else last.rowtime
-            first = last.number * _FIRST_COUNTER + _OF_FILES + last.of_files if source is not None else 0
-            tray = _signed(changes, rowtime, origin, first)
+            counter = last.number * _FIRST_COUNTER + _OF_FILES + last.of_files if source is not None else 0
+            tray = _signed(changes, rowtime, origin, counter)
         yield TableChange(entrance, source, tray)
 
 
@@ -183,9 +183,7 @@ def _as_held(row_type: RowType, rows: Iterable[Row]) -> Iterator[Row]:
 def changes_of(row_type: RowType, deleted: Iterable[Row], inserted: Iterable[Row]) -> Tray:
     """Return the change of a table: DELETEs, then INSERTs. ``placed`` gives it a place in time."""
     rows = [(Opcode.DELETE, row) for row in deleted] + [(Opcode.INSERT, row) for row in inserted]
-    return Tray.from_rows(
-        row_type, [TimedRow(EARLIEST, 0, counter, opcode, row) for counter, (opcode, row) in enumerate(rows)]
-    )
+    return Tray.from_rows(row_type, [TimedRow(EARLIEST, 0, 0, opcode, row) for opcode, row in rows])
 
 
 def number_of(counter: int) -> int:
@@ -194,19 +192,19 @@ def number_of(counter: int) -> int:
 
 
 def placed(change: Tray, origin: int, statement: LastStatement) -> Tray:
-    """Return a change of a statement with its place in time, as rows of ``origin``."""
+    """Return a change of a statement with its place in time, one for all rows, as rows of ``origin``."""
     return _signed(change, statement.rowtime, origin, statement.number * _FIRST_COUNTER)
 
 
-def _signed(change: Tray, rowtime: int, origin: int, first: int) -> Tray:
-    """Return a change with its place in time; ``first`` is the counter of its first row."""
+def _signed(change: Tray, rowtime: int, origin: int, counter: int) -> Tray:
+    """Return a change with its place in time: its rows are one change."""
     count = len(change)
     return Tray(
         change.row_type,
         change.columns,
         np.full(count, rowtime, dtype=np.int64),
         np.full(count, origin, dtype=np.int32),
-        np.arange(first, first + count, dtype=np.int64),
+        np.full(count, counter, dtype=np.int64),
         change.opcode,
     )
 
