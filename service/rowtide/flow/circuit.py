@@ -62,9 +62,7 @@ class Circuit:
         # Streams of a model may have any opcodes, which are not changes of a table.
         self._of_changes = frozenset(at for at, node in nodes.items() if node.shows_opcodes())
         # What these give for one row is a net change already.
-        self._by_row = frozenset(
-            at for at, node in nodes.items() if node.is_row_wise or isinstance(node, GroupChanges)
-        )
+        self._by_row = frozenset(at for at, node in nodes.items() if isinstance(node, GroupChanges))
 
     def push(self, arrivals: Mapping[int, Sequence[Arrival]]) -> Passed:
         """Process the input of steps, in the order of the program."""
