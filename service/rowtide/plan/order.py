@@ -13,9 +13,12 @@ what makes a relation of it whose rows come in rowtime order:
 | promotion or t-sort, stream          | Merge(Sort within(Promote(row-wise(Sort 0(Source))))) |
 | promotion to a shifted ROWTIME       | Promote(row-wise(Merge(Sort 0(Source))))            |
 | promotion to FLOOR, CEIL, STEP of it | Sort 0(Promote(row-wise(Merge(Sort 0(Source)))))    |
+| promotion to clocks that go back     | Sort far(Promote(row-wise(Merge(Sort 0(Source)))))  |
 
 Periods give rows of different rowtimes an equal one: rows of different origins
-are signed again there, so that copies of a row are adjacent in a union.
+are signed again there, so that copies of a row are adjacent in a union. Local
+times of a zone, and months later, fall here and there: rows wait there for those
+that come before them, as the bounds say, and none is late.
 
 Over anything that is already merged (a union, a group, another promotion, a
 stream that pumps feed) promotion and t-sort work on the merged stream. No
@@ -35,6 +38,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rowtide.expr.tree import Call, Expr, Literal, RowtimeRef
+from rowtide.plan.falls import LONGEST_FALL_MS, falls_of
 from rowtide.plan.nodes import (
     BoundPolicy,
     Merge,
@@ -85,6 +89,11 @@ def place_order(node: Node) -> Node:
                 promote, input=ordered(promote.input), bounds=BoundPolicy.MAP, max_ahead_ms=None
             )
             return shifted if _is_strict(promote.rowtime) else Sort(relation, shifted, 0)
+        if within is None and falls_of(promote.rowtime) is not None:
+            moved = replace(
+                promote, input=ordered(promote.input), bounds=BoundPolicy.LEAST, max_ahead_ms=None
+            )
+            return Sort(relation, moved, LONGEST_FALL_MS)
         if chain is None:
             policy = BoundPolicy.MAP if monotonic else BoundPolicy.DROP
             moved = replace(promote, input=ordered(promote.input), bounds=policy, max_ahead_ms=None)

@@ -5,16 +5,22 @@ See docs/sql/semantics.md#periods, #rowtime-of-a-group, #alignment-of-periods.
 FLOOR and STEP periods are half-open [start, end) and named by their start;
 CEIL periods are (start, end] and named by their end; EXACT ones hold one
 millisecond and are named by it. STEP is aligned to 1970-01-01 00:00:00 UTC plus
-an offset, the units to the calendar; weeks begin on Monday.
+an offset, the units to the calendar; weeks begin on Monday. Units of a zone
+begin when its clocks first show the edge: a day may have 23 or 25 hours. Their
+names are times of UTC, too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, OMITTED
+from rowtide.rowtime.zones import clock_changes, first_showing, local_times
 
 Rowtimes = NDArray[np.int64]
 
@@ -66,6 +72,8 @@ class Period:
     unit: CalendarUnit | None = None
     step_ms: int | None = None
     offset_ms: int = 0
+    zone: str | None = field(default=None, metadata=OMITTED)
+    """FLOOR to units of this zone's clocks; None: UTC."""
 
 
 def longest_ms(period: Period) -> int:
@@ -74,11 +82,15 @@ def longest_ms(period: Period) -> int:
         return 1
     if period.unit is None:
         return period.step_ms or 1
+    if period.zone is not None:
+        return longest_ms(replace(period, zone=None)) + DAY_MS
     return _FIXED_MS.get(period.unit) or _LONGEST_DAYS[period.unit] * DAY_MS
 
 
 def refines(fine: Period, coarse: Period) -> bool:
     """Return whether each edge of ``coarse`` is an edge of ``fine``, which is rounded in the same direction."""
+    if fine.zone is not None or coarse.zone is not None:
+        return fine == coarse
     of_fine = _MONTHS.get(fine.unit) if fine.unit is not None else None
     of_coarse = _MONTHS.get(coarse.unit) if coarse.unit is not None else None
     if of_fine is not None:
@@ -231,6 +243,8 @@ def month_start(month: int) -> int:
 
 def floor_to(rowtime: Rowtimes, period: Period) -> Rowtimes:
     """Return the latest edge of the period's grid that is not after each rowtime."""
+    if period.zone is not None:
+        return _floor_to_clocks(rowtime, replace(period, zone=None), period.zone)
     months = _MONTHS.get(period.unit) if period.unit is not None else None
     if months is not None:
         month = months_of(rowtime)
@@ -294,7 +308,47 @@ def _grid(period: Period) -> tuple[int, int]:
 
 def _next_edge(edge: Rowtimes, period: Period) -> Rowtimes:
     """Return the edge that follows each edge of the grid."""
+    if period.zone is not None:
+        return _next_on_clocks(edge, replace(period, zone=None), period.zone)
     months = _MONTHS.get(period.unit) if period.unit is not None else None
     if months is not None:
         return month_starts(months_of(edge) + months)
     return edge + _grid(period)[0]
+
+
+@lru_cache(maxsize=256)
+def comes_twice(period: Period, zone: str) -> bool:
+    """Return whether clocks of a zone ever show a period again after the one that follows it, from 1970 to 2040."""
+    for change in clock_changes(zone, 0, month_start(70 * 12)):
+        shown = np.array([change.at - 1 + change.before, change.at + change.after], dtype=np.int64)
+        before, after = floor_to(shown, period).tolist()
+        if after < before:
+            return True
+    return False
+
+
+def _floor_to_clocks(rowtime: Rowtimes, period: Period, zone: str) -> Rowtimes:
+    """Return when the clocks of a zone first showed the edge before each rowtime: of UTC, outside the calendar."""
+    found = floor_to(rowtime, period)
+    inside = (rowtime >= MIN_TIMESTAMP_MS + 2 * DAY_MS) & (rowtime <= MAX_TIMESTAMP_MS - 2 * DAY_MS)
+    at = rowtime[inside]
+    local = floor_to(local_times(zone, at), period)
+    while len(at):
+        # Where clocks go back over an edge, the period that has begun continues.
+        later = _next_edge(local, period)
+        begun = _first_showings(zone, later) <= at
+        if not begun.any():
+            break
+        local = np.where(begun, later, local)
+    found[inside] = _first_showings(zone, local)
+    return found
+
+
+def _next_on_clocks(edge: Rowtimes, period: Period, zone: str) -> Rowtimes:
+    """Return when the clocks of a zone first show the edges after those that they first showed at ``edge``."""
+    return _first_showings(zone, _next_edge(floor_to(local_times(zone, edge), period), period))
+
+
+def _first_showings(zone: str, local: Rowtimes) -> Rowtimes:
+    edges, places = np.unique(local, return_inverse=True)
+    return np.array([first_showing(zone, each) for each in edges.tolist()], dtype=np.int64)[places]

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowtide.expr.columnar import compile_columns
-from rowtide.expr.functions.times.zones import FROM_UTC, TO_UTC, zone_names, zone_of
+from rowtide.expr.functions.times.zones import FROM_UTC, TO_UTC
 from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import Call, FieldRef, Literal
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import TIMESTAMP, VARCHAR, Field, RowType
+from rowtide.rowtime.zones import zone_names, zone_of
 
 ZONES = (
     "UTC",

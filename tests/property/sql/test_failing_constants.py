@@ -138,19 +138,6 @@ def test_a_constant_that_fails_is_refused_with_its_place(query: str, at: str) ->
     assert refused.value.place.column == len("CREATE VIEW v AS ") + query.index(at) + 1
 
 
-def test_local_time_as_rowtime_is_told() -> None:
-    session = SqlSession()
-    session.feed(
-        """CREATE STREAM s (n INTEGER);
-        CREATE VIEW v AS SELECT STREAM ROWTIME AT TIME ZONE 'Europe/Berlin' AS ROWTIME, n FROM s;
-        CREATE VIEW fine AS SELECT STREAM ROWTIME AT TIME ZONE 'Europe/Berlin' AS ROWTIME, n FROM s
-          ORDER BY ROWTIME WITHIN INTERVAL '1' HOUR;"""
-    )
-    (told,) = session.text_notices
-    assert told.relation == "V"
-    assert told.message.startswith("rows of the hour in which clocks go back are LATE (line 2)")
-
-
 def test_a_month_behind_the_hour_is_told() -> None:
     session = SqlSession()
     session.feed(

@@ -17,6 +17,7 @@ from rowtide.expr.rowwise import compile_row
 from rowtide.operators.contract import Fault, OperatorSite, StepOutput, Want
 from rowtide.operators.faults import rejected, rejected_rows
 from rowtide.operators.row_wise.rowwise import RowWise
+from rowtide.plan.falls import falls_of
 from rowtide.plan.nodes import BoundPolicy, Promote
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.tray import Tray
@@ -33,6 +34,7 @@ class PromoteOperator(RowWise):
         self._node = node
         self._rowtime = compile_columns(node.rowtime)
         self._of_bound = compile_row(node.rowtime)
+        self._falls = falls_of(node.rowtime)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """Port 0."""
@@ -76,6 +78,8 @@ class PromoteOperator(RowWise):
                 return bound
             case BoundPolicy.MAP if bound.rowtime != EARLIEST:
                 return self._mapped(bound)
+            case BoundPolicy.LEAST if bound.rowtime != EARLIEST:
+                return self._least(bound)
             case _:
                 return NO_BOUND
 
@@ -91,6 +95,15 @@ class PromoteOperator(RowWise):
         if bound.rowtime == LATEST or self._promoted(bound.rowtime + 1) == mapped:
             return Bound(mapped)
         return bound.shifted(mapped)
+
+    def _least(self, bound: Bound) -> Bound:
+        """Return the least rowtime that a row at the bound or later may get: no mark, as rows come in another order."""
+        assert self._falls is not None
+        mapped = Bound(self._mapped(bound).rowtime)
+        if mapped.rowtime == EARLIEST or bound.rowtime > MAX_TIMESTAMP_MS:
+            return mapped
+        later = (self._promoted(each) for each in self._falls.moments(bound.rowtime))
+        return Bound(min([mapped.rowtime, *(each for each in later if each is not None)]))
 
     def _takes_any_from(self, rowtime: int) -> bool:
         """Return whether rows of some later rowtime are in range; monotonic, so the ends decide."""

@@ -199,12 +199,15 @@ class BoundPolicy(Enum):
     """They are bounds of the old rowtime and mean nothing for the new one."""
     MAP = "map"
     """The new rowtime is a monotonic expression of the old one: apply it to the bound."""
+    LEAST = "least"
+    """The new rowtime is an expression of the old one that falls here and there: take its least later value."""
 
 
 _BOUNDS = {
     BoundPolicy.PASS: "explicit bounds speak of it",
     BoundPolicy.DROP: "bounds on the old rowtime end here",
     BoundPolicy.MAP: "bounds move with it",
+    BoundPolicy.LEAST: "bounds move with it, and wait where it falls",
 }
 
 

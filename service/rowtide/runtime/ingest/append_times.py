@@ -97,7 +97,7 @@ def by_message_time(plan: Plan) -> frozenset[str]:
     def visit(node: Node) -> None:
         if isinstance(node, Source):
             read.add(node.relation)
-        if isinstance(node, Promote) and node.bounds is not BoundPolicy.MAP:
+        if isinstance(node, Promote) and node.bounds in (BoundPolicy.PASS, BoundPolicy.DROP):
             below = below_same_rowtime(node.input)
             if isinstance(below, Source):
                 promoted.add(below.relation)

@@ -27,15 +27,11 @@ from rowtide.sql.definitions.objects import (
     ViewDefinition,
     relation_name,
 )
-from rowtide.sql.expressions.scope import ROWTIME
 from rowtide.sql.grammar.syntax import (
     Binary,
-    Expression,
     FunctionCall,
     NullLiteral,
     QuerySyntax,
-    Select,
-    SelectItem,
     StringLiteral,
 )
 
@@ -66,7 +62,6 @@ def text_notices(catalog: Catalog, relations: Mapping[str, Node]) -> tuple[Notic
         for syntax in _parts(definition.query):
             found += _comparison_with_null(name, syntax)
             found += _month_for_minute(name, syntax)
-            found += _promotion_of_a_zone(name, syntax)
     return (*dict.fromkeys(found), *_index_notices(catalog))
 
 
@@ -123,29 +118,6 @@ def _month_for_minute(name: str, syntax: object) -> Iterator[Notice]:
             if isinstance(arg, StringLiteral) and month.search(arg.text):
                 line = arg.place.line
                 yield Notice(name, f"MM in '{arg.text}' is the month (line {line}): the minute is {minute}")
-
-
-def _promotion_of_a_zone(name: str, syntax: object) -> Iterator[Notice]:
-    """Yield a notice for local times as ROWTIME, which run backwards when clocks go back."""
-    if not isinstance(syntax, Select) or any(item.within_ms is not None for item in syntax.order_by):
-        return
-    for item in syntax.items:
-        named = isinstance(item, SelectItem) and item.alias is not None and item.alias.text == ROWTIME
-        if isinstance(item, SelectItem) and named and _is_local(item.expression):
-            yield Notice(
-                name,
-                f"rows of the hour in which clocks go back are LATE (line {item.place.line}): "
-                "add ORDER BY ROWTIME WITHIN INTERVAL '1' HOUR",
-            )
-
-
-def _is_local(expression: Expression) -> bool:
-    """Return whether an expression is the local time of a named zone."""
-    match expression:
-        case FunctionCall(name="FROM_UTC_TIMESTAMP", args=(_, StringLiteral(text=zone))):
-            return "/" in zone
-        case _:
-            return False
 
 
 def _index_notices(catalog: Catalog) -> tuple[Notice, ...]:

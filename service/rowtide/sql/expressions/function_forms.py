@@ -15,12 +15,13 @@ from rowtide.expr.functions.text.patterns import flags_of, groups_of, pattern_er
 from rowtide.expr.functions.times.time_formats import FormatError
 from rowtide.expr.functions.times.times import UNITS
 from rowtide.expr.functions.times.times_as_text import FORMATS
-from rowtide.expr.functions.times.zones import FROM_TZ, FROM_UTC, TO_UTC, zone_names, zone_of
+from rowtide.expr.functions.times.zones import FROM_TZ, FROM_UTC, TO_UTC
 from rowtide.expr.json_path import JsonPathError, parse_path
 from rowtide.expr.rowwise import compile_row
 from rowtide.expr.tree import Call, Expr, Literal
 from rowtide.rows.types import BOOLEAN, DATE, TIME, TIMESTAMP, VARCHAR, Type
 from rowtide.rowtime.period import CalendarUnit
+from rowtide.rowtime.zones import zone_names, zone_of
 from rowtide.sql.expressions.scope import ROWTIME
 from rowtide.sql.grammar.suggestions import did_you_mean
 from rowtide.sql.grammar.syntax import (

@@ -15,7 +15,7 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.functions import resolve
 from rowtide.expr.functions.times.zones import FROM_UTC
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef, calls_function
-from rowtide.rows.types import INTERVAL_DAY, INTERVAL_MONTH, TIMESTAMP, Kind
+from rowtide.rows.types import INTERVAL_DAY, INTERVAL_MONTH, TIMESTAMP, VARCHAR, Kind
 from rowtide.rowtime.period import (
     DAY_MS,
     CalendarUnit,
@@ -26,6 +26,7 @@ from rowtide.rowtime.period import (
     Period,
     PeriodEdge,
     Session,
+    comes_twice,
 )
 from rowtide.sql.expressions.aggregate_list import AggregateList
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
@@ -43,13 +44,14 @@ FORMS = {
     "SESSION": "SESSION(ROWTIME, gap)",
 }
 OF_ZONE = (
-    "Days of a zone have 23 to 25 hours. CREATE VIEW name OPTIONS (RETENTION '2 DAY') AS SELECT STREAM .. GROUP BY "
-    "FLOOR(ROWTIME AT TIME ZONE zone TO DAY) EMIT CHANGES keeps their totals."
+    "Periods of a zone's clocks are FLOOR(ROWTIME AT TIME ZONE zone TO DAY), or to another unit, and "
+    "TUMBLE(ROWTIME AT TIME ZONE zone, INTERVAL '1' DAY)."
 )
-"""What to write for the periods of a zone with summer time."""
+"""What to write for periods of a zone."""
 MAX_WINDOWS = 1_000
 """Maximum windows of a HOP that contain one row: each costs an addition, and one group for each key."""
 _UNITS_OF_MONTHS = {1: CalendarUnit.MONTH, 3: CalendarUnit.QUARTER, 12: CalendarUnit.YEAR}
+_UNITS_OF_LENGTHS = {3_600_000: CalendarUnit.HOUR, DAY_MS: CalendarUnit.DAY}
 _LENGTHS = {"TUMBLE": 1, "HOP": 2, "CUMULATE": 2, "SESSION": 1}
 
 
@@ -66,6 +68,9 @@ def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) ->
         raise StatementError(f"the window is written {FORMS[name]}", place=syntax.place)
     rowtime, *rest = syntax.args
     typed = planner.plan(rowtime)
+    zone = _zone_of(typed) if name == "TUMBLE" else None
+    if zone is not None:
+        return _tumble_on_clocks(planner, zone, syntax)
     if not is_plain_rowtime(typed):
         hint = "Promote another column in a query in FROM: SELECT STREAM x AS ROWTIME, .."
         raise StatementError(
@@ -98,6 +103,44 @@ def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) ->
             return Cumulate(step, size, _offset(planner, rest[count:], name) % size)
         case _:
             return Session(lengths[0])
+
+
+def _tumble_on_clocks(planner: ExpressionPlanner, zone: str, syntax: FunctionCall) -> Period:
+    _, size, *offset = syntax.args
+    months = _months(planner, size, "TUMBLE")
+    length = None if months is not None else _length(planner, size, "TUMBLE")
+    unit = _UNITS_OF_LENGTHS.get(length or 0) or _UNITS_OF_MONTHS.get(months or 0)
+    if unit is None or offset:
+        raise StatementError(
+            "TUMBLE by the clocks of a zone takes an hour, a day, a month, 3 months or a year, and no offset",
+            place=size.place,
+            hint="Weeks are FLOOR(ROWTIME AT TIME ZONE zone TO WEEK): they begin on Monday.",
+        )
+    return _on_clocks(unit, zone, syntax.place)
+
+
+def _on_clocks(unit: CalendarUnit, zone: str, place: SourceSpan) -> Period:
+    """Return the period of a zone's clocks.
+
+    Raises:
+      StatementError: the clocks show such a period again after the next one has begun.
+    """
+    if comes_twice(Period(PeriodEdge.FLOOR, unit), zone):
+        raise StatementError(
+            f"the clocks of {zone} show a {unit.value} again after the next one has begun",
+            place=place,
+            hint=f"FLOOR(ROWTIME TO {unit.value}) groups by each {unit.value} of UTC.",
+        )
+    return Period(PeriodEdge.FLOOR, unit, zone=zone)
+
+
+def _zone_of(expr: Expr) -> str | None:
+    """Return the zone whose local time of ROWTIME an expression is."""
+    match expr:
+        case Call(function="FROM_UTC_TIMESTAMP", args=(of, Literal(value=str(zone)))) if is_plain_rowtime(of):
+            return zone
+        case _:
+            return None
 
 
 def _of_months(
@@ -195,6 +238,9 @@ def window_edge(
             place=syntax.place,
             hint=f"Pass {syntax.name} the same arguments as {name} in GROUP BY.",
         )
+    if isinstance(window, Period) and window.zone is not None:
+        start = period_call(window, FieldRef(0, TIMESTAMP))
+        return start if edge == "START" else _moved("+", start, _length_of(window))
     return FieldRef(0, TIMESTAMP) if edge == "START" else end()
 
 
@@ -213,16 +259,24 @@ def last_edge(window: Window | None, aggregates: AggregateList) -> Expr:
             return _moved("+", FieldRef(0, TIMESTAMP), Literal(size, INTERVAL_DAY))
         case HopByMonths(size=months):
             return _moved("+", FieldRef(0, TIMESTAMP), Literal(months, INTERVAL_MONTH))
-        case Period(unit=CalendarUnit() as unit):
-            months = next(each for each, of in _UNITS_OF_MONTHS.items() if of is unit)
-            return _moved("+", FieldRef(0, TIMESTAMP), Literal(months, INTERVAL_MONTH))
-        case Period(step_ms=step):
-            return _moved("+", FieldRef(0, TIMESTAMP), Literal(step or 0, INTERVAL_DAY))
+        case Period():
+            return _moved("+", FieldRef(0, TIMESTAMP), _length_of(window))
+
+
+def _length_of(period: Period) -> Literal:
+    """Return the length of the period of a TUMBLE."""
+    for units, of in ((_UNITS_OF_MONTHS, INTERVAL_MONTH), (_UNITS_OF_LENGTHS, INTERVAL_DAY)):
+        for length, unit in units.items():
+            if unit is period.unit:
+                return Literal(length, of)
+    return Literal(period.step_ms or 0, INTERVAL_DAY)
 
 
 def start_of_end(window: Window) -> Expr | None:
     """Return the first field of a group's row as a function of its ROWTIME; None if ROWTIME does not determine it."""
     match window:
+        case Period(zone=str()):
+            return None
         case Period(edge=PeriodEdge.FLOOR):
             millisecond = Literal(1, INTERVAL_DAY)
             return period_call(window, _moved("-", RowtimeRef(), millisecond))
@@ -257,6 +311,19 @@ def period_of(expr: Expr) -> Period | None:
     return None if found is None or found[1] != RowtimeRef() else found[0]
 
 
+def period_of_clocks(expr: Expr, place: SourceSpan) -> Period | None:
+    """Return the period of a zone's clocks that an expression computes; None if it is not one.
+
+    Raises:
+      StatementError: the clocks show such a period again after the next one has begun.
+    """
+    found = rounded(expr)
+    zone = None if found is None else _zone_of(found[1])
+    if found is None or zone is None or found[0].edge is not PeriodEdge.FLOOR or found[0].unit is None:
+        return None
+    return _on_clocks(found[0].unit, zone, place)
+
+
 def rounded(expr: Expr) -> tuple[Period, Expr] | None:
     """Return the period that an expression rounds a time to, and this time; None for any other expression."""
     match expr:
@@ -280,7 +347,9 @@ def rounded(expr: Expr) -> tuple[Period, Expr] | None:
 
 
 def period_call(period: Period, of: Expr) -> Expr:
-    """Return the call that computes the period of ``of``."""
+    """Return the call that computes the period of ``of``: in local time, if it has a zone."""
+    if period.zone is not None:
+        of = Call(FROM_UTC, (of, Literal(period.zone, VARCHAR)), TIMESTAMP)
     if period.unit is not None:
         unit = unit_literal(period.unit.value)
         name = f"{period.edge.value}_TO"

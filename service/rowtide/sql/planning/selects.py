@@ -45,6 +45,7 @@ from rowtide.sql.group.group_windows import (
     of_group_end,
     period_call,
     period_of,
+    period_of_clocks,
     rounded,
     window_edge,
 )
@@ -418,7 +419,7 @@ class SelectPlanner:
             if is_plain_rowtime(promotion.expr):
                 promotion = None
         closed = None
-        if promotion is None and isinstance(window, Period):
+        if promotion is None and isinstance(window, Period) and window.zone is None:
             fields = [output.expr for output in outputs if not output.is_rowtime]
             if FieldRef(0, TIMESTAMP) in fields:
                 closed = Closed(window, fields.index(FieldRef(0, TIMESTAMP)))
@@ -452,7 +453,15 @@ class SelectPlanner:
                         place=term.place,
                         hint="GROUP BY TUMBLE(ROWTIME, size) EMIT CHANGES EVERY step shows a window as it grows.",
                     )
-                window_expr = period_call(window, RowtimeRef()) if isinstance(window, Period) else None
+                if isinstance(window, Period):
+                    window_expr = period_call(window, RowtimeRef())
+                    value = _named(window)
+                    if window.zone is not None and self._tells_changes:
+                        raise StatementError(
+                            "TUMBLE by the clocks of a zone has no changes",
+                            place=term.place,
+                            hint="GROUP BY FLOOR(ROWTIME AT TIME ZONE zone TO DAY) EMIT CHANGES needs RETENTION only.",
+                        )
                 continue
             typed = planner.plan(term)
             check_key(typed.type, "a grouping key", term.place)
@@ -461,11 +470,13 @@ class SelectPlanner:
             # The other clauses look up folded expressions.
             typed = fold(typed)
             found = period_of(typed)
+            if found is None and not self._tells_changes and window is None:
+                found = period_of_clocks(typed, term.place)
             by_column = rolled_up(typed, node) if found is None and not self._tells_changes else None
             if by_column is not None and window is None:
                 window, window_expr, value = by_column.period, typed, by_column.value
             elif found is not None and window is None:
-                window, window_expr = found, typed
+                window, window_expr, value = found, typed, _named(found)
             elif typed != window_expr and typed not in keys:
                 keys.append(typed)
         if window is None and not self._tells_changes:
@@ -476,6 +487,12 @@ class SelectPlanner:
                 hint=_hint_of_period(keys),
             )
         return window, window_expr, keys, value
+
+
+def _named(period: Period) -> Expr:
+    """Return the value of a group's period over the group's row: local, if it has a zone."""
+    name = FieldRef(0, TIMESTAMP)
+    return name if period.zone is None else period_call(period, name)
 
 
 def _promotes(item: SelectItem) -> bool:

@@ -1,8 +1,5 @@
 """Local times of named zones: FROM_UTC_TIMESTAMP(x, zone), which is AT TIME ZONE, TO_UTC_TIMESTAMP and FROM_TZ.
 
-The rules of the zones are those of package tzdata, which is locked, and not those of the machine: a pipeline and
-Spark give the same times.
-
 A local time that a clock skips is read with the offset before the change. One that it shows twice is the first
 for TO_UTC_TIMESTAMP, as in Spark, and for FROM_TZ the second, which is standard time, as in PostgreSQL.
 """
@@ -11,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -25,30 +20,13 @@ from rowtide.expr.functions.rejections import overflow, undefined
 from rowtide.expr.functions.times import civil
 from rowtide.rows.arrays import Mask
 from rowtide.rows.types import DATE, INSTANT, TIMESTAMP, Type
+from rowtide.rowtime.zones import zone_of
 
 FROM_UTC, TO_UTC, FROM_TZ = "FROM_UTC_TIMESTAMP", "TO_UTC_TIMESTAMP", "FROM_TZ"
 _EPOCH = datetime(1970, 1, 1)
 _QUARTER_MS = 900_000
 """Within a quarter of an hour the offset of a zone changes at most once."""
 _LOW, _HIGH = civil.RANGES[TIMESTAMP]
-
-
-@lru_cache(maxsize=64)
-def zone_of(name: str) -> ZoneInfo | None:
-    """Return the zone of a name such as Europe/Berlin; None if tzdata does not have it."""
-    if not name or name.startswith((".", "/")) or ".." in name:
-        return None
-    path = files("tzdata").joinpath("zoneinfo", *name.split("/"))
-    if not path.is_file() or name not in zone_names():
-        return None
-    with path.open("rb") as file:
-        return ZoneInfo.from_file(file, key=name)
-
-
-@lru_cache(maxsize=1)
-def zone_names() -> frozenset[str]:
-    """Return the names of all zones."""
-    return frozenset(files("tzdata").joinpath("zones").read_text(encoding="utf-8").split())
 
 
 def _offset_from(zone: ZoneInfo, utc: int) -> int:
