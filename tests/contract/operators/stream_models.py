@@ -120,7 +120,7 @@ class PromoteModel(RowWiseModel):
         if self.node.bounds is BoundPolicy.PASS or self.reached == EARLIEST:
             return self.reached
         if self.node.bounds is BoundPolicy.DROP:
-            return EARLIEST
+            return LATEST if self.reached == LATEST else EARLIEST
         if self.reached > LAST_TIMESTAMP:
             return LATEST
         try:

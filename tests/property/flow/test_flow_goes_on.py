@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from property.flow.flow_plans import FlowPlan, flow_plans
 from property.flow.links import Links
-from property.flow.test_flow_row_by_row import Event, Running, logs, run
+from property.flow.test_flow_row_by_row import Event, Running, ends, logs, run
 from rowtide.flow.flow import Flow
+from rowtide.operators.contract import RESUBMITTED
 from rowtide.plan.nodes import Node
+from rowtide.runtime.live.resubmission import end
 
 
 class Succeeding(Running):
@@ -49,6 +51,41 @@ def test_a_flow_goes_on_under_other_numbers_and_with_new_readers(data: st.DataOb
         changes.go_on({name: plan.outputs[name] for name in data.draw(st.permutations(names))})
     changes.drain()
     assert {name: changes.out[name] for name in always} == stays.out
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_partition_that_has_ended_holds_no_later_reader_back(data: st.DataObject) -> None:
+    drawn = data.draw(flow_plans())
+    plan = FlowPlan(drawn.outputs, drawn.partitions, ())
+    always = data.draw(st.sets(st.sampled_from(list(plan.outputs)), min_size=1))
+    more = {name: (*numbers, RESUBMITTED + 1) for name, numbers in plan.partitions.items()}
+    outputs = {name: plan.outputs[name] for name in sorted(always)}
+    without = Succeeding(FlowPlan(outputs, plan.partitions, ()))
+    ended = Succeeding(FlowPlan(outputs, more, ()))
+
+    def end_all(relations: list[str]) -> list[str]:
+        read = [relation for relation in relations if ended.flow.reads(relation)]
+        for relation in read:
+            end(ended.flow, (relation, RESUBMITTED + 1))
+        ended.drain()
+        return read
+
+    events = data.draw(logs(plan, Flow(plan.outputs, plan.partitions)))
+    before, after = parts(events, [data.draw(st.integers(0, len(events)))])
+    for running in (without, ended):
+        run(data, running, [each for each in before if without.flow.reads(each.relation)], ())
+    read = end_all(list(more))
+    if data.draw(st.booleans()):
+        ended.restart()
+    for running in (without, ended):
+        running.go_on(plan.outputs)
+    # Streams that only the later readers have begin here with all their partitions.
+    end_all([relation for relation in more if relation not in read])
+    for part in (after, ends(plan, without.flow)):
+        for running in (without, ended):
+            run(data, running, part, ())
+    assert ended.out == without.out
 
 
 def parts(events: list[Event], cuts: Sequence[int]) -> list[list[Event]]:

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from rowtide.checkpoint import error_stream
-from rowtide.checkpoint.ledger import StoredError
+from rowtide.checkpoint.ledger import PartitionId, StoredError
+from rowtide.flow.flow import Flow
 from rowtide.operators.contract import RESUBMITTED
+from rowtide.rowtime.bound import LATEST, Bound
 from rowtide.runtime.crashpoints import NoCrash, SimulatedCrash
+from rowtide.runtime.live import resubmission
 from rowtide.runtime.live.resubmission import Resubmittable
 from rowtide.runtime.pipeline import open_pipeline
 from support.growing import DiesAnywhere, Growing, Until
@@ -261,6 +264,63 @@ def test_a_change_is_applied_once_a_bound_releases_resubmitted_rows_of_a_quiet_s
     files.run()
     assert (8, 40) in files.rows("ratios")
     assert (3, 1) in files.rows("ratios")
+
+
+PROMOTED = """
+CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{file}');
+CREATE FOREIGN STREAM readings (number INTEGER NOT NULL, at TIMESTAMP NOT NULL)
+  SERVER k OPTIONS (topic 'readings', format 'JSON');
+CREATE VIEW timed AS SELECT STREAM at AS ROWTIME, number FROM readings;
+CREATE FOREIGN TABLE good (number INTEGER) SERVER d;
+CREATE PUMP p AS INSERT INTO good SELECT STREAM number FROM timed;
+"""
+READERS = {
+    "raw": "SELECT STREAM number FROM readings",
+    "promoted": "SELECT STREAM number FROM (SELECT STREAM at AS ROWTIME, number FROM readings WHERE number > 0)",
+    "both": "SELECT STREAM number FROM readings UNION ALL SELECT STREAM -number FROM timed",
+}
+
+
+@pytest.mark.parametrize("of_older_version", [False, True])
+def test_whoever_reads_the_stream_later_does_not_wait_for_what_was_resubmitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_older_version: bool
+) -> None:
+    files = PipelineFiles(tmp_path, PROMOTED, CONFIG)
+    files.broker.ensure_topic("readings", 1)
+
+    def send(number: int) -> None:
+        value = b'{"number":%d,"at":%d}' % (number, 1_000 * number)
+        files.broker.produce("readings", [value], timestamps=[1_000 * number])
+
+    send(1)
+    files.broker.produce("readings", [b"{broken"], timestamps=[1_500])
+    files.run()
+    files.call("errors resubmit", "--all")
+    if of_older_version:
+        with monkeypatch.context() as older:
+            older.setattr(resubmission, "end", _end_at_judges)
+            files.run()
+    else:
+        files.run()
+    was = files.sql.with_name("was.sql")
+    was.write_text(files.text)
+    for name, query in READERS.items():
+        files.text += f"CREATE FOREIGN TABLE {name} (number INTEGER) SERVER d;\n"
+        files.text += f"CREATE PUMP p_{name} AS INSERT INTO {name} {query};\n"
+    files.sql.write_text(files.text)
+    files.call("apply", "--was", str(was), "--yes")
+    for number in (11, 12, 13):
+        send(number)
+    files.run()
+    assert [(11,), (12,), (13,)] == files.rows("raw") == files.rows("promoted")
+    assert {11, -11, 12, -12} <= {row[0] for row in files.rows("both")}
+
+
+def _end_at_judges(flow: Flow, place: PartitionId) -> None:
+    flow.drain()
+    for judge in flow.judges(*place):
+        flow.promise(judge, Bound(LATEST))
 
 
 def test_a_running_service_finds_what_is_resubmitted(tmp_path: Path) -> None:

@@ -73,6 +73,9 @@ class PromoteOperator(RowWise):
         return [Want(0, least_reaching(lambda rowtime: self._bound(Bound(rowtime)).rowtime, bound))]
 
     def _bound(self, bound: Bound) -> Bound:
+        if bound.rowtime == LATEST:
+            # No more rows, whatever their rowtime would be.
+            return Bound(LATEST)
         match self._node.bounds:
             case BoundPolicy.PASS:
                 return bound

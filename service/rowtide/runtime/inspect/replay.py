@@ -278,7 +278,9 @@ def _begin(
             before = flow_at(table_nodes(older), record, snapshot, resubmissions)
             flow.succeed(before, streams_of_both(older, context.plan))
         # No later row was in the tables when the snapshot was taken.
-        reached = max((bound for bound in flow.bounds().values() if bound != EARLIEST), default=EARLIEST)
+        reached = max(
+            (bound for bound in flow.bounds().values() if bound not in (EARLIEST, LATEST)), default=EARLIEST
+        )
         if compared.begin_ms is None or compared.begin_ms < reached:
             raise StatementError(
                 f"{gone.message}; the stored snapshot covers rows from {reached} ms on",

@@ -1,7 +1,8 @@
 """Resubmitted error rows: each resubmission is read like a partition that joins its stream.
 
 It joins at the stream's bound (``PipelineState.join``), delivers all its messages at
-once, and then promises that none follows. Rows below the bound take the least accepted
+once, and then promises that none follows: to all that read its stream, now or later,
+so that it holds nobody back. Rows below the bound take the least accepted
 rowtime, so none is late again; their columns do not change. They go only to the
 relation that had refused them (``flow.gates``). Positions, decisions and output are
 committed like those of any partition: each row enters once.
@@ -15,6 +16,7 @@ import numpy as np
 
 from rowtide.checkpoint.ledger import PartitionId, Resubmission, StoredError, is_resubmission
 from rowtide.errors import FaultError, StatementError
+from rowtide.flow.flow import Flow
 from rowtide.flow.gates import Gates, Target
 from rowtide.flow.program import Program
 from rowtide.operators.contract import RESUBMITTED
@@ -35,11 +37,16 @@ def targets_of(resubmissions: Iterable[Resubmission]) -> dict[PartitionId, Targe
 def let_in(work: PipelineState, channel: Channel, place: PartitionId, rows: Sequence[StoredError]) -> None:
     """Pass all rows of a resubmission that has joined to the flow. It ends with them."""
     work.enter(channel.deliver(messages_of(channel.source.topic, place[1], rows)))
-    # Drain before the end is promised: a judge takes a promise before rows that are on their way to it.
+    end(work.flow, place)
     work.drain()
-    for judge in work.flow.judges(*place):
-        work.flow.promise(judge, Bound(LATEST))
-    work.drain()
+
+
+def end(flow: Flow, place: PartitionId) -> None:
+    """Promise that no more rows of a resubmission follow. The next ``drain`` passes it on.
+
+    The promise is one of the partition, so each reader that joins later has it, too.
+    """
+    flow.bound(*place, Bound(LATEST))
 
 
 def messages_of(topic: str, partition: int, rows: Sequence[StoredError]) -> Messages:

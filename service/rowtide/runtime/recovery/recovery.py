@@ -29,7 +29,7 @@ from rowtide.flow.program import Program
 from rowtide.plan.nodes import Node
 from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.intake import another_topic
-from rowtide.runtime.live.resubmission import targets_of
+from rowtide.runtime.live.resubmission import end, targets_of
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.recovery.advance import Advance
 from rowtide.runtime.state.context import PipelineContext
@@ -91,7 +91,12 @@ def flow_at(
     before = {place: target for place, target in targets.items() if place in snapshot.positions}
     flow = Flow(nodes, known, before)
     flow.restore(snapshot.state)
-    return flow if known == committed else flow.widened(committed, targets)
+    flow = flow if known == committed else flow.widened(committed, targets)
+    for place in snapshot.positions:
+        # Snapshots of older versions have this promise only for the readers of that time.
+        if is_resubmission(place) and flow.reads(place[0]):
+            end(flow, place)
+    return flow
 
 
 def _is_open(program: Program, place: PartitionId, target: Target) -> bool:
