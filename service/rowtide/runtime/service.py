@@ -20,6 +20,9 @@ from rowtide.runtime.state.pipeline_state import PipelineState
 
 _log = structlog.get_logger("rowtide")
 
+BEAT_S = 2.0
+"""Seconds without a commit after which a process that no replica follows looks whether it still has the pipeline."""
+
 
 class Runs(Protocol):
     """Runs a pipeline that is recovered, from its committed positions on."""
@@ -28,10 +31,10 @@ class Runs(Protocol):
     """Whether all rows pass through this process, so that queries can follow them."""
 
     @property
-    def beat_s(self) -> float | None:
-        """Return the seconds between two signs of life while nothing is committed, for replicas that follow it.
+    def beat_s(self) -> float:
+        """Return the seconds between two signs of life while nothing is committed.
 
-        None: it shows none, unless it is a replica itself.
+        Replicas follow them, and by them a quiet process learns that another one has taken the pipeline.
         """
 
     def check(self, io: PipelineIO) -> None:
@@ -51,7 +54,7 @@ class RunLive:
     """Runs a pipeline in this process."""
 
     answers_queries = True
-    beat_s: float | None = None
+    beat_s = BEAT_S
 
     def check(self, io: PipelineIO) -> None:
         """Refuse nothing."""
@@ -96,8 +99,7 @@ class Service:
             self._replicate(context.standby, begin)
             return
         claimed = claim(self._io, begin)
-        if self._runs.beat_s is not None:
-            self._io.heart.lead(claimed.record.epoch, self._runs.beat_s)
+        self._io.heart.lead(claimed.record.epoch, self._runs.beat_s)
         work = recover(self._io, claimed)
         if not context.stopping():
             self._runs(self._io, claimed, work, self.requests, until_end=until_end)
