@@ -1,9 +1,7 @@
 """The interface of a connector: options, a source, a sink.
 
-Every technology implements these and nothing more.
-
-A position is "next offset to read", per partition. Offsets may have holes, so
-they are never subtracted to count rows.
+Every technology implements these and nothing more. A position is "next offset to read",
+per partition. Offsets may have holes, so they are never subtracted to count rows.
 """
 
 from __future__ import annotations
@@ -363,6 +361,7 @@ class Guarantee(Enum):
 
     IN_COMMIT = "exactly once: rows and positions commit in one transaction"
     BY_COMMIT_NUMBER = "exactly once, if the receiver ignores the number of a commit that it has processed"
+    IN_TRANSACTIONS = "exactly once for readers of committed messages: isolation.level=read_committed"
     AT_LEAST_ONCE = "at least once: a row may be repeated after a failure"
     LISTED = "exactly once: files get their order in the checkpoint's database before they are read"
     LOGGED = "exactly once: changes are logged in the checkpoint's database before they are processed"
@@ -508,8 +507,8 @@ class MessageSink(Protocol):
     def begin(self) -> int | None:
         """Take over from earlier senders of the same outbox, and return the number of the last message sent.
 
-        With ``Guarantee.BY_COMMIT_NUMBER``, no other sender can complete a ``send`` afterwards, and every
-        ``send`` that was completed is in the number. None: no number is stored at the receiver.
+        No other sender can complete a ``send`` afterwards, and every ``send`` that was completed is in the
+        number. None: no number is stored at the receiver, which is ``Guarantee.AT_LEAST_ONCE``.
 
         Raises:
           UnavailableError, DeniedError, GoneError.

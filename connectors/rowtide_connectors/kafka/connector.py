@@ -133,7 +133,7 @@ class KafkaMessages:
     """Topics that pumps write to; see ``api.MessageSinkConnector``."""
 
     options: Sequence[Option] = SINK_OPTIONS
-    guarantee = Guarantee.BY_COMMIT_NUMBER
+    guarantee = Guarantee.IN_TRANSACTIONS
 
     def check_options(self, stream: Mapping[str, str]) -> None:
         """Read options against their declarations."""
@@ -150,7 +150,7 @@ class KafkaMessages:
     def guarantee_of(self, stream: Mapping[str, str]) -> Guarantee:
         """Return the guarantee of a stream with these options."""
         given = read_options(OWNER, SINK_OPTIONS, "stream", stream).get("delivery", str).lower()
-        return Guarantee.AT_LEAST_ONCE if given == AT_LEAST_ONCE else Guarantee.BY_COMMIT_NUMBER
+        return Guarantee.AT_LEAST_ONCE if given == AT_LEAST_ONCE else Guarantee.IN_TRANSACTIONS
 
     def open(
         self, server: Mapping[str, str], stream: Mapping[str, str], sender: str, max_message_bytes: int

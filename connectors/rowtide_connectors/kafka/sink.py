@@ -68,7 +68,7 @@ class KafkaSink:
         self._topic = topic
         self._config = config
         self._sender = f"rowtide-{sender}"
-        self._is_exact = guarantee is Guarantee.BY_COMMIT_NUMBER
+        self._is_exact = guarantee is not Guarantee.AT_LEAST_ONCE
         self._max_batch_bytes = max_message_bytes + OVERHEAD_BYTES
         self._timeout_s = timeout_s
         self._what = f'topic "{topic}"'

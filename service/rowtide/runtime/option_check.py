@@ -25,7 +25,6 @@ from rowtide.runtime.polling.options import (
     table_options,
 )
 from rowtide.runtime.state.topic_sinks import check_columns
-from rowtide.runtime.topics import refuse_own_topics
 from rowtide.sql.catalog.notices import IDLE_TIMEOUT
 from rowtide.sql.grammar.literals import interval_text_ms
 from rowtide.sql.grammar.statement_grammar import parse
@@ -78,7 +77,6 @@ def check_options(plan: Plan, text: str, *, file: str) -> tuple[Notice, ...]:
         missing += _checked(
             places, stream.name, find_source, wrappers[stream.server], connector_options(stream)
         )
-    refuse_own_topics(plan)
     for stream in plan.written_streams:
         _check_written(places, stream)
         missing += _checked(

@@ -14,7 +14,6 @@ from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.checkpoint.file_list import FileList
 from rowtide.checkpoint.polled_log import PolledLog
 from rowtide.clock import SystemClock
-from rowtide.errors import StatementError
 from rowtide.plan.nodes import Node
 from rowtide.plan.nodes import Source as SourceNode
 from rowtide.plan.outputs import table_nodes
@@ -25,6 +24,7 @@ from rowtide.runtime.polling.once import read_once
 from rowtide.runtime.polling.options import TUNING_OPTIONS, poll_times, poller_of, table_options
 from rowtide.runtime.polling.poller import TableShape
 from rowtide.runtime.polling.topic import PolledTopic
+from rowtide.runtime.runnable import database_server
 from rowtide.runtime.state.topic_sinks import SinkOfStream, sink_of
 from rowtide.runtime.topics import refuse_own_topics
 from rowtide_connectors.api import Database, PolledTable, TableColumn, TargetTable, TopicSource
@@ -65,7 +65,7 @@ def open_pipeline(plan: Plan, name: str, checkpoint_url: str | None = None) -> I
       OptionError: an option of a server or stream is wrong.
     """
     refuse_own_topics(plan)
-    database = _database(plan, checkpoint_url)
+    database = open_database(database_server(plan, checkpoint_url))
     sources = {stream.name: _source(plan, stream, database, name) for stream in streams_read(plan)}
     sinks = {stream.name: sink_of(plan, stream) for stream in plan.written_streams}
     pipeline = Pipeline(name, plan, sources, sinks, database, DatabaseLedger(database, name))
@@ -167,27 +167,3 @@ def open_database(server: Server) -> Database:
       OptionError: its connector has no sink, or an option is wrong.
     """
     return find_sink(server.wrapper).open(dict(server.options))
-
-
-def _database(plan: Plan, checkpoint_url: str | None) -> Database:
-    servers = {server.name: server for server in plan.servers}
-    used: list[Server] = []
-    for table in plan.foreign_tables:
-        server = servers[table.server]
-        find_sink(server.wrapper)
-        if all((server.wrapper, server.options) != (each.wrapper, each.options) for each in used):
-            used.append(server)
-    if len(used) > 1:
-        raise StatementError(
-            f'foreign tables are in two databases, those of server "{used[0].name}" and of server "{used[1].name}"',
-            hint="Output and positions commit in one transaction, so all tables of a pipeline must be in "
-            "one database.",
-        )
-    if used:
-        return open_database(used[0])
-    if checkpoint_url is None:
-        raise StatementError(
-            "the pipeline has no foreign table, so its positions have no database to be stored in",
-            hint="Set checkpoint.url in the configuration.",
-        )
-    return find_sink("rdbms").open({"url": checkpoint_url})

@@ -15,6 +15,8 @@ from rowtide.plan.explain import columns_of
 from rowtide.rows.types import RowType
 from rowtide.runtime.configured import configured
 from rowtide.runtime.option_check import check_options
+from rowtide.runtime.polling.options import poller_of
+from rowtide.runtime.runnable import refuse_unrunnable
 from rowtide.sql.catalog.notices import notices
 from rowtide.sql.pipeline import SqlSession
 from rowtide_connectors.errors import OptionError
@@ -47,8 +49,10 @@ def check(
         session = SqlSession()
         text = read_text(pipeline)
         session.feed(text, file=str(pipeline))
-        plan = configured(session.plan, load_settings(config))
+        settings = load_settings(config)
+        plan = configured(session.plan, settings)
         missing = check_options(plan, text, file=str(pipeline))
+        refuse_unrunnable(plan, None if (url := settings.checkpoint.url) is None else url.reveal())
         found = described(session, plan, missing)
         if as_json:
             typer.echo(json.dumps({"ok": True, **found}, indent=2))
@@ -65,7 +69,8 @@ def described(session: SqlSession, plan: Plan, missing: Sequence[Notice] = ()) -
     a run needs.
     """
     written = {server.name: dict(server.options) for server in session.plan.servers}
-    streams = {stream.name: stream for stream in plan.foreign_streams}
+    # Each poll of a table moves its bound, so nobody waits for it.
+    streams = {stream.name: stream for stream in plan.foreign_streams if poller_of(plan, stream) is None}
     warned = notices({**dict(plan.relations), **{pump.name: pump.node for pump in plan.pumps}}, streams)
     warned += session.text_notices
     kinds = dict(session.kinds)

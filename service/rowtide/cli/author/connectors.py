@@ -24,6 +24,7 @@ from rowtide.runtime.inspect.sampling import findings, take_sample
 from rowtide.runtime.outbox_options import MESSAGE_OPTIONS, OUTBOX_OPTIONS
 from rowtide.runtime.pipeline import open_database, open_polled, open_source
 from rowtide.runtime.polling.options import OWN_POLLED_OPTIONS, poller_of
+from rowtide.runtime.runnable import refuse_unrunnable
 from rowtide.runtime.state.output import target_table
 from rowtide.runtime.state.topic_sinks import sink_of
 from rowtide.sql.pipeline import plan_pipeline
@@ -204,8 +205,13 @@ def check(
     """
     with shown_to_user():
         plan = plan_pipeline(read_text(pipeline), file=str(pipeline))
-        plan = configured(plan, load_settings(config))
-    tried = list(try_everything(plan, sample))
+        settings = load_settings(config)
+        plan = configured(plan, settings)
+    url = settings.checkpoint.url
+    tried = [
+        *_start(plan, pipeline.stem, None if url is None else url.reveal()),
+        *try_everything(plan, sample),
+    ]
     if as_json:
         typer.echo(
             json.dumps({"ok": all(each.ok for each in tried), "tried": list(map(asdict, tried))}, indent=2)
@@ -270,6 +276,14 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
             yield Tried("table", table.name, True, "will be created" if missing else "is there and fits")
         except ConnectorError as error:
             yield _failed("table", table.name, error)
+
+
+def _start(plan: Plan, name: str, checkpoint_url: str | None) -> Iterator[Tried]:
+    """Yield why no run of the pipeline starts, if there is a reason."""
+    try:
+        refuse_unrunnable(plan, checkpoint_url)
+    except (ConnectorError, StatementError) as error:
+        yield _failed("pipeline", name, error)
 
 
 def _topics_of(source: TopicSource) -> str:

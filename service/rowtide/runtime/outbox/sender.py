@@ -217,7 +217,7 @@ class Sender:
 
     @property
     def _is_exact(self) -> bool:
-        return self._parts.guarantee is Guarantee.BY_COMMIT_NUMBER
+        return self._parts.guarantee is not Guarantee.AT_LEAST_ONCE
 
     def close(self) -> None:
         """Close the sink."""

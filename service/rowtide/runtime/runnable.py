@@ -1,0 +1,54 @@
+"""Which plans can run, and where they commit: ``check``, ``connectors check`` and ``run`` refuse the same ones.
+
+Nothing here connects.
+"""
+
+from __future__ import annotations
+
+from rowtide.errors import StatementError
+from rowtide.plan.plan import Plan, Server
+from rowtide.runtime.topics import refuse_own_topics
+from rowtide_connectors.registry import find_sink
+
+
+def refuse_unrunnable(plan: Plan, checkpoint_url: str | None) -> None:
+    """Refuse a plan that no run takes. One without pumps has definitions only, which may be checked.
+
+    Raises:
+      As ``refuse_own_topics`` and ``database_server``.
+    """
+    refuse_own_topics(plan)
+    if plan.pumps:
+        database_server(plan, checkpoint_url)
+
+
+def database_server(plan: Plan, checkpoint_url: str | None) -> Server:
+    """Return the server whose database has the output and the positions of a pipeline.
+
+    ``checkpoint_url`` is the database of a pipeline without foreign tables.
+
+    Raises:
+      StatementError: there is no database, or there are two.
+      OptionError: a connector has no sink.
+    """
+    servers = {server.name: server for server in plan.servers}
+    used: list[Server] = []
+    for table in plan.foreign_tables:
+        server = servers[table.server]
+        find_sink(server.wrapper)
+        if all((server.wrapper, server.options) != (each.wrapper, each.options) for each in used):
+            used.append(server)
+    if len(used) > 1:
+        raise StatementError(
+            f'foreign tables are in two databases, those of server "{used[0].name}" and of server "{used[1].name}"',
+            hint="Output and positions commit in one transaction, so all tables of a pipeline must be in "
+            "one database.",
+        )
+    if used:
+        return used[0]
+    if checkpoint_url is None:
+        raise StatementError(
+            "the pipeline has no foreign table, so its positions have no database to be stored in",
+            hint="Set checkpoint.url in the configuration.",
+        )
+    return Server("checkpoint.url", "RDBMS", (("url", checkpoint_url),))
