@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from rowtide.errors import BoundRegressionError
 from rowtide.flow.circuit import Arrival, Circuit
+from rowtide.flow.counts import Counts
 from rowtide.flow.gates import Gates, Target
 from rowtide.flow.image import FlowImage, WaitingRows
 from rowtide.flow.meetings import bounds_met
@@ -37,7 +38,6 @@ from rowtide.flow.table_changes import (
 from rowtide.flow.why_not import Enquiry, Silence
 from rowtide.operators.contract import (
     PARTITION_BITS,
-    Account,
     Fault,
     HoldsTable,
     HoldsTables,
@@ -63,14 +63,6 @@ class Emitted:
 
     outputs: dict[str, list[Tray]]
     faults: list[Fault] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class AccountView:
-    """The account of one relation, with the rows that it holds now (law 4)."""
-
-    account: Account
-    held: int
 
 
 class _Entrance:
@@ -299,14 +291,14 @@ class Flow:
                 found[sources] = found.get(sources, 0) + operator.ahead()
         return found
 
-    def accounts(self) -> dict[str, AccountView]:
-        """Return, for each relation, the account of its operators and the rows that they hold."""
-        found: dict[str, AccountView] = {}
-        for step, operator in self._steps():
-            before = found.get(step.node.relation, AccountView(Account(), 0))
-            before.account.add(operator.account)
-            found[step.node.relation] = AccountView(before.account, before.held + operator.held())
-        return found
+    def counts(self) -> Counts:
+        """Return the counts of all steps, and check that every row is accounted for (law 4).
+
+        Raises:
+          FaultError: naming the relation and its numbers.
+        """
+        operators = self._circuit.operators.items()
+        return Counts(self._program, ((at, each) for at, each in operators if each is not None))
 
     def check(self) -> None:
         """Check that every row is accounted for (law 4).
@@ -314,8 +306,11 @@ class Flow:
         Raises:
           FaultError: naming the relation and its numbers.
         """
-        for step, operator in self._steps():
-            operator.account.check(step.node.relation, operator.held())
+        self.counts()
+
+    def held(self) -> int:
+        """Count the rows that all steps hold."""
+        return sum(operator.held() for _, operator in self._steps())
 
     def bounds(self) -> dict[tuple[str, int], int]:
         """Return the rowtime bound of each source partition as its first readers know it (ms)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from rowtide.errors import FaultError
 from rowtide.operators.contract import PARTITION_BITS, OperatorSite
@@ -44,6 +45,15 @@ class Step:
     def is_source(self) -> bool:
         """Return whether rows enter here."""
         return isinstance(self.node, Source | TableSource)
+
+
+@dataclass(slots=True)
+class Steps:
+    """The steps of one relation, by position: those that read from outside it, and those read only outside it."""
+
+    all: list[int] = field(default_factory=list)
+    first: list[int] = field(default_factory=list)
+    last: list[int] = field(default_factory=list)
 
 
 class _ContradictionError(Exception):
@@ -92,6 +102,24 @@ class Program:
                 found.append(target)
             elif self.steps[target].partition is not None:
                 found += self.first_judges(target)
+        return found
+
+    @cached_property
+    def relations(self) -> dict[str, Steps]:
+        """Return the steps of each relation, entrances of sources excepted."""
+        found: dict[str, Steps] = {}
+        entered: set[int] = set()
+        for at, step in enumerate(self.steps):
+            relation = None if step.is_source else step.node.relation
+            targets = [target for target, _ in step.targets]
+            entered.update(each for each in targets if self.steps[each].node.relation != relation)
+            if relation is not None:
+                own = found.setdefault(relation, Steps())
+                own.all.append(at)
+                if at in entered:
+                    own.first.append(at)
+                if all(self.steps[each].node.relation != relation for each in targets):
+                    own.last.append(at)
         return found
 
     def positions(self, node: Node) -> list[int]:

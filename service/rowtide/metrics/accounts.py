@@ -1,4 +1,4 @@
-"""Law 4 as metrics: per relation, rows in = done + filtered + late + rejected + held.
+"""The counts of rows as metrics.
 
 An account is a running total that outlives the process, a counter counts what
 this process saw. So the totals that a pipeline starts with are a base line, and
@@ -7,7 +7,9 @@ each call moves the counters by what the totals grew since the call before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+
+from prometheus_client import Counter, Gauge
 
 from rowtide.metrics.metrics import Metrics
 
@@ -15,46 +17,60 @@ FATES = ("rows_in", "done", "filtered", "late", "rejected", "rows_out")
 
 
 class AccountCounts:
-    """Moves the row counters of relations to follow their accounts; owned by one thread."""
+    """Moves the row counters of relations to follow their accounts; owned by one thread.
+
+    The counts of a relation are the totals of ``FATES``, in this order, and the number of held rows.
+    """
 
     def __init__(self, metrics: Metrics) -> None:
-        self._held = metrics.rows_held
-        self._counters = dict(
-            zip(
-                FATES,
-                (
-                    metrics.rows_in,
-                    metrics.rows_done,
-                    metrics.rows_filtered,
-                    metrics.rows_late,
-                    metrics.rows_rejected,
-                    metrics.rows_out,
-                ),
-                strict=True,
-            )
-        )
-        self._totals: dict[str, dict[str, int]] = {}
+        self._metrics = metrics
+        self._counts: dict[str, tuple[int, ...]] = {}
+        self._shown: dict[str, tuple[list[Counter], Gauge]] = {}
 
-    def start_at(self, relation: str, totals: Mapping[str, int], held: int) -> None:
-        """Take ``totals`` (by the names in ``FATES``) as what was counted before this process.
+    def start_at(self, relation: str, counts: Sequence[int]) -> None:
+        """Take ``counts`` as what was counted before this process.
 
         The relation has all its samples from then on.
         """
-        self._totals[relation] = {fate: totals[fate] for fate in FATES}
-        self.follow(relation, totals, held)
+        self._counts[relation] = tuple(counts)
+        self._samples(relation)[1].set(counts[-1])
 
-    def follow(self, relation: str, totals: Mapping[str, int], held: int) -> None:
-        """Move the counters of ``relation`` to ``totals``; a relation never seen starts at zero.
+    def follow(self, relation: str, counts: Sequence[int]) -> None:
+        """Move the counters of ``relation`` to ``counts``; a relation never seen starts at zero.
 
         Raises:
           ValueError: if a total went back; nothing was counted.
         """
-        before = self._totals.setdefault(relation, dict.fromkeys(FATES, 0))
-        grown = {fate: totals[fate] - before[fate] for fate in FATES}
-        for fate, rows in grown.items():
+        now = tuple(counts)
+        before = self._counts.get(relation)
+        if now == before:
+            return
+        if before is None:
+            before = (0,) * len(now)
+        grown = [total - earlier for total, earlier in zip(now[:-1], before[:-1], strict=True)]
+        for fate, rows in zip(FATES, grown, strict=True):
             if rows < 0:
                 raise ValueError(f'{fate} of "{relation}" went back by {-rows}')
-        for fate, rows in grown.items():
-            self._counters[fate].labels(relation).inc(rows)
-            before[fate] = totals[fate]
-        self._held.labels(relation).set(held)
+        counters, held = self._samples(relation)
+        for counter, rows in zip(counters, grown, strict=True):
+            if rows:
+                counter.inc(rows)
+        held.set(now[-1])
+        self._counts[relation] = now
+
+    def _samples(self, relation: str) -> tuple[list[Counter], Gauge]:
+        if relation not in self._shown:
+            metrics = self._metrics
+            totals = (
+                metrics.rows_in,
+                metrics.rows_done,
+                metrics.rows_filtered,
+                metrics.rows_late,
+                metrics.rows_rejected,
+                metrics.rows_out,
+            )
+            self._shown[relation] = (
+                [each.labels(relation) for each in totals],
+                metrics.rows_held.labels(relation),
+            )
+        return self._shown[relation]

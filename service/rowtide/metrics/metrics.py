@@ -142,17 +142,22 @@ class Metrics:
             "relation",
         )
 
-        self.rows_in = self._counter("rowtide_rows_in_total", "rows", "Input rows of a relation.", "relation")
+        self.rows_in = self._counter(
+            "rowtide_rows_in_total",
+            "rows",
+            "Rows that entered a relation: those of its first steps.",
+            "relation",
+        )
         self.rows_done = self._counter(
             "rowtide_rows_done_total",
             "rows",
-            "Input rows for which no more output can come, or that are applied to a table.",
+            "Rows that the first steps of a relation have passed on or need no more, or that are applied to a table.",
             "relation",
         )
         self.rows_filtered = self._counter(
             "rowtide_rows_filtered_total",
             "rows",
-            "Input rows that a filter, such as WHERE, dropped.",
+            "Rows that a filter, such as WHERE, dropped in any step.",
             "relation",
         )
         self.rows_late = self._counter(
@@ -171,17 +176,17 @@ class Metrics:
         self.rows_rejected = self._counter(
             "rowtide_rows_rejected_total",
             "rows",
-            "Input rows that could not be processed. Each is an error row with its reason.",
+            "Rows that could not be processed, in any step. Each is an error row with its reason.",
             "relation",
         )
         self.rows_held = self._gauge(
             "rowtide_rows_held",
             "rows",
-            "Input rows for which output may still come: t-sorts, merges, open windows, pending joins.",
+            "Rows for which output may still come, in all steps: t-sorts, merges, open windows, pending joins.",
             "relation",
         )
         self.rows_out = self._counter(
-            "rowtide_rows_out_total", "rows", "Output rows of a relation.", "relation"
+            "rowtide_rows_out_total", "rows", "Rows that left a relation: those of its last step.", "relation"
         )
         self.error_rows = self._counter(
             "rowtide_error_rows_total",

@@ -68,6 +68,18 @@ class Fault:
         return "LATE" if self.reason is Reason.LATE else "REJECTED"
 
 
+class RowCounts(NamedTuple):
+    """Numbers of rows since the pipeline began, and of those that are held now (law 4)."""
+
+    rows_in: int = 0
+    done: int = 0
+    filtered: int = 0
+    late: int = 0
+    rejected: int = 0
+    rows_out: int = 0
+    held: int = 0
+
+
 @dataclass(slots=True)
 class Account:
     """The account of the input rows of one operator; see law 4 of the architecture."""
@@ -78,6 +90,12 @@ class Account:
     late: int = 0
     rejected: int = 0
     rows_out: int = 0
+
+    def counts(self, held: int = 0) -> RowCounts:
+        """Return the numbers now, with the rows that are ``held``."""
+        return RowCounts(
+            self.rows_in, self.done, self.filtered, self.late, self.rejected, self.rows_out, held
+        )
 
     def add(self, other: Account) -> None:
         """Add another operator's account to this one."""

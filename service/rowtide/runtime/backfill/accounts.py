@@ -7,10 +7,9 @@ totals of the commit before.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from rowtide.checkpoint.ledger import KeptAccount
-from rowtide.flow.flow import Flow
+from rowtide.flow.counts import Counts
 from rowtide.operators.contract import Account
 from rowtide.runners.spark.frames import SparkRun
 from rowtide.runtime.state.pipeline_state import (
@@ -28,13 +27,13 @@ class SliceAccounts:
     Args:
       before: all of the commit before it.
       run: its run, which has read everything.
-      flow: the flow after it, without the rows that wait in merges.
+      counts: those of the steps after it, without the rows that wait in merges.
     """
 
-    def __init__(self, before: Sequence[KeptAccount], run: SparkRun, flow: Flow) -> None:
+    def __init__(self, before: Sequence[KeptAccount], run: SparkRun, counts: Counts) -> None:
         self._before = {(each.part, each.relation): each for each in before}
         self._run = run
-        self._flow = flow
+        self._counts = counts
 
     def after(self, refused: Mapping[str, int]) -> list[KeptAccount]:
         """Return all of them. ``refused`` has, by table, the rows that the database has refused in the commit."""
@@ -61,10 +60,10 @@ class SliceAccounts:
     def _operators(self) -> list[KeptAccount]:
         waiting = self._run.waiting()
         found = []
-        for relation, view in self._flow.accounts().items():
+        for relation, counts in self._counts.sums.items():
             held = waiting.get(relation, 0)
-            account = replace(view.account, rows_in=view.account.rows_in + held)
-            found.append(kept_account(OPERATORS_PART, relation, account, view.held + held))
+            counted = counts._replace(rows_in=counts.rows_in + held, held=counts.held + held)
+            found.append(kept_account(OPERATORS_PART, relation, counted))
         return found
 
     def _tables(self, refused: Mapping[str, int]) -> list[KeptAccount]:
@@ -74,5 +73,5 @@ class SliceAccounts:
             account = Account(rows_in=fold.rows, done=fold.rows - rejected, rejected=rejected)
             if (before := self._before.get((TABLE_PART, name))) is not None:
                 account.add(Account(rows_in=before.rows_in, done=before.done, rejected=before.rejected))
-            found.append(kept_account(TABLE_PART, name, account, 0))
+            found.append(kept_account(TABLE_PART, name, account.counts()))
         return found

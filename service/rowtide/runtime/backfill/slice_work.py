@@ -176,7 +176,7 @@ class SliceWork:
                     waiting=spark.waiting,
                 )
             flow = run.shadow()
-            flow.check()
+            counts = flow.counts()
             look(run)
             positions = _positions_at(given, flow.bounds())
             tables = TablesOutput(
@@ -187,7 +187,7 @@ class SliceWork:
             snapshot = None if state is None else KeptSnapshot(offsets, state)
             places = {flow.origin(*place): place for place in positions}
             decisions = (*given.silence.decisions, *given.decisions)
-            counted = SliceAccounts(given.accounts, run, flow)
+            counted = SliceAccounts(given.accounts, run, counts)
             messages = sum(each.messages for each in run.entered.values())
 
             def commit() -> tuple[ErrorsOutput, Sequence[ErrorRow]]:

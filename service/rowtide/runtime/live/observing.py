@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import get_args
 
 from rowtide.checkpoint.ledger import ErrorRow, PartitionId, PartitionPosition, Record, is_resubmission
 from rowtide.clock import Clock
 from rowtide.metrics import AccountCounts, Metrics
-from rowtide.operators.contract import Account
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.runtime.ingest.intake import Delivery
@@ -79,10 +77,10 @@ class MetricsObserver:
     def recovered(self, work: PipelineState, seconds: float) -> None:
         """Take the counts so far as the base line, and show all positions."""
         self._metrics.recovery_seconds.set(seconds)
-        for relation, view in work.flow.accounts().items():
-            self._accounts.start_at(relation, asdict(view.account), view.held)
+        for relation, counts in work.flow.counts().by_relation.items():
+            self._accounts.start_at(relation, counts)
         for table, output in work.outputs.items():
-            self._accounts.start_at(table, _totals(output.account), 0)
+            self._accounts.start_at(table, output.account.counts())
         self._show_positions(work.partition_positions())
         self._show_bounds(work)
         self._revived = work.flow.revived()
@@ -117,14 +115,14 @@ class MetricsObserver:
             (row.kind, row.reason.split(":", 1)[0]) for row in errors
         ).items():
             metrics.error_rows.labels(kind, reason).inc(rows)
-        for relation, view in work.flow.accounts().items():
-            self._accounts.follow(relation, asdict(view.account), view.held)
+        for relation, counts in work.counts.by_relation.items():
+            self._accounts.follow(relation, counts)
         revived = work.flow.revived()
         for relation, rows in revived.items():
             metrics.rows_revived.labels(relation).inc(rows - self._revived.get(relation, 0))
         self._revived = revived
         for table, output in work.outputs.items():
-            self._accounts.follow(table, _totals(output.account), 0)
+            self._accounts.follow(table, output.account.counts())
         self._show_positions(cut.partition_positions)
         self._show_bounds(work)
 
@@ -168,7 +166,3 @@ class MetricsObserver:
 def _labels(topic: str, partition: int) -> tuple[str, str]:
     name, own = place_of(topic, partition)
     return name, str(own)
-
-
-def _totals(account: Account) -> dict[str, int]:
-    return asdict(account)

@@ -98,7 +98,7 @@ class Watching:
     ) -> None:
         self._board = board
         self._tally = Tally(work, created)
-        board.tell(self._tally.summary(work))
+        board.tell(self._tally.summary(work, work.held()))
         self._next = observer
         self.entered = observer.entered
         self.read = observer.read
@@ -116,5 +116,5 @@ class Watching:
     ) -> None:
         self._board.committed(cut.partition_positions)
         self._tally.committed(cut, errors)
-        self._board.tell(self._tally.summary(work))
+        self._board.tell(self._tally.summary(work, work.counts.held))
         self._next.committed(work, cut, errors, seconds)

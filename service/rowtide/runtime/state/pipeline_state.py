@@ -28,7 +28,7 @@ from rowtide.errors import BoundRegressionError, FaultError, Reason, StatementEr
 from rowtide.flow.flow import Flow
 from rowtide.flow.gates import Target
 from rowtide.flow.table_changes import LastStatement
-from rowtide.operators.contract import Account, Fault
+from rowtide.operators.contract import Fault, RowCounts
 from rowtide.plan.plan import ForeignStream, ForeignTable
 from rowtide.rows.tray import Tray, tray_schema
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
@@ -144,8 +144,12 @@ class PipelineState:
         self._faults: list[Fault] = []
         self._decisions: dict[tuple[str, PartitionId, int, str | None], Decision] = {}
         self._settled: list[Settled] = []
-        self._kept_accounts: dict[tuple[str, str], KeptAccount] = {}
-        self._latest_accounts: dict[tuple[str, str], KeptAccount] = {}
+        self._kept_accounts: Mapping[tuple[str, str], KeptAccount] = {}
+        self._latest_accounts: Mapping[tuple[str, str], KeptAccount] = {}
+        self.counts = flow.counts()
+        """The counts of the flow's steps as of the last cut, or of the start."""
+        self._kept_sums: Mapping[str, RowCounts] = {}
+        self._latest_sums: Mapping[str, RowCounts] = {}
 
     @property
     def positions(self) -> Mapping[PartitionId, int]:
@@ -174,7 +178,7 @@ class PipelineState:
 
     def held(self) -> int:
         """Count the rows that the flow holds."""
-        return sum(view.held for view in self.flow.accounts().values())
+        return self.flow.held()
 
     def source_of(self, origin: int) -> PartitionId | None:
         """Return the partition of an origin; None where an operator made the row."""
@@ -330,6 +334,7 @@ class PipelineState:
         Everything must have been drained and committed before Spark began.
         """
         self.flow = flow
+        self.counts = flow.counts()
         for each in partition_positions:
             self._partition_positions[each.place] = each
             self._positions[each.place] = each.next_offset
@@ -362,12 +367,12 @@ class PipelineState:
         self.recent.forget()
 
     def check(self) -> None:
-        """Check law 4 everywhere.
+        """Count the rows of all steps, and check law 4 everywhere.
 
         Raises:
           FaultError: a row or message is not accounted for.
         """
-        self.flow.check()
+        self.counts = self.flow.counts()
         for relation, account in self.accounts.items():
             account.check(relation)
         for name, output in self.outputs.items():
@@ -415,7 +420,7 @@ class PipelineState:
             accounts=self._changed_accounts,
         )
         # Decisions before this cut are committed by now.
-        self._kept_accounts = self._latest_accounts
+        self._kept_accounts, self._kept_sums = self._latest_accounts, self._latest_sums
         self._partition_positions.update((position.place, position) for position in moved)
         self._faults = []
         self._decisions.clear()
@@ -433,6 +438,7 @@ class PipelineState:
                 account = self.outputs[each.relation].account
                 account.rows_in, account.done, account.rejected = each.rows_in, each.done, each.rejected
         self._latest_accounts = {(each.part, each.relation): each for each in accounts}
+        self._latest_sums = {}
 
     def kept_accounts(self) -> Sequence[KeptAccount]:
         """Return all accounts as of the last commit."""
@@ -441,10 +447,16 @@ class PipelineState:
     def _changed_accounts(self) -> Sequence[KeptAccount]:
         """Return the accounts that have changed since the last commit."""
         now = [each.kept(relation) for relation, each in self.accounts.items()]
-        views = self.flow.accounts()
-        now += [kept_account(OPERATORS_PART, name, view.account, view.held) for name, view in views.items()]
-        now += [kept_account(TABLE_PART, name, output.account, 0) for name, output in self.outputs.items()]
-        self._latest_accounts = {(each.part, each.relation): each for each in now}
+        now += [
+            kept_account(OPERATORS_PART, name, counts)
+            for name, counts in self.counts.sums.items()
+            if self._kept_sums.get(name) != counts
+        ]
+        now += [
+            kept_account(TABLE_PART, name, output.account.counts()) for name, output in self.outputs.items()
+        ]
+        self._latest_sums = self.counts.sums
+        self._latest_accounts = {**self._kept_accounts, **{(each.part, each.relation): each for each in now}}
         return [each for each in now if self._kept_accounts.get((each.part, each.relation)) != each]
 
     def _differs(self, position: PartitionPosition) -> bool:
@@ -481,16 +493,16 @@ def _tray(flow: Flow, relation: str, rows: pa.Table, number: int) -> Tray:
     return Tray.from_arrow(row_type, rows)
 
 
-def kept_account(part: str, relation: str, account: Account, held: int) -> KeptAccount:
+def kept_account(part: str, relation: str, counts: RowCounts) -> KeptAccount:
     """Return an account as a commit has it."""
     return KeptAccount(
         part,
         relation,
-        account.rows_in,
-        account.done,
-        account.filtered,
-        account.late,
-        account.rejected,
-        held,
-        account.rows_out,
+        counts.rows_in,
+        counts.done,
+        counts.filtered,
+        counts.late,
+        counts.rejected,
+        counts.held,
+        counts.rows_out,
     )

@@ -74,11 +74,11 @@ class Tally:
         self._read += cut.messages
         self._errors.update((row.kind, row.relation) for row in errors)
 
-    def summary(self, work: PipelineState) -> RunSummary:
-        """Return the counts up to the last commit."""
+    def summary(self, work: PipelineState, held: int) -> RunSummary:
+        """Return the counts up to the last commit. ``held`` are the rows that its flow held then."""
         return RunSummary(
             self._read,
-            work.held(),
+            held,
             {name: output.account.done - self._done[name] for name, output in sorted(work.outputs.items())},
             self._of("LATE"),
             self._of("REJECTED"),
