@@ -77,7 +77,7 @@ class ServiceSettings:
     tokens_file: str | None = field(
         default=None,
         metadata=_means(
-            "file with a line `NAME ROLE TOKEN` for each caller of the API; required unless `listen` is a "
+            "file with a line `NAME RIGHTS TOKEN` for each caller of the API; required unless `listen` is a "
             "loopback address. See [Secure the API](../howto/secure-the-api.md)"
         ),
     )
@@ -124,13 +124,13 @@ class OidcSettings:
     roles_claim: str = field(
         default="roles",
         metadata=_means(
-            "claim with the roles of a caller: a list, or text with spaces between them. Dots lead into "
+            "claim with the rights of a caller: a list, or text with spaces between them. Dots lead into "
             "objects: `realm_access.roles`"
         ),
     )
     role_prefix: str = field(
         default="rowtide-",
-        metadata=_means("what precedes `read`, `operate` or `admin` in that claim"),
+        metadata=_means("what precedes `read`, `post`, `operate` or `admin` in that claim"),
     )
 
 

@@ -1,4 +1,7 @@
-"""Access control: each page declares its role once, and no page is served without this check."""
+"""Access control: each page declares once the right that it requires and the body that it takes.
+
+No page is served without this check.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from starlette.routing import Route
 
 from rowtide.errors import StatementError, TransientError
 from rowtide.web.server import is_loopback, parse_listen
-from rowtide.web.tokens import Caller, InvalidTokenError, Role, TokenFile
+from rowtide.web.tokens import Caller, InvalidTokenError, Right, TokenFile
 
 if TYPE_CHECKING:
     from rowtide.web.oidc import OidcProvider
@@ -29,7 +32,7 @@ REQUESTS_AT_MOST = 32
 MOST_HEAD_BYTES = 32 * 1024
 """The largest size of address and headers: enough for a long query."""
 _log = structlog.get_logger("rowtide")
-ANYONE = Caller("anonymous", Role.ADMIN)
+ANYONE = Caller("anonymous", frozenset(Right))
 """The caller of an API that requires no token."""
 
 
@@ -56,8 +59,8 @@ class Access:
         self.running = 0
         """The number of requests that are being answered; only the server's thread changes it."""
 
-    def refusal(self, request: Request) -> Response | None:
-        """Return why a request is refused for any caller."""
+    def refusal(self, request: Request, body_bytes: int = 0) -> Response | None:
+        """Return why a request is refused for any caller. Its body may have ``body_bytes``."""
         headers = request.headers
         host = _host(headers.get("host", ""))
         if self._hosts is not None and host not in self._hosts and not is_loopback(host):
@@ -68,16 +71,14 @@ class Access:
             return _refused(431, f"the head of the request has more than {MOST_HEAD_BYTES} bytes", None)
         if _is_cross_site(headers):
             return _refused(403, "a web page of another site makes this request", None)
-        if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-            answer = _refused(413, "the request has a body", "Parameters are part of the address.")
-            answer.headers["connection"] = "close"
-            return answer
+        if (too_large := _beyond(headers, body_bytes)) is not None:
+            return too_large
         if self.running >= REQUESTS_AT_MOST:
             return _refused(503, "the service answers too many requests", "Try again in a few seconds.")
         return None
 
-    async def caller(self, request: Request, needed: Role) -> Caller | Response:
-        """Return the caller, or the refusal: 401 without a valid token, 403 if the role is not sufficient."""
+    async def caller(self, request: Request, needed: Right) -> Caller | Response:
+        """Return the caller, or the refusal: 401 without a valid token, 403 without the right."""
         if self._tokens is None and self._oidc is None:
             return ANYONE
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -89,11 +90,9 @@ class Access:
             return _refused(503, error.message, error.hint)
         except InvalidTokenError as error:
             return _unauthorized(error.message)
-        if found.role < needed:
-            message = (
-                f'"{found.name}" has role {found.role.label}, and {request.url.path} needs {needed.label}'
-            )
-            return _refused(403, message, "Use a token of that role.")
+        if needed not in found.rights:
+            message = f'"{found.name}" has {found.described}, and {request.url.path} needs {needed.value}'
+            return _refused(403, message, f"Use a token with the right {needed.value}.")
         return found
 
     async def _named(self, token: str) -> Caller:
@@ -113,20 +112,24 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One path of the API, and the role that it requires; None: no token is required."""
+    """One path of the API, the right that it requires, and the bytes of a body that it takes at most.
+
+    ``right`` None: no token is required.
+    """
 
     path: str
-    role: Role | None
+    right: Right | None
     handler: Handler
     method: str = "GET"
+    body_bytes: int = 0
 
     def route(self, access: Access) -> Route:
         """Return the page as a route that checks the caller."""
 
         async def guarded(request: Request) -> Response:
-            if self.role is None:
+            if self.right is None:
                 return await self._answer(request)
-            found = access.refusal(request) or await access.caller(request, self.role)
+            found = access.refusal(request, self.body_bytes) or await access.caller(request, self.right)
             answer = found if isinstance(found, Response) else await self._counted(request, access)
             if self.method != "GET" and access.audits:
                 _log.info(
@@ -182,7 +185,7 @@ def access_of(
     if not here and not allow_anonymous:
         raise StatementError(
             f'other machines can reach the API at "{listen}", and no tokens are set',
-            hint='Set service.tokens_file to a file with a line "NAME ROLE TOKEN" for each caller, or oidc.issuer '
+            hint='Set service.tokens_file to a file with a line "NAME RIGHTS TOKEN" for each caller, or oidc.issuer '
             "to your OpenID Connect provider, or listen on 127.0.0.1. If something else keeps strangers out, set "
             "service.allow_anonymous to true.",
         )
@@ -207,6 +210,23 @@ def _is_cross_site(headers: Headers) -> bool:
     if origin is not None and origin.partition("://")[2] != headers.get("host"):
         return True
     return headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+
+
+def _beyond(headers: Headers, most: int) -> Response | None:
+    """Return the refusal of a body of more than ``most`` bytes, or of a size that is not known."""
+    size = headers.get("content-length", "0")
+    is_known = "transfer-encoding" not in headers and size.isascii() and size.isdigit()
+    # The length first: Python refuses to read thousands of digits.
+    if is_known and len(size) < 20 and int(size) <= most:
+        return None
+    if not is_known and most:
+        answer = _refused(411, "the size of the body is not known", "Send the header Content-Length.")
+    elif not most:
+        answer = _refused(413, "the request has a body", "Parameters are part of the address.")
+    else:
+        answer = _refused(413, f"the body has more than {most} bytes", "Divide the request into several.")
+    answer.headers["connection"] = "close"
+    return answer
 
 
 def _refused(status: int, message: str, hint: str | None) -> Response:

@@ -29,7 +29,7 @@ from rowtide.web.access import Access, Page
 from rowtide.web.execute import StatementRunner, execute_handler
 from rowtide.web.query import QueryRunner, query_handler
 from rowtide.web.status import JsonAnswer, PipelineStatus, ReplicaProgress, Status, WhyNot
-from rowtide.web.tokens import Role
+from rowtide.web.tokens import Right
 from rowtide_connectors.several import place_of
 
 TABLE_ROWS = 100
@@ -75,31 +75,31 @@ def build_app(
     ``access`` checks the callers; without it every request is allowed.
     """
     health = _Health(status, metrics, clock, beat_limit_s)
-    pages = [Page("/", Role.READ, _root(status, version)), *health.pages(metrics_role=Role.READ)]
+    pages = [Page("/", Right.READ, _root(status, version)), *health.pages(metrics_right=Right.READ)]
     if (why_not := handlers.why_not) is not None:
-        pages.append(Page("/why-not", Role.READ, _answering(lambda request: why_not(_relation(request)))))
+        pages.append(Page("/why-not", Right.READ, _answering(lambda request: why_not(_relation(request)))))
     if (why := handlers.why) is not None:
         pages.append(
             Page(
                 "/why",
-                Role.READ,
+                Right.READ,
                 _answering(lambda request: why(_relation(request), _given(request, "row"))),
             )
         )
     if (snapshot := handlers.snapshot) is not None:
-        pages.append(Page("/snapshot", Role.OPERATE, _answering(lambda _request: snapshot()), "POST"))
+        pages.append(Page("/snapshot", Right.OPERATE, _answering(lambda _request: snapshot()), "POST"))
     if (contents := handlers.contents) is not None:
         pages.append(
             Page(
                 "/table",
-                Role.READ,
+                Right.READ,
                 _answering(lambda request: contents(_relation(request), _limit(request))),
             )
         )
     if handlers.query is not None:
-        pages.append(Page("/query", Role.READ, query_handler(handlers.query)))
+        pages.append(Page("/query", Right.READ, query_handler(handlers.query)))
     if handlers.execute is not None:
-        pages.append(Page("/execute", Role.OPERATE, execute_handler(handlers.execute), "POST"))
+        pages.append(Page("/execute", Right.OPERATE, execute_handler(handlers.execute), "POST"))
     return _application(pages, access or Access())
 
 
@@ -108,7 +108,7 @@ def build_monitoring_app(
 ) -> Starlette:
     """Return the ASGI application of the monitoring listener: health, readiness and metrics, nothing else."""
     health = _Health(status, metrics, clock, beat_limit_s)
-    return _application(health.pages(metrics_role=None), Access())
+    return _application(health.pages(metrics_right=None), Access())
 
 
 def _application(pages: Sequence[Page], access: Access) -> Starlette:
@@ -148,12 +148,12 @@ class _Health:
         self._clock = clock
         self._beat_limit_s = beat_limit_s
 
-    def pages(self, *, metrics_role: Role | None) -> list[Page]:
+    def pages(self, *, metrics_right: Right | None) -> list[Page]:
         """Return the pages that both listeners have; probes send no token."""
         return [
             Page("/healthz", None, self.healthz),
             Page("/readyz", None, self.readyz),
-            Page("/metrics", metrics_role, self.metrics_text),
+            Page("/metrics", metrics_right, self.metrics_text),
         ]
 
     async def healthz(self, _request: Request) -> Response:

@@ -23,7 +23,7 @@ from rowtide.clock import Clock
 from rowtide.config.settings import OidcSettings
 from rowtide.errors import StatementError, TransientError
 from rowtide.web.server import is_loopback
-from rowtide.web.tokens import Caller, InvalidTokenError, Role
+from rowtide.web.tokens import Caller, InvalidTokenError, Right, rights_of
 
 FRESH_S = 3600.0
 """How long keys are used before they are read again."""
@@ -88,17 +88,17 @@ class OidcProvider:
         except jwt.InvalidTokenError as error:
             raise InvalidTokenError(f"the token is invalid: {error}") from error
         name = next(claims[each] for each in _NAMES if isinstance(claims.get(each), str))
-        return Caller(name, self._role(claims))
+        return Caller(name, self._rights(claims))
 
-    def _role(self, claims: Mapping[str, Any]) -> Role:
-        """Return the highest role that the claims name, NONE if they name none."""
+    def _rights(self, claims: Mapping[str, Any]) -> frozenset[Right]:
+        """Return the rights that the claims name."""
         found: Any = claims.get(self._roles_claim)
         if found is None:
             found = claims
             for part in self._roles_claim.split("."):
                 found = found.get(part) if isinstance(found, dict) else None
         words = found.split() if isinstance(found, str) else found if isinstance(found, list) else []
-        return max((role for role in Role if self._role_prefix + role.label in words), default=Role.NONE)
+        return rights_of(right for right in Right if self._role_prefix + right.value in words)
 
     def _key(self, name: str | None) -> jwt.PyJWK:
         age = self._clock.monotonic() - self._read_at

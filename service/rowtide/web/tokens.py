@@ -1,7 +1,8 @@
-"""Tokens of the API's callers: a file with one line ``NAME ROLE TOKEN`` for each caller.
+"""Tokens of the API's callers: a file with one line ``NAME RIGHTS TOKEN`` for each caller.
 
-TOKEN is the token itself, or ``sha256:`` and its SHA-256 in hexadecimal; ``#`` starts a comment. The file is
-read again when it changes. While it is invalid, the API refuses all requests that require a token.
+RIGHTS are one right or several, separated by commas: ``read,post``. TOKEN is the token itself, or ``sha256:`` and
+its SHA-256 in hexadecimal; ``#`` starts a comment. The file is read again when it changes. While it is invalid, the
+API refuses all requests that require a token.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import hashlib
 import hmac
 import re
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum
 from pathlib import Path
 
 import structlog
@@ -27,22 +29,26 @@ WORTHLESS = stat.S_IRWXO | stat.S_IWGRP
 _log = structlog.get_logger("rowtide")
 
 
-class Role(IntEnum):
-    """The rights of a caller; each role includes those before it."""
+class Right(Enum):
+    """A right of a caller. The value is its name in a token file."""
 
-    NONE = 0
-    """No right: a provider knows the caller, and has given it no role here."""
-    READ = 1
-    """Read: status, metrics, rows, queries, explanations."""
-    OPERATE = 2
-    """Operate the service: store a snapshot."""
-    ADMIN = 3
-    """All rights, including those that later versions add for administrators."""
+    READ = "read"
+    """Status, metrics, rows, queries, explanations."""
+    POST = "post"
+    """Post rows and bounds of streams that take them. No path requires it yet."""
+    OPERATE = "operate"
+    """Store a snapshot, change rows of engine tables by statements."""
+    ADMIN = "admin"
+    """Change the pipeline. No path requires it yet."""
 
-    @property
-    def label(self) -> str:
-        """Return the name of the role in a token file."""
-        return self.name.lower()
+
+INCLUDED = {Right.OPERATE: {Right.READ}, Right.ADMIN: set(Right)}
+"""The rights that another right includes."""
+
+
+def rights_of(given: Iterable[Right]) -> frozenset[Right]:
+    """Return the given rights and those that they include."""
+    return frozenset(each for right in given for each in (right, *INCLUDED.get(right, ())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,13 @@ class Caller:
     """The caller of a request."""
 
     name: str
-    role: Role
+    rights: frozenset[Right]
+
+    @property
+    def described(self) -> str:
+        """Return the rights in words, for a refusal."""
+        names = [each.value for each in Right if each in self.rights]
+        return f"the rights {', '.join(names)}" if names else "no rights"
 
 
 class InvalidTokenError(RowtideError):
@@ -129,13 +141,17 @@ class TokenFile:
         return found
 
     def _entry(self, words: list[str], number: int) -> tuple[bytes, Caller]:
-        roles = {role.label: role for role in Role if role}
         if len(words) != 3:
             raise self._invalid(number, "the line does not have three words", HOW)
-        name, role, token = words
-        if role not in roles:
-            raise self._invalid(number, f'role "{role}" does not exist', f"Available: {', '.join(roles)}.")
-        caller = Caller(name, roles[role])
+        name, given, token = words
+        available = {right.value: right for right in Right}
+        rights = given.split(",")
+        for each in rights:
+            if each not in available:
+                raise self._invalid(
+                    number, f'right "{each}" does not exist', f"Available: {', '.join(available)}."
+                )
+        caller = Caller(name, rights_of(available[each] for each in rights))
         if not token.startswith(HASHED):
             if len(token) < SHORTEST_TOKEN:
                 raise self._invalid(

@@ -1,4 +1,4 @@
-"""Who may ask for what: every page has a role, tokens are checked, and an open port without tokens is refused."""
+"""Who may ask for what: every page has a right, tokens are checked, and an open port without tokens is refused."""
 
 from __future__ import annotations
 
@@ -10,29 +10,31 @@ from pathlib import Path
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
 from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
 from rowtide.web import build_monitoring_app
-from rowtide.web.access import REQUESTS_AT_MOST, Access, access_of
+from rowtide.web.access import REQUESTS_AT_MOST, Access, Page, access_of
 from rowtide.web.server import is_loopback
-from rowtide.web.tokens import Role, TokenFile
+from rowtide.web.tokens import INCLUDED, Right, TokenFile
 from support.web import Pipeline, StoppedClock, asked, whole_app
 
-TOKENS = {role: f"the-token-of-{role.label}-0123456789" for role in Role if role}
+TOKENS = {right: f"the-token-of-{right.value}-0123456789" for right in Right}
 OPEN = {"/healthz", "/readyz"}
 """Pages that probes ask for, without a token."""
-ROLES = {
-    "/": Role.READ,
-    "/metrics": Role.READ,
-    "/table": Role.READ,
-    "/query": Role.READ,
-    "/why": Role.READ,
-    "/why-not": Role.READ,
-    "/snapshot": Role.OPERATE,
-    "/execute": Role.OPERATE,
+RIGHTS = {
+    "/": Right.READ,
+    "/metrics": Right.READ,
+    "/table": Right.READ,
+    "/query": Right.READ,
+    "/why": Right.READ,
+    "/why-not": Right.READ,
+    "/snapshot": Right.OPERATE,
+    "/execute": Right.OPERATE,
 }
 
 
@@ -45,14 +47,15 @@ def tokens_in(folder: Path, *lines: str, mode: int = 0o600) -> Path:
 
 @pytest.fixture
 def tokens(tmp_path: Path) -> Path:
-    hashed = hashlib.sha256(TOKENS[Role.READ].encode()).hexdigest()
+    hashed = hashlib.sha256(TOKENS[Right.READ].encode()).hexdigest()
     return tokens_in(
         tmp_path,
         "# who may call",
         f"looker read sha256:{hashed}",
         "",
-        f"operations operate {TOKENS[Role.OPERATE]}  # on call",
-        f"chief admin {TOKENS[Role.ADMIN]}",
+        f"operations operate {TOKENS[Right.OPERATE]}  # on call",
+        f"chief admin {TOKENS[Right.ADMIN]}",
+        f"door post {TOKENS[Right.POST]}",
     )
 
 
@@ -67,21 +70,66 @@ def routes_of(app: Starlette) -> list[tuple[str, str]]:
 def test_every_page_needs_its_role_and_a_request_without_it_is_refused(tokens: Path) -> None:
     app = whole_app(Access(TokenFile(tokens)))
     routes = routes_of(app)
-    assert {path for _, path in routes} == {*ROLES, *OPEN}
+    assert {path for _, path in routes} == {*RIGHTS, *OPEN}
     for method, path in routes:
         if path in OPEN:
             assert asked(app, method, path).status_code == 200
             continue
-        for token in (None, "", "nonsense", TOKENS[Role.READ][:-1], hashlib.sha256(b"x").hexdigest()):
+        for token in (None, "", "nonsense", TOKENS[Right.READ][:-1], hashlib.sha256(b"x").hexdigest()):
             refused = asked(app, method, path, token)
             assert (refused.status_code, refused.headers["www-authenticate"]) == (
                 401,
                 'Bearer realm="rowtide"',
             )
-        for role, token in TOKENS.items():
+        for right, token in TOKENS.items():
             status = asked(app, method, path, token).status_code
-            assert (status == 403) == (role < ROLES[path]), (method, path, role)
+            has_it = RIGHTS[path] in {right, *INCLUDED.get(right, ())}
+            assert (status == 403) == (not has_it), (method, path, right)
             assert status != 401
+
+
+def test_a_line_may_name_several_rights(tmp_path: Path) -> None:
+    file = tokens_in(tmp_path, f"door read,post {TOKENS[Right.POST]}", f"one operate {TOKENS[Right.OPERATE]}")
+    read = TokenFile(file)
+    found = {name: read.caller(TOKENS[name]) for name in (Right.POST, Right.OPERATE)}
+    assert [None if each is None else each.rights for each in found.values()] == [
+        {Right.READ, Right.POST},
+        {Right.READ, Right.OPERATE},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("takes", "headers", "status"),
+    [
+        (0, {}, 200),
+        (0, {"content-length": "0"}, 200),
+        (0, {"content-length": "1"}, 413),
+        (0, {"transfer-encoding": "chunked"}, 413),
+        (8, {"content-length": "8"}, 200),
+        (8, {"content-length": "9"}, 413),
+        (8, {"content-length": "9" * 5000}, 413),
+        (8, {"content-length": "-1"}, 411),
+        (8, {"transfer-encoding": "chunked"}, 411),
+        (8, {"transfer-encoding": "chunked", "content-length": "8"}, 411),
+    ],
+)
+def test_a_page_takes_a_body_of_the_size_that_it_declares(
+    takes: int, headers: dict[str, str], status: int
+) -> None:
+    async def done(_request: Request) -> Response:
+        return PlainTextResponse("done")
+
+    page = Page("/", Right.READ, done, body_bytes=takes)
+    app = Starlette(routes=[page.route(Access())])
+
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            request = client.build_request("GET", "/")
+            request.headers.update(headers)
+            return await client.send(request)
+
+    assert asyncio.run(ask()).status_code == status
 
 
 def test_the_monitoring_listener_asks_for_no_token() -> None:
@@ -92,10 +140,10 @@ def test_the_monitoring_listener_asks_for_no_token() -> None:
 
 def test_a_refusal_says_what_is_missing_and_never_the_token(tokens: Path) -> None:
     app = whole_app(Access(TokenFile(tokens)))
-    refused = asked(app, "POST", "/snapshot", TOKENS[Role.READ])
-    assert refused.json()["error"] == '"looker" has role read, and /snapshot needs operate'
+    refused = asked(app, "POST", "/snapshot", TOKENS[Right.READ])
+    assert refused.json()["error"] == '"looker" has the rights read, and /snapshot needs operate'
     for answer in (refused, asked(app, "GET", "/", "nonsense-nonsense")):
-        assert TOKENS[Role.READ] not in answer.text
+        assert TOKENS[Right.READ] not in answer.text
         assert "nonsense-nonsense" not in answer.text
 
 
@@ -104,14 +152,14 @@ def test_other_schemes_are_no_token(tokens: Path) -> None:
 
     async def ask() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://h") as client:
-            return await client.get("/", headers={"Authorization": f"Basic {TOKENS[Role.ADMIN]}"})
+            return await client.get("/", headers={"Authorization": f"Basic {TOKENS[Right.ADMIN]}"})
 
     assert asyncio.run(ask()).status_code == 401
 
 
 def test_a_changed_file_counts_at_once_and_an_invalid_one_lets_no_one_in(tokens: Path) -> None:
     app = whole_app(Access(TokenFile(tokens)))
-    former, newer = TOKENS[Role.OPERATE], "a-token-that-came-later"
+    former, newer = TOKENS[Right.OPERATE], "a-token-that-came-later"
     with capture_logs() as logs:
         tokens_in(tokens.parent, f"operations operate {newer}")
         assert asked(app, "GET", "/", newer).status_code == 200
@@ -132,13 +180,13 @@ def test_a_file_that_is_replaced_by_one_of_the_same_size_and_time_counts(tokens:
     """As Kubernetes changes a mounted Secret: by another file under the same name."""
     read = TokenFile(tokens)
     other = tokens.with_name("other")
-    other.write_text(tokens.read_text().replace(TOKENS[Role.ADMIN], TOKENS[Role.ADMIN][::-1]))
+    other.write_text(tokens.read_text().replace(TOKENS[Right.ADMIN], TOKENS[Right.ADMIN][::-1]))
     other.chmod(0o600)
     found = tokens.stat()
     os.utime(other, ns=(found.st_atime_ns, found.st_mtime_ns))
     other.replace(tokens)
-    assert read.caller(TOKENS[Role.ADMIN]) is None
-    assert read.caller(TOKENS[Role.ADMIN][::-1]) is not None
+    assert read.caller(TOKENS[Right.ADMIN]) is None
+    assert read.caller(TOKENS[Right.ADMIN][::-1]) is not None
 
 
 @pytest.mark.parametrize(
@@ -146,7 +194,7 @@ def test_a_file_that_is_replaced_by_one_of_the_same_size_and_time_counts(tokens:
     [
         ("operations operate", "does not have three words"),
         ("operations operate one two-two-two-two-two", "does not have three words"),
-        ("operations root a-token-that-is-long", 'role "root" does not exist'),
+        ("operations root a-token-that-is-long", 'right "root" does not exist'),
         ("operations operate a-short-token", "fewer than 16 characters"),
         ("operations operate sha256:abc", "is not a SHA-256"),
         ("operations operate sha256:" + "A" * 64, "is not a SHA-256"),
@@ -164,8 +212,8 @@ def test_an_invalid_file_is_refused_with_its_line_and_without_its_text(
 
 
 def test_a_token_of_two_callers_is_refused(tmp_path: Path) -> None:
-    same = hashlib.sha256(TOKENS[Role.READ].encode()).hexdigest()
-    file = tokens_in(tmp_path, f"one read {TOKENS[Role.READ]}", f"two admin sha256:{same}")
+    same = hashlib.sha256(TOKENS[Right.READ].encode()).hexdigest()
+    file = tokens_in(tmp_path, f"one read {TOKENS[Right.READ]}", f"two admin sha256:{same}")
     with pytest.raises(StatementError, match="appears twice") as refused:
         TokenFile(file)
     assert refused.value.place is not None
@@ -174,15 +222,15 @@ def test_a_token_of_two_callers_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o644, 0o604, 0o602, 0o620, 0o601])
 def test_a_file_that_others_can_read_or_change_is_refused(tmp_path: Path, mode: int) -> None:
-    file = tokens_in(tmp_path, f"one read {TOKENS[Role.READ]}", mode=mode)
+    file = tokens_in(tmp_path, f"one read {TOKENS[Right.READ]}", mode=mode)
     with pytest.raises(StatementError, match="others may read or change it") as refused:
         TokenFile(file)
     assert refused.value.hint == f"chmod 600 {file}"
 
 
 def test_a_group_may_read_a_mounted_secret(tmp_path: Path) -> None:
-    file = tokens_in(tmp_path, f"one read {TOKENS[Role.READ]}", mode=0o440)
-    assert TokenFile(file).caller(TOKENS[Role.READ]) is not None
+    file = tokens_in(tmp_path, f"one read {TOKENS[Right.READ]}", mode=0o440)
+    assert TokenFile(file).caller(TOKENS[Right.READ]) is not None
 
 
 @pytest.mark.parametrize(
@@ -245,7 +293,7 @@ def test_a_page_whose_name_is_made_to_lead_here_is_refused(host: str, allowed: b
 def test_any_name_may_lead_to_a_listener_that_asks_for_a_token_unless_names_are_set(tokens: Path) -> None:
     for names, status in ((None, 200), ("rows.example", 403)):
         access = access_of("0.0.0.0:0", str(tokens), allow_anonymous=False, allowed_hosts=names)
-        token = TOKENS[Role.READ]
+        token = TOKENS[Right.READ]
         assert asked(whole_app(access), "GET", "/", token, host="else.example").status_code == status
 
 
@@ -289,8 +337,8 @@ def test_every_request_that_changes_something_is_in_the_log_with_its_caller_and_
         if method != "POST":
             continue
         for token, caller, status in (
-            (TOKENS[Role.OPERATE], "operations", 200),
-            (TOKENS[Role.READ], None, 403),
+            (TOKENS[Right.OPERATE], "operations", 200),
+            (TOKENS[Right.READ], None, 403),
             ("stranger-stranger", None, 401),
         ):
             with capture_logs() as logs:
@@ -307,8 +355,8 @@ def test_every_request_that_changes_something_is_in_the_log_with_its_caller_and_
                 }
             ]
     with capture_logs() as logs:
-        asked(app, "GET", "/table?relation=T", TOKENS[Role.READ])
-        asked(app, "GET", "/query?sql=SELECT", TOKENS[Role.READ])
+        asked(app, "GET", "/table?relation=T", TOKENS[Right.READ])
+        asked(app, "GET", "/query?sql=SELECT", TOKENS[Right.READ])
     assert logs == []
     with capture_logs() as logs:
         asked(whole_app(access_of("127.0.0.1:0", None, allow_anonymous=False)), "POST", "/snapshot")

@@ -22,7 +22,7 @@ from rowtide.config.settings import OidcSettings
 from rowtide.errors import StatementError, TransientError
 from rowtide.web.access import access_of
 from rowtide.web.oidc import FRESH_S, RETRY_S, USABLE_S, OidcProvider, fetch_json
-from rowtide.web.tokens import Caller, InvalidTokenError, Role
+from rowtide.web.tokens import Caller, InvalidTokenError, Right, rights_of
 from support.web import StoppedClock, asked, whole_app
 
 ISSUER = "https://login.example/realm"
@@ -83,12 +83,14 @@ def token(key: Any = RSA_KEY, name: str | None = "first", algorithm: str = "RS25
     return jwt.encode(made, key, algorithm, {"kid": name} if name else None)
 
 
-def test_a_token_of_the_provider_names_the_caller_and_its_highest_role() -> None:
+def test_a_token_of_the_provider_names_the_caller_and_its_rights() -> None:
     fixture = Fixture()
-    assert fixture.caller(token()) == Caller("4711", Role.OPERATE)
+    assert fixture.caller(token()) == Caller("4711", rights_of([Right.OPERATE]))
     assert fixture.caller(token(EC_KEY, "second", "ES256", preferred_username="ann")).name == "ann"
-    assert fixture.caller(token(roles=["rowtide-read", "rowtide-admin", "x"])).role == Role.ADMIN
-    assert fixture.caller(token(aud=["other", "rowtide"])).role == Role.OPERATE
+    assert fixture.caller(token(roles=["rowtide-read", "rowtide-admin", "x"])).rights == rights_of(
+        [Right.ADMIN]
+    )
+    assert fixture.caller(token(aud=["other", "rowtide"])).rights == rights_of([Right.OPERATE])
 
 
 @pytest.mark.parametrize(
@@ -101,14 +103,14 @@ def test_a_token_of_the_provider_names_the_caller_and_its_highest_role() -> None
 )
 def test_roles_are_read_from_the_claim_that_the_settings_name(claim: str, content: dict[str, Any]) -> None:
     fixture = Fixture(OidcSettings(issuer=ISSUER, audience="rowtide", roles_claim=claim))
-    assert fixture.caller(token(roles=None, **content)).role == Role.READ
+    assert fixture.caller(token(roles=None, **content)).rights == rights_of([Right.READ])
 
 
 @pytest.mark.parametrize(
     "roles", [None, [], "none", ["rowtide-none", "read", 7, None], {"rowtide-read": 1}, 5]
 )
 def test_claims_without_a_role_give_no_right(roles: object) -> None:
-    assert Fixture().caller(token(roles=roles)).role == Role.NONE
+    assert Fixture().caller(token(roles=roles)).rights == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -273,7 +275,7 @@ def test_a_provider_is_read_over_http_and_pages_obey_its_roles() -> None:
         refused = asked(app, "POST", "/snapshot", reader)
         assert (refused.status_code, refused.json()["error"]) == (
             403,
-            '"4711" has role read, and /snapshot needs operate',
+            '"4711" has the rights read, and /snapshot needs operate',
         )
         assert asked(app, "POST", "/snapshot", token(iss=issuer)).status_code == 200
         assert asked(app, "GET", "/", token(iss=issuer, roles=[])).status_code == 403
