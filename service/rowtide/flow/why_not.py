@@ -137,6 +137,7 @@ class Enquiry:
         above = self._above(roots)
         keepers: dict[Keeper, None] = {}
         holders = []
+        last = self._last_waiting(roots)
         for at in above:
             operator = self._operators[at]
             held = 0 if operator is None else operator.held()
@@ -144,7 +145,8 @@ class Enquiry:
                 continue
             wants = wants_of(operator, len(self._feeders[at]))
             holders.append(self._holder(at, held, wants))
-            keepers.update(dict.fromkeys(self.keeping_back(at, wants)))
+            if at in last:
+                keepers.update(dict.fromkeys(self.keeping_back(at, wants)))
         given = [operator.account.rows_out for at in roots if (operator := self._operators[at]) is not None]
         return Silence(
             name,
@@ -154,6 +156,27 @@ class Enquiry:
             tuple(self._fates(above)),
             tuple(self._sources(above)),
         )
+
+    def _last_waiting(self, roots: Sequence[int]) -> set[int]:
+        """Return the steps whose rows, once they leave, reach ``roots`` without another step where rows wait.
+
+        What an earlier one releases only waits there, too, so it does not bring the next rows of the roots.
+        """
+        found: set[int] = set()
+        seen: set[int] = set()
+        pending = list(roots)
+        while pending:
+            at = pending.pop()
+            if at in seen:
+                continue
+            seen.add(at)
+            operator, feeders = self._operators[at], self._feeders.get(at, {})
+            if operator is not None and operator.held():
+                found.add(at)
+                if self._open(at, wants_of(operator, len(feeders))):
+                    continue
+            pending += feeders.values()
+        return found
 
     def keeping_back(self, at: int, wants: Iterable[Want]) -> list[Keeper]:
         """Return the partitions that keep back the rows of step ``at``, which ``wants`` these bounds."""

@@ -12,7 +12,7 @@ import pytest
 from rowtide.errors import StatementError
 from rowtide.flow.why_not import Holder, Keeper, Silence, Wait
 from rowtide.plan.plan import Plan
-from rowtide.runtime.inspect.why_not import Cause, Facts, PartitionFacts, SilenceExplanation
+from rowtide.runtime.inspect.why_not import FLOWING_MS, Cause, Facts, PartitionFacts, SilenceExplanation
 from rowtide.runtime.inspect.why_not import answer as put_together
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
@@ -68,7 +68,11 @@ class Enquiry:
         self.world = World(first, plan=self.plan)
 
     def ask(
-        self, relation: str, after_s: float = 3.0, then: Callable[[], None] = lambda: None
+        self,
+        relation: str,
+        after_s: float = 3.0,
+        then: Callable[[], None] = lambda: None,
+        each_turn: Callable[[], None] = lambda: None,
     ) -> SilenceExplanation:
         """Start, let ``after_s`` of virtual time pass, do ``then``, and ask."""
         clock = self.world.clock
@@ -77,6 +81,7 @@ class Enquiry:
         with ThreadPoolExecutor(1) as asking:
 
             def stopping() -> bool:
+                each_turn()
                 if clock.seconds >= end and not asked:
                     then()
                     asked.append(asking.submit(service.requests.why_not, relation))
@@ -116,6 +121,50 @@ def causes(answer: SilenceExplanation) -> list[tuple[str, str, int | None]]:
 def only(answer: SilenceExplanation) -> Cause:
     (cause,) = answer.causes
     return cause
+
+
+SORTED_HOURS = (
+    CLICKS.format("")
+    + """
+CREATE VIEW timed AS SELECT STREAM at AS ROWTIME, n FROM clicks ORDER BY at WITHIN INTERVAL '30' SECOND;
+CREATE FOREIGN TABLE out (period TIMESTAMP, n BIGINT, PRIMARY KEY (period)) SERVER d;
+CREATE PUMP p STARTED AS INSERT INTO out
+  SELECT STREAM FLOOR(ROWTIME TO HOUR), COUNT(*) FROM timed GROUP BY FLOOR(ROWTIME TO HOUR);
+"""
+)
+
+
+@pytest.mark.parametrize("cause", ["FLOWING", "IDLE"])
+def test_the_last_operator_says_when_rows_are_written_and_a_partition_that_flows_is_well(cause: str) -> None:
+    asked = enquiry(SORTED_HOURS, [(0, second) for second in range(10, 100)])
+
+    came = [0.0]
+
+    def flow() -> None:
+        now = asked.world.clock.seconds
+        if cause == "FLOWING" and now >= came[-1] + 0.5:
+            came.append(now)
+            add(asked.topics["CLICKS"], [(0, 99)])
+
+    answer = asked.ask("OUT", each_turn=flow)
+    assert [each.operator for each in answer.holders] == ["Sort", "GroupByPeriod"]
+    found = only(answer)
+    # The sort would release a row at once; the table gets its row after the hour and the 30 seconds.
+    assert (found.cause, found.needs) == (cause, 3_600_000)
+    assert "1970-01-01 01:00:30.000 or later" in found.released
+    assert ("all is well" in found.why) == (cause == "FLOWING")
+    assert ("the next rows come at 1970-01-01 01:00:00.000" in found.change) == (cause == "FLOWING")
+
+
+def test_what_flows_comes_after_what_keeps_rows_back() -> None:
+    facts = {
+        ("CLICKS", 0): PartitionFacts("clicks", 1, 1, heard_ms=100),
+        ("CLICKS", 1): PartitionFacts("clicks", 2, 2, heard_ms=FLOWING_MS + 1),
+    }
+    keepers = tuple(Keeper("CLICKS", partition, "CLICKS", 10_000, 60_000, 60_000) for partition in (0, 1))
+    silence = Silence("OUT", 0, (), keepers, (), keepers)
+    found = put_together("p", "OUT", silence, Facts(facts))
+    assert causes(found) == [("IDLE", "CLICKS", 1), ("FLOWING", "CLICKS", 0)]
 
 
 # ----------------------------------------------------- A: time stops when data stops
@@ -321,8 +370,9 @@ def test_b22_a_second_stateful_operator_waits_and_drops_nothing() -> None:
         ("GroupByPeriod", 1),
         ("GroupByPeriod", 2),
     ]
-    # The first minute that is held is over at 180 s; the hour needs more than that.
-    assert only(answer).needs == 180_000
+    # The first minute that is held is over at 180 s, but then it waits for the hour, like the other rows. At 59 minutes
+    # the last minute is open, which ends with the hour.
+    assert only(answer).needs == 3_540_000
     assert all(each.account.late == 0 for each in answer.fates)
 
 

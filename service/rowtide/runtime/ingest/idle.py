@@ -60,6 +60,7 @@ class IdleWatch:
         self._timeouts = timeouts
         self._clock = clock
         self._looked_up: dict[PartitionId, tuple[int, int]] = {}
+        self._heard: dict[PartitionId, int] = {}
         now = self._now()
         held: dict[str, list[int]] = {}
         for relation, partition in places:
@@ -73,8 +74,9 @@ class IdleWatch:
     def hear(self, place: PartitionId) -> None:
         """Note that a message of a partition has come."""
         relation, partition = place
+        self._heard[place] = now = self._now()
         if relation in self._streams:
-            self._streams[relation].hear(partition, self._now())
+            self._streams[relation].hear(partition, now)
 
     def look_up(self, ends: Mapping[PartitionId, int]) -> None:
         """Record the current ends of partitions; may be called by another thread."""
@@ -123,6 +125,11 @@ class IdleWatch:
         relation, partition = place
         stream = self._streams.get(relation)
         return None if stream is None else stream.silent_ms(partition, self._now())
+
+    def heard_ms(self, place: PartitionId) -> int | None:
+        """Return the time since the last message of a partition; None: none has come since this process runs."""
+        at = self._heard.get(place)
+        return None if at is None else self._now() - at
 
     def _is_silent(self, place: PartitionId, positions: Mapping[PartitionId, int], now: int) -> bool:
         """Return whether a fresh look-up found no message after a partition's position."""

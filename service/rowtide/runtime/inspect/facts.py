@@ -44,6 +44,7 @@ def gathered(
             polled_ms=polled.get(relation),
             idle_timeout_ms=idle.timeout_ms(relation),
             silent_ms=idle.silent_ms(place),
+            heard_ms=idle.heard_ms(place),
             messages=account.messages,
             rejected=account.rejected,
         )

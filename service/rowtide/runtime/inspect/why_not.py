@@ -19,6 +19,9 @@ from rowtide.plan.nodes.node import BY_CONDITION, WhyFiltered
 from rowtide.rowtime.text import time_text
 from rowtide_connectors.several import place_of
 
+FLOWING_MS = 2_000
+"""Longest time since the last message of a partition that flows."""
+
 
 class SilenceCause(Enum):
     """Causes of silence."""
@@ -40,6 +43,8 @@ class SilenceCause(Enum):
     """The topic has messages that come when a transaction of Kafka ends."""
     NO_BOUND = "NO_BOUND"
     """The partition has no rows and no bound."""
+    FLOWING = "FLOWING"
+    """The partition brings rows, and none is due yet: all is well."""
     IDLE = "IDLE"
     """The partition is read to its end, so its bound does not advance."""
     POLLED = "POLLED"
@@ -63,7 +68,8 @@ class PartitionFacts:
 
     ``end`` is the last known end of what can be read, ``uncommitted`` the number of offsets after it that open
     transactions keep back; ``silent_ms`` how long it has been silent, known if an idle time-out
-    is declared. ``messages`` and ``rejected`` count the messages of its stream that were read.
+    is declared, ``heard_ms`` the time since its last message, if one has come. ``messages`` and ``rejected``
+    count the messages of its stream that were read.
     """
 
     topic: str
@@ -73,6 +79,7 @@ class PartitionFacts:
     down: bool = False
     idle_timeout_ms: int | None = None
     silent_ms: int | None = None
+    heard_ms: int | None = None
     messages: int = 0
     rejected: int = 0
     uncommitted: int = 0
@@ -208,8 +215,9 @@ def _causes(silence: Silence, facts: Facts) -> Iterator[Cause]:
             "commit.interval_ms sets how often there is one.",
         )
     others = _Others(silence, facts)
-    for keeper in silence.keepers:
-        yield _kept_back(keeper, facts, others)
+    # What flows needs nothing; if anything else keeps rows back, that comes first.
+    kept = [_kept_back(keeper, facts, others) for keeper in silence.keepers]
+    yield from sorted(kept, key=lambda cause: cause.cause == SilenceCause.FLOWING.value)
     if silence.keepers:
         return
     if silence.holders:
@@ -327,6 +335,14 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
         )
     if known.polled_ms is not None:
         return cause(SilenceCause.POLLED, *_polled(keeper, known.polled_ms))
+    if keeper.has is not None and known.heard_ms is not None and known.heard_ms <= FLOWING_MS:
+        next_rows = "with more rows" if keeper.needs is None else f"at {time_text(keeper.needs)}"
+        return cause(
+            SilenceCause.FLOWING,
+            f"is read to its end, and its last message came {_length(known.heard_ms)} ago: all is well.",
+            f"When {wanted} comes.",
+            f"Nothing: the next rows come {next_rows}, in rowtime.",
+        )
     return cause(
         *_silent(keeper, known),
         *_policy(keeper, known, others, wanted),
