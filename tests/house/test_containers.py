@@ -20,7 +20,7 @@ from house.machine import ROOT, program, run
 from rowtide.config.reading import load_settings
 from rowtide.runtime.configured import configured
 from rowtide.sql.pipeline import plan_pipeline
-from rowtide.web.tokens import Role, TokenFile
+from rowtide.web.tokens import Right, TokenFile
 
 DOCKER = ROOT / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text()
@@ -246,7 +246,7 @@ def test_the_service_of_the_sample_makes_a_token_once_and_keeps_it(
         token = (tmp_path / "token").read_text().strip()
         caller = TokenFile(tmp_path / "tokens").caller(token)
         assert caller is not None
-        assert caller.role is Role.ADMIN
+        assert Right.ADMIN in caller.rights
 
 
 @pytest.mark.parametrize(

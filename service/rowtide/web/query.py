@@ -4,8 +4,8 @@ The first line is ``{"columns": [..], "types": [..], "changes": bool}``; then ``
 "row": [..]}``, ``{"error": ".."}`` for a row that the query rejects, and ``{"ended": ".."}`` when the
 service ends it. ``{"error": "..", "hint": "..", "failed": true}`` is the last line of a query that exceeded its
 limits: rows are missing before it. The service sends a blank line from time to time while no row arrives.
-With ``&once=true`` a query on tables returns their current contents as changes, and ends; with ORDER BY it
-returns the contents in that order.
+With ``&once=true`` a query on tables returns the current contents of its result and ends; with ORDER BY in that
+order. ``rowtime`` is null for rows that have none.
 """
 
 from __future__ import annotations

@@ -172,6 +172,34 @@ def test_a_query_with_too_many_rows_ends_after_as_many_as_are_allowed(tmp_path: 
         assert len(service.query("SELECT acct FROM t WHERE amount < 10")) == 12
 
 
+def test_a_query_once_returns_its_result_and_not_how_it_came_about(tmp_path: Path) -> None:
+    with running(tmp_path, QueryLimits(rows=100)) as service:
+        for sql in ("SELECT COUNT(*) AS n FROM t", "SELECT MAX(amount) - MIN(amount) AS n FROM t a"):
+            (columns, row, ended) = service.query(sql)
+            assert columns["columns"] == ["N"]
+            assert (row["op"], row["rowtime"]) == ("+", None)
+            assert "ended" in ended
+        # Rows of a table have no rowtime of their own, also while the query goes on.
+        asked = {"sql": "SELECT acct FROM t WHERE acct = 's7'"}
+        with httpx.stream("GET", f"{service.url}/query", params=asked, trust_env=False, timeout=60) as answer:
+            lines = (json.loads(line) for line in answer.iter_lines() if line.strip())
+            assert next(lines)["columns"] == ["ACCT"]
+            assert next(lines)["rowtime"] != -(2**63)
+
+
+def test_the_parent_of_queries_starts_before_the_first_query() -> None:
+    program = """
+import multiprocessing.util
+from pathlib import Path
+from rowtide.runtime.state.following import prepare_queries
+prepare_queries()
+own = [line for task in Path("/proc/self/task").iterdir() for line in (task / "children").read_text().split()]
+print(any(b"forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in own))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
 HOG = "REPLACE(REPLACE(REPLACE('{0}', 'x', '{1}'), 'y', '{2}'), 'z', '{1}')".format(
     "x" * 90, "y" * 90, "z" * 900
 )

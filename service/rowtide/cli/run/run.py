@@ -32,7 +32,7 @@ from rowtide.errors import StatementError, TransientError
 from rowtide.runtime.query.query_work import QueryLimits, QueryText
 from rowtide.runtime.recovery.begin import parse_begin
 from rowtide.runtime.retry import StoppedError
-from rowtide.runtime.state.following import Follower, QueryProcess
+from rowtide.runtime.state.following import Follower, QueryProcess, prepare_queries
 from rowtide.runtime.stopping import BATCH_LIMIT_S, LIMIT_S, StopSignals
 from rowtide.sql.pipeline import SqlSession
 
@@ -197,6 +197,8 @@ def run(
             service = process.service
             with process.serving() as urls:
                 structlog.get_logger("rowtide").info("listening", pipeline=found.name, **urls)
+                if not until_end:
+                    prepare_queries()
                 # Stopped while a dependency is down: the next start reads again what was not committed.
                 with signals, suppress(StoppedError):
                     service.run(where, until_end=until_end)

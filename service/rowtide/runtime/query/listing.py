@@ -6,7 +6,6 @@ order of arrival.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from math import isnan
@@ -18,20 +17,29 @@ _Column = TypeVar("_Column")
 
 
 class Contents:
-    """The net effect of changes. ``order`` is True for each descending sort key."""
+    """The net effect of changes. ``order`` is True for each descending sort key; ``size`` counts the rows."""
 
     def __init__(self, order: Sequence[bool]) -> None:
         self._order = tuple(order)
-        self._held: Counter[Row] = Counter()
+        self._held: dict[Row, int] = {}
+        self.size = 0
 
     def take(self, changes: Iterable[TimedRow]) -> None:
         """Apply changes."""
+        held = self._held
         for timed in changes:
-            self._held[timed.row] += -1 if timed.opcode == Opcode.DELETE else 1
+            change = -1 if timed.opcode == Opcode.DELETE else 1
+            self.size += change
+            count = held.get(timed.row, 0) + change
+            if count:
+                held[timed.row] = count
+            else:
+                # What is gone takes no memory.
+                del held[timed.row]
 
     def rows(self) -> list[Row]:
         """Return the sorted rows without their sort keys."""
-        rows = list(self._held.elements())
+        rows = [row for row, count in self._held.items() for _ in range(count)]
         for key in reversed(range(len(self._order))):
             at = key - len(self._order)
             descending = self._order[key]

@@ -6,6 +6,7 @@ That parent does nothing else, so that its copies are sound, and they share its 
 from __future__ import annotations
 
 import gc
+import signal
 from importlib import import_module
 
 import pyarrow as pa
@@ -36,6 +37,9 @@ def _load() -> None:
         list(tray.rows())
 
 
+# The service ends this process; Ctrl-C in a terminal reaches both.
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+query_work.yield_processor()
 # Count memory when it is allocated; other allocators of Arrow reserve in advance.
 pa.set_memory_pool(pa.system_memory_pool())
 _load()

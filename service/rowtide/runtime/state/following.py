@@ -15,7 +15,9 @@ import queue
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 
 from rowtide.checkpoint.ledger import PartitionId
@@ -67,6 +69,19 @@ PRELOADED = ["rowtide.runtime.query.query_preload"]
 """Modules that the parent of all queries' processes imports once."""
 
 
+def prepare_queries() -> None:
+    """Start the parent of all queries' processes, if it does not run, so that the first query need not wait for it."""
+    _query_processes()
+    forkserver.ensure_running()
+
+
+def _query_processes() -> ForkServerContext:
+    """Return what starts a copy of a process that has no threads and has loaded what is needed."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    return context
+
+
 class QueryProcess:
     """The process of one query: it plans the query first, and is ended after its time limit.
 
@@ -88,10 +103,7 @@ class QueryProcess:
         self.pipe, theirs = multiprocessing.Pipe()
         self._clock = threading.Timer(limits.seconds, self.kill, [out_of_time(limits), TIME_HINT])
         self._clock.daemon = True
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(PRELOADED)
-        # A copy of a process that has no threads and has loaded what is needed.
-        self._process: BaseProcess | None = context.Process(
+        self._process: BaseProcess | None = _query_processes().Process(
             target=run_query, args=(theirs, limits), name="rowtide-query", daemon=True
         )
         try:
