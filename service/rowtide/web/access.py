@@ -1,4 +1,4 @@
-"""Access control: each page declares once the right that it requires and the body that it takes.
+"""Access control: who may call a path, by the right and the body that it declares.
 
 No page is served without this check.
 """
@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from rowtide.errors import StatementError, TransientError
+from rowtide.web.declared import Declaration
 from rowtide.web.server import is_loopback, parse_listen
 from rowtide.web.tokens import Caller, InvalidTokenError, Right, TokenFile
 
@@ -112,37 +113,32 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One path of the API, the right that it requires, and the bytes of a body that it takes at most.
+    """A declared path of the API, and what answers it."""
 
-    ``right`` None: no token is required.
-    """
-
-    path: str
-    right: Right | None
+    declared: Declaration
     handler: Handler
-    method: str = "GET"
-    body_bytes: int = 0
 
     def route(self, access: Access) -> Route:
         """Return the page as a route that checks the caller."""
+        declared, right = self.declared, self.declared.right
 
         async def guarded(request: Request) -> Response:
-            if self.right is None:
+            if right is None:
                 return await self._answer(request)
-            found = access.refusal(request, self.body_bytes) or await access.caller(request, self.right)
+            found = access.refusal(request, declared.body_bytes) or await access.caller(request, right)
             answer = found if isinstance(found, Response) else await self._counted(request, access)
-            if self.method != "GET" and access.audits:
+            if declared.method != "GET" and access.audits:
                 _log.info(
                     "audit",
                     caller=found.name if isinstance(found, Caller) else None,
                     client=None if request.client is None else request.client.host,
-                    method=self.method,
-                    path=self.path,
+                    method=declared.method,
+                    path=declared.path,
                     status=answer.status_code,
                 )
             return answer
 
-        return Route(self.path, guarded, methods=[self.method])
+        return Route(declared.path, guarded, methods=[declared.method])
 
     async def _counted(self, request: Request, access: Access) -> Response:
         access.running += 1

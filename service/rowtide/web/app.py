@@ -14,8 +14,8 @@ does not help) but not ready; a process whose main loop hangs is not alive.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
@@ -25,17 +25,15 @@ from starlette.responses import JSONResponse, Response
 from rowtide.clock import Clock
 from rowtide.errors import RowtideError, StatementError, TransientError
 from rowtide.metrics import Metrics
+from rowtide.web import declared
 from rowtide.web.access import Access, Page
+from rowtide.web.declared import RELATION
+from rowtide.web.described import openapi
 from rowtide.web.execute import StatementRunner, execute_handler
+from rowtide.web.parameters import ParameterError, given, number
 from rowtide.web.query import QueryRunner, query_handler
 from rowtide.web.status import JsonAnswer, PipelineStatus, ReplicaProgress, Status, WhyNot
-from rowtide.web.tokens import Right
 from rowtide_connectors.several import place_of
-
-TABLE_ROWS = 100
-"""The default number of rows of a table in an answer."""
-MOST_TABLE_ROWS = 1_000_000
-"""The greatest number of rows in an answer: the answer is one text in memory."""
 
 BEAT_LIMIT_S = 60.0
 """Longer than any step of a healthy main loop: the longest is a commit that waits for
@@ -75,31 +73,25 @@ def build_app(
     ``access`` checks the callers; without it every request is allowed.
     """
     health = _Health(status, metrics, clock, beat_limit_s)
-    pages = [Page("/", Right.READ, _root(status, version)), *health.pages(metrics_right=Right.READ)]
+    pages = [Page(declared.STATUS, _root(status, version)), *health.pages()]
     if (why_not := handlers.why_not) is not None:
-        pages.append(Page("/why-not", Right.READ, _answering(lambda request: why_not(_relation(request)))))
+        pages.append(Page(declared.WHY_NOT, _answering(lambda request: why_not(given(request, RELATION)))))
     if (why := handlers.why) is not None:
-        pages.append(
-            Page(
-                "/why",
-                Right.READ,
-                _answering(lambda request: why(_relation(request), _given(request, "row"))),
-            )
-        )
+        answer = _answering(lambda request: why(given(request, RELATION), given(request, declared.ROW)))
+        pages.append(Page(declared.WHY, answer))
     if (snapshot := handlers.snapshot) is not None:
-        pages.append(Page("/snapshot", Right.OPERATE, _answering(lambda _request: snapshot()), "POST"))
+        pages.append(Page(declared.SNAPSHOT, _answering(lambda _request: snapshot())))
     if (contents := handlers.contents) is not None:
-        pages.append(
-            Page(
-                "/table",
-                Right.READ,
-                _answering(lambda request: contents(_relation(request), _limit(request))),
-            )
+        answer = _answering(
+            lambda request: contents(given(request, RELATION), number(request, declared.LIMIT))
         )
+        pages.append(Page(declared.TABLE, answer))
     if handlers.query is not None:
-        pages.append(Page("/query", Right.READ, query_handler(handlers.query)))
+        pages.append(Page(declared.ROWS, query_handler(handlers.query)))
     if handlers.execute is not None:
-        pages.append(Page("/execute", Right.OPERATE, execute_handler(handlers.execute), "POST"))
+        pages.append(Page(declared.EXECUTE, execute_handler(handlers.execute)))
+    document = openapi(version, [declared.OPENAPI, *(each.declared for each in pages)])
+    pages.append(Page(declared.OPENAPI, _document(document)))
     return _application(pages, access or Access())
 
 
@@ -108,7 +100,7 @@ def build_monitoring_app(
 ) -> Starlette:
     """Return the ASGI application of the monitoring listener: health, readiness and metrics, nothing else."""
     health = _Health(status, metrics, clock, beat_limit_s)
-    return _application(health.pages(metrics_right=None), Access())
+    return _application(health.pages(is_open=True), Access())
 
 
 def _application(pages: Sequence[Page], access: Access) -> Starlette:
@@ -148,12 +140,13 @@ class _Health:
         self._clock = clock
         self._beat_limit_s = beat_limit_s
 
-    def pages(self, *, metrics_right: Right | None) -> list[Page]:
-        """Return the pages that both listeners have; probes send no token."""
+    def pages(self, *, is_open: bool = False) -> list[Page]:
+        """Return the pages that both listeners have. ``is_open``: metrics require no token; probes send none."""
+        metrics = replace(declared.METRICS, right=None) if is_open else declared.METRICS
         return [
-            Page("/healthz", None, self.healthz),
-            Page("/readyz", None, self.readyz),
-            Page("/metrics", metrics_right, self.metrics_text),
+            Page(declared.ALIVE, self.healthz),
+            Page(declared.READY, self.readyz),
+            Page(metrics, self.metrics_text),
         ]
 
     async def healthz(self, _request: Request) -> Response:
@@ -189,34 +182,13 @@ class _Health:
         return Response(encode(self._metrics.registry), headers={"content-type": content_type})
 
 
-class ParameterError(StatementError):
-    """A parameter of a request is missing or invalid."""
+def _document(content: Mapping[str, object]) -> AsyncHandler:
+    """Return the handler of a document that never changes."""
 
+    async def document(_request: Request) -> Response:
+        return JSONResponse(content)
 
-def _given(request: Request, name: str) -> str:
-    text = request.query_params.get(name, "")
-    if not text:
-        raise ParameterError(f'parameter "{name}" is missing', hint=f"Add {name}=.. to the address.")
-    return text
-
-
-def _relation(request: Request) -> str:
-    return _given(request, "relation")
-
-
-def _limit(request: Request) -> int:
-    text = request.query_params.get("limit", str(TABLE_ROWS))
-    # The length first: Python refuses to read thousands of digits.
-    if (
-        not (text.isascii() and text.isdigit())
-        or len(text) > len(str(MOST_TABLE_ROWS))
-        or int(text) > MOST_TABLE_ROWS
-    ):
-        raise ParameterError(
-            f'invalid number of rows in parameter "limit": "{text[:40]}"',
-            hint=f"It is a whole number of 0 to {MOST_TABLE_ROWS}.",
-        )
-    return int(text)
+    return document
 
 
 def _answering(question: Callable[[Request], JsonAnswer]) -> Callable[[Request], Response]:

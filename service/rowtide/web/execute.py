@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from rowtide.errors import StatementError, TransientError
-from rowtide.web.query import flag
+from rowtide.web.declared import STATEMENTS, WAIT
+from rowtide.web.parameters import flag, given
 from rowtide.web.status import JsonAnswer
 
 StatementRunner = Callable[[str, bool], JsonAnswer]
@@ -24,8 +25,7 @@ def execute_handler(execute: StatementRunner) -> Callable[[Request], Response]:
 
     def handler(request: Request) -> Response:
         try:
-            wait = flag(request.query_params.get("wait", "true"), "wait")
-            answer = execute(request.query_params.get("sql", ""), wait).to_json()
+            answer = execute(given(request, STATEMENTS), flag(request, WAIT)).to_json()
         except StatementError as error:
             return JSONResponse({"error": error.render(), "hint": None}, status_code=400)
         except TransientError as error:

@@ -18,6 +18,8 @@ from starlette.types import Receive, Scope, Send
 
 from rowtide.errors import StatementError, TransientError
 from rowtide.runtime.state.following import Follower, QueryProcess
+from rowtide.web.declared import ONCE, QUERY
+from rowtide.web.parameters import flag, given
 
 QueryRunner = Callable[[str, bool], tuple[Follower, QueryProcess]]
 """Plans a query and starts it; the flag requests the current contents of tables once."""
@@ -28,8 +30,7 @@ def query_handler(query: QueryRunner) -> Callable[[Request], Response]:
 
     def handler(request: Request) -> Response:
         try:
-            once = flag(request.query_params.get("once", "false"), "once")
-            follower, process = query(request.query_params.get("sql", ""), once)
+            follower, process = query(given(request, QUERY), flag(request, ONCE))
         except StatementError as error:
             return JSONResponse({"error": error.render(), "hint": None}, status_code=400)
         except TransientError as error:
@@ -51,16 +52,3 @@ class _Answer(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._follower.close()
-
-
-def flag(text: str, name: str) -> bool:
-    """Return the value of a parameter that is true or false.
-
-    Raises:
-      StatementError: it is neither.
-    """
-    if text not in ("true", "false"):
-        raise StatementError(
-            f'invalid value of parameter "{name}": "{text[:40]}"', hint="Write true or false."
-        )
-    return text == "true"

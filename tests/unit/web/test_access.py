@@ -19,13 +19,14 @@ from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
 from rowtide.web import build_monitoring_app
 from rowtide.web.access import REQUESTS_AT_MOST, Access, Page, access_of
+from rowtide.web.declared import Declaration
 from rowtide.web.server import is_loopback
 from rowtide.web.tokens import INCLUDED, Right, TokenFile
 from support.web import Pipeline, StoppedClock, asked, whole_app
 
 TOKENS = {right: f"the-token-of-{right.value}-0123456789" for right in Right}
-OPEN = {"/healthz", "/readyz"}
-"""Pages that probes ask for, without a token."""
+OPEN = {"/healthz", "/readyz", "/api/v1/openapi.json"}
+"""Pages that require no token: those of probes, and the description of the API."""
 RIGHTS = {
     "/": Right.READ,
     "/metrics": Right.READ,
@@ -118,7 +119,7 @@ def test_a_page_takes_a_body_of_the_size_that_it_declares(
     async def done(_request: Request) -> Response:
         return PlainTextResponse("done")
 
-    page = Page("/", Right.READ, done, body_bytes=takes)
+    page = Page(Declaration("/", Right.READ, "Answer.", body_bytes=takes), done)
     app = Starlette(routes=[page.route(Access())])
 
     async def ask() -> httpx.Response:
@@ -341,7 +342,7 @@ def test_every_request_that_changes_something_is_in_the_log_with_its_caller_and_
             ("stranger-stranger", None, 401),
         ):
             with capture_logs() as logs:
-                asked(app, method, f"{path}?hidden=in-the-address", token)
+                asked(app, method, f"{path}?hidden=in-the-address&sql=in-the-address", token)
             assert logs == [
                 {
                     "event": "audit",

@@ -1,0 +1,44 @@
+"""Each path is declared once: routes, OpenAPI document and reference page say the same."""
+
+from pathlib import Path
+
+import pytest
+
+from rowtide.web.access import Access
+from rowtide.web.declared import ALL, Declaration
+from rowtide.web.described import page
+from support.web import asked, whole_app
+
+PAGE = Path(__file__).parents[3] / "docs/reference/http-api.md"
+
+
+def test_the_reference_page_is_current() -> None:
+    assert PAGE.read_text() == page(), "python -m rowtide.web > docs/reference/http-api.md"
+
+
+def test_the_served_document_has_every_path_with_its_parameters_and_answers() -> None:
+    document = asked(whole_app(Access()), "GET", "/api/v1/openapi.json").json()
+    assert document["openapi"] == "3.1.0"
+    found = {
+        (path, method): each
+        for path, methods in document["paths"].items()
+        for method, each in methods.items()
+    }
+    assert found.keys() == {(each.path, each.method.lower()) for each in ALL}
+    for each in ALL:
+        operation = found[each.path, each.method.lower()]
+        assert [held["name"] for held in operation["parameters"]] == [held.name for held in each.parameters]
+        assert operation["responses"].keys() == {str(status) for status in each.all_answers()}
+        assert bool(operation["security"]) == (each.right is not None)
+
+
+@pytest.mark.parametrize("declared", ALL, ids=lambda each: each.path)
+def test_a_path_without_its_parameters_answers_as_declared(declared: Declaration) -> None:
+    answer = asked(whole_app(Access()), declared.method, declared.path)
+    assert answer.status_code in declared.all_answers()
+    is_complete = all(each.default is not None for each in declared.parameters)
+    assert is_complete or answer.status_code == 400
+    if answer.status_code == 200:
+        assert answer.headers["content-type"].split(";")[0] == declared.media_type
+    else:
+        assert answer.json()["error"]
