@@ -60,8 +60,8 @@ class SchemaRegistry:
     ca_file: str | None = None
     certificate_file: str | None = None
     key_file: str | None = None
-    _by_id: dict[int, RegisteredSchema] = field(default_factory=dict)
-    _serialized: dict[int, RegisteredSchema] = field(default_factory=dict)
+    _by_id: dict[int | str, RegisteredSchema] = field(default_factory=dict)
+    _serialized: dict[int | str, RegisteredSchema] = field(default_factory=dict)
     _by_version: dict[tuple[str, int, str], RegisteredSchema] = field(default_factory=dict)
     _context: ssl.SSLContext | None = None
 
@@ -75,24 +75,24 @@ class SchemaRegistry:
         if any(url.startswith("https:") for url in self.urls):
             self._context = self._made_context()
 
-    def by_id(self, number: int) -> RegisteredSchema:
-        """Return the schema of a number.
+    def by_id(self, number: int | str) -> RegisteredSchema:
+        """Return the schema of a number, or of a GUID.
 
         Raises:
           GoneError: the registry does not have it, at each of its addresses.
           UnavailableError: it does not answer, or denies access (DeniedError).
         """
         if number not in self._by_id:
-            self._by_id[number] = self._read(self._get(f"/schemas/ids/{number}"))
+            self._by_id[number] = self._read(self._get(_path_of(number)))
         return self._by_id[number]
 
-    def serialized(self, number: int) -> RegisteredSchema:
+    def serialized(self, number: int | str) -> RegisteredSchema:
         """Return a Protobuf schema and those that it references, each as a file descriptor in base64.
 
         A registry that cannot do this returns their text, or does not answer. Raises as ``by_id``.
         """
         if number not in self._serialized:
-            found = self._get(f"/schemas/ids/{number}{_SERIALIZED}")
+            found = self._get(f"{_path_of(number)}{_SERIALIZED}")
             self._serialized[number] = self._read(found, _SERIALIZED)
         return self._serialized[number]
 
@@ -210,6 +210,10 @@ class SchemaRegistry:
                 hint="Check registry_ca, registry_certificate and registry_key.",
             ) from error
         return context
+
+
+def _path_of(schema: int | str) -> str:
+    return f"/schemas/{'ids' if isinstance(schema, int) else 'guids'}/{schema}"
 
 
 def _path(subject: str) -> str:

@@ -7,6 +7,7 @@ import io
 import json
 import ssl
 import threading
+import uuid
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -21,6 +22,7 @@ from fastavro.schema import SchemaParseException
 class FakeRegistry:
     """Answers as Confluent's registry does to what is asked of it.
 
+    It knows each schema by its number, and by the GUID that is this number.
     It gives Protobuf schemas as descriptors in base64 where a client asks for them, unless it no longer
     ``serializes``: some registries cannot. It answers 500 while it is ``failing``, and as often as
     ``failures_left`` says. A schema that is not ``compatible`` is refused.
@@ -139,6 +141,8 @@ class FakeRegistry:
         match steps:
             case ["schemas", "ids", number] if int(number) in self.schemas:
                 return 200, self.schemas[int(number)]
+            case ["schemas", "guids", guid] if uuid.UUID(guid).int in self.schemas:
+                return 200, self.schemas[uuid.UUID(guid).int]
             case ["subjects", subject, "versions", version] if subject in self.subjects:
                 numbers = self.subjects[subject]
                 at = len(numbers) if version == "latest" else int(version)

@@ -1,8 +1,8 @@
 """Decode Avro messages, with a schema that the stream names or with Confluent's header.
 
-See docs/sql/streams.md#avro. A message with the header begins with a zero byte and the number of its
-writer's schema in a Schema Registry. If the registry does not have the schema, the message is
-rejected. If the registry does not answer, the stream stops, as for a broker.
+See docs/sql/streams.md#avro. With a registry, a message names its writer's schema there (``schema_ids``). If the
+registry does not have the schema, the message is rejected. If the registry does not answer, the stream stops, as for a
+broker.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from rowtide.codec.options import Declared
 from rowtide.codec.records import RecordRows
 from rowtide.codec.registries import registry_of
 from rowtide.codec.rowwise import decode_each
+from rowtide.codec.schema_ids import SchemaId, headed, ids_of
 from rowtide.errors import Reason, RejectedRowError
 from rowtide_connectors.avro_reading import RecordReader, check_bounded, parse
 from rowtide_connectors.errors import GoneError
 from rowtide_connectors.schema_registry import RegisteredSchema, SchemaRegistry
 
-_HEADER = 5
 INVALID_SCHEMA = (SchemaParseException, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What fastavro raises for JSON that is not a schema. Only some of it is documented."""
 
@@ -56,8 +56,8 @@ class AvroRecords:
                 "Avro needs a Schema Registry or a schema",
                 hint="Write OPTIONS (registry_url 'http://host:8081'), or schema_file 'order.avsc'.",
             )
-        self._readers: dict[int, RecordReader] = {}
-        self._refused: dict[int, str] = {}
+        self._readers: dict[SchemaId, RecordReader] = {}
+        self._refused: dict[SchemaId, str] = {}
         if self._registry is None:
             self._plain = RecordReader(self._schema, self._names)
 
@@ -70,11 +70,10 @@ class AvroRecords:
         if self._registry is None:
             return
         self._refused.clear()
-        headed = (value for value in values if value is not None and value[:1] == b"\0")
-        for number in {_number(value) for value in headed if len(value) >= _HEADER}:
+        for number in ids_of(values):
             self._learn(self._registry, number)
 
-    def _learn(self, registry: SchemaRegistry, number: int) -> None:
+    def _learn(self, registry: SchemaRegistry, number: SchemaId) -> None:
         """Fetch a schema that is not in the cache.
 
         If it cannot be used, its messages are rejected with the reason.
@@ -102,15 +101,10 @@ class AvroRecords:
         """
         if self._registry is None:
             return _read(self._plain, value)
-        if len(value) < _HEADER or value[:1] != b"\0":
-            shown = f"byte {value[0]}" if value else "nothing"
-            raise RejectedRowError(
-                Reason.DECODE, f"the message does not begin with the header of a registry: {shown}"
-            )
-        number = _number(value)
+        number, begin = headed(value)
         if number in self._refused:
             raise RejectedRowError(Reason.DECODE, self._refused[number])
-        return _read(self._readers[number], value[_HEADER:])
+        return _read(self._readers[number], value[begin:])
 
 
 class AvroDecoder:
@@ -204,7 +198,3 @@ def schema_text(declared: Declared) -> tuple[str | None, str]:
         return Path(file).read_text("utf-8"), SCHEMA_FILE
     except (OSError, UnicodeDecodeError) as error:
         raise declared.error(SCHEMA_FILE, f'"{file}" cannot be read: {error}') from error
-
-
-def _number(value: bytes) -> int:
-    return int.from_bytes(value[1:_HEADER], "big")

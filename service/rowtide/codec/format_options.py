@@ -33,7 +33,14 @@ PRIMARY_KEY_OPTION = FormatOption(
     default="value",
 )
 UPSERT_OPTIONS = (KEY_OPTION, PRIMARY_KEY_OPTION)
-JSON_OPTIONS = (*UPSERT_OPTIONS, *COLUMN_OPTIONS)
+BSON_OPTIONS = (*UPSERT_OPTIONS, *COLUMN_OPTIONS)
+REGISTRY_HEADER = "registry_header"
+REGISTRY_HEADER_OPTION = FormatOption(
+    REGISTRY_HEADER,
+    "true: messages may begin with the header of a Schema Registry, as its serializers of JSON write; it is not read",
+    default="false",
+)
+JSON_OPTIONS = (*UPSERT_OPTIONS, REGISTRY_HEADER_OPTION, *COLUMN_OPTIONS)
 
 UNAVAILABLE = "unavailable_value"
 UNAVAILABLE_VALUE = "__debezium_unavailable_value"
@@ -42,7 +49,7 @@ UNAVAILABLE_OPTION = FormatOption(
     "the connector's unavailable.value.placeholder: what stands for a value that stays as it is",
     default=UNAVAILABLE_VALUE,
 )
-DEBEZIUM_OPTIONS = (KEY_OPTION, UNAVAILABLE_OPTION, *COLUMN_OPTIONS)
+DEBEZIUM_OPTIONS = (KEY_OPTION, UNAVAILABLE_OPTION, REGISTRY_HEADER_OPTION, *COLUMN_OPTIONS)
 
 REGISTRY_URL, SCHEMA, SCHEMA_FILE = "registry_url", "schema", "schema_file"
 AVRO_KEY_OPTION = FormatOption(

@@ -15,6 +15,7 @@ from rowtide.codec.encode.rows import RECORDS, RecordEncoder
 from rowtide.codec.encode.text import CsvEncoder, RawEncoder
 from rowtide.codec.format_options import (
     AVRO_OPTIONS,
+    BSON_OPTIONS,
     CSV_OPTIONS,
     DEBEZIUM_AVRO_OPTIONS,
     DEBEZIUM_OPTIONS,
@@ -27,6 +28,7 @@ from rowtide.codec.format_options import (
 )
 from rowtide.codec.json.decoder import JsonDecoder
 from rowtide.codec.options import Declared, FormatOption, check_options_taken
+from rowtide.codec.schema_ids import without_headers
 from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream
 from rowtide.rows.types import RowType
@@ -46,13 +48,14 @@ def _upserts(declared: Declared, rows: Callable[[Declared], Decoder], key_format
 
 
 def _json(declared: Declared) -> Decoder:
-    return _upserts(declared, lambda each: JsonDecoder(each.relation, each.row_type, each.columns))
+    rows = _upserts(declared, lambda each: JsonDecoder(each.relation, each.row_type, each.columns))
+    return without_headers(declared, rows)
 
 
 def _debezium_json(declared: Declared) -> Decoder:
     from rowtide.codec.changes.debezium_json import DebeziumJsonDecoder
 
-    return DebeziumJsonDecoder(declared)
+    return without_headers(declared, DebeziumJsonDecoder(declared))
 
 
 def _write_debezium_json(declared: Declared, row_type: RowType) -> ChangeEncoder:
@@ -204,7 +207,7 @@ FORMATS: dict[str, Format] = {
         _write_protobuf,
         fills_tables=True,
     ),
-    "BSON": Format(_bson, JSON_OPTIONS, "BSON, the documents of MongoDB", _write_bson, fills_tables=True),
+    "BSON": Format(_bson, BSON_OPTIONS, "BSON, the documents of MongoDB", _write_bson, fills_tables=True),
     "CSV": Format(_csv, CSV_OPTIONS, "one record of comma-separated values (RFC 4180)", CsvEncoder),
     "KEY_VALUE": Format(
         _key_value, KEY_VALUE_OPTIONS, "pairs of names and values, as in logs", _write_key_value

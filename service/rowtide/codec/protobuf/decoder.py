@@ -1,7 +1,7 @@
 """Decode Protobuf messages, by descriptors that the stream declares or by the schemas of a registry.
 
-See docs/sql/streams.md#protobuf. With a registry, a message begins with Confluent's header: a zero byte, the number of
-its schema, and the place of its message type in the file. If the registry does not have the schema, the message is
+See docs/sql/streams.md#protobuf. With a registry, a message begins with Confluent's header (``schema_ids``) and the
+place of its message type in the file. If the registry does not have the schema, the message is
 rejected. If the registry does not answer, the stream stops, as for a broker.
 """
 
@@ -29,6 +29,7 @@ from rowtide.codec.protobuf.schemas import (
 )
 from rowtide.codec.registries import registry_of
 from rowtide.codec.rowwise import decode_each
+from rowtide.codec.schema_ids import SchemaId, headed
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.json_path import show_path
 from rowtide.rows.rowop import Row
@@ -36,8 +37,6 @@ from rowtide_connectors.errors import GoneError
 from rowtide_connectors.options import suggestion
 from rowtide_connectors.schema_registry import SchemaRegistry
 
-_NUMBERED = 5
-"""The bytes of a header before the place of the message type."""
 _MOST_INDEXES = 32
 """Message types within message types, far more than anyone writes."""
 
@@ -57,7 +56,7 @@ class ProtobufDecoder:
         self._rows = MessageRows(declared)
         self._registry = registry_of(declared)
         self._wanted = declared.options.get(MESSAGE)
-        self._types: dict[tuple[int, Indexes], _MessageType | str] = {}
+        self._types: dict[tuple[SchemaId, Indexes], _MessageType | str] = {}
         self._own: _MessageType | None = None
         message = declared_message(declared)
         if message is not None:
@@ -131,7 +130,7 @@ class ProtobufDecoder:
             if key not in self._types:
                 self._types[key] = self._fetched(registry, *key)
 
-    def _fetched(self, registry: SchemaRegistry, number: int, indexes: Indexes) -> _MessageType | str:
+    def _fetched(self, registry: SchemaRegistry, number: SchemaId, indexes: Indexes) -> _MessageType | str:
         """Return the message type of a header, or why its messages are rejected."""
         try:
             kind = registry.by_id(number).kind
@@ -190,21 +189,20 @@ def _requires(descriptor: Descriptor, seen: set[str]) -> bool:
     )
 
 
-def _header(value: bytes) -> tuple[int, Indexes, int]:
-    """Return the number of a schema, the place of the message type in it, and where the message begins.
+def _header(value: bytes) -> tuple[SchemaId, Indexes, int]:
+    """Return the id of a schema, the place of the message type in it, and where the message begins.
 
     Raises:
       RejectedRowError: DECODE: the message has no header.
     """
-    if len(value) <= _NUMBERED or value[:1] != b"\0":
-        shown = f"byte {value[0]}" if value else "nothing"
+    schema, begin = headed(value)
+    if len(value) == begin:
         raise RejectedRowError(
-            Reason.DECODE, f"the message does not begin with the header of a registry: {shown}"
+            Reason.DECODE, "the message does not begin with the header of a registry: it is cut off"
         )
-    number = int.from_bytes(value[1:_NUMBERED], "big")
-    if value[_NUMBERED] == 0:
-        return number, (0,), _NUMBERED + 1
-    count, at = _zigzag(value, _NUMBERED)
+    if value[begin : begin + 1] == b"\0":
+        return schema, (0,), begin + 1
+    count, at = _zigzag(value, begin)
     if not 0 < count <= _MOST_INDEXES:
         raise RejectedRowError(
             Reason.DECODE, f"the header of the message has {count} places of message types"
@@ -213,7 +211,7 @@ def _header(value: bytes) -> tuple[int, Indexes, int]:
     for _ in range(count):
         index, at = _zigzag(value, at)
         indexes.append(index)
-    return number, tuple(indexes), at
+    return schema, tuple(indexes), at
 
 
 def _zigzag(value: bytes, at: int) -> tuple[int, int]:

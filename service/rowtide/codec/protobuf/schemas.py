@@ -111,7 +111,7 @@ def _content(declared: Declared) -> tuple[bytes | None, str]:
         ) from error
 
 
-def fetched_file(registry: SchemaRegistry, number: int) -> tuple[FileProto, Any]:
+def fetched_file(registry: SchemaRegistry, number: int | str) -> tuple[FileProto, Any]:
     """Return the file of a schema in a registry and the pool that has it.
 
     Raises:

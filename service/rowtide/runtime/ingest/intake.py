@@ -20,6 +20,7 @@ import numpy as np
 from rowtide.clock import Clock
 from rowtide.codec.contract import ChangeDecoder, Decoded, Decoder
 from rowtide.codec.pseudo import pseudo_columns
+from rowtide.codec.schema_ids import OF_KEY, OF_VALUE, with_headers
 from rowtide.errors import Reason, StatementError
 from rowtide.operators.contract import Fault
 from rowtide.plan.plan import ForeignStream
@@ -145,7 +146,12 @@ def deliver(
                 origin,
                 int(messages.offsets[index]),
             )
-    decoded = decoded_by(decoder, values, messages.keys)
+    options = dict(stream.options)
+    decoded = decoded_by(
+        decoder,
+        with_headers(options, values, messages.headers, OF_VALUE),
+        with_headers(options, messages.keys, messages.headers, OF_KEY),
+    )
     faults = [mark for mark in marks.values() if isinstance(mark, Fault)]
     untimed = _untimed(relation, origin, messages, marks.keys())
     faults += untimed.values()
