@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from rowtide.errors import StatementError, TransientError
-from rowtide.web.declared import Declaration
+from rowtide.web.declared import ApiPath
 from rowtide.web.server import is_loopback, parse_listen
 from rowtide.web.tokens import Caller, InvalidTokenError, Right, TokenFile
 
@@ -115,7 +115,7 @@ class Access:
 class Page:
     """A declared path of the API, and what answers it."""
 
-    declared: Declaration
+    declared: ApiPath
     handler: Handler
 
     def route(self, access: Access) -> Route:

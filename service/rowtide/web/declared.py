@@ -30,7 +30,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
+class ApiPath:
     """A path of the API. ``right`` None: no token is required. ``answers`` are its own, by status.
 
     ``body_bytes`` is the largest body that it takes; ``media_type`` that of a successful answer.
@@ -72,45 +72,45 @@ ONCE = Parameter("once", "return the current contents of a query on tables, and 
 STATEMENTS = Parameter("sql", "INSERT, UPDATE or DELETE statements")
 WAIT = Parameter("wait", "wait until the statements are executed", True, kind="boolean")
 
-STATUS = Declaration(
+STATUS = ApiPath(
     "/", Right.READ, "Return the phase, epoch, last commit, positions and counts of the pipeline."
 )
-ALIVE = Declaration(
+ALIVE = ApiPath(
     "/healthz", None, "Return whether the process makes progress.", answers={503: "The main loop hangs."}
 )
-READY = Declaration(
+READY = ApiPath(
     "/readyz",
     None,
     "Return whether the pipeline runs, or follows without delay.",
     answers={503: "It does not; the answer says what it waits for."},
 )
-METRICS = Declaration("/metrics", Right.READ, "Return the metrics for Prometheus.", media_type=TEXT)
-OPENAPI = Declaration("/api/v1/openapi.json", None, "Return this description as an OpenAPI document.")
-WHY_NOT = Declaration(
+METRICS = ApiPath("/metrics", Right.READ, "Return the metrics for Prometheus.", media_type=TEXT)
+OPENAPI = ApiPath("/api/v1/openapi.json", None, "Return this description as an OpenAPI document.")
+WHY_NOT = ApiPath(
     "/why-not",
     Right.READ,
     "Explain why a relation has no new rows.",
     (RELATION,),
     {400: BAD, 404: UNKNOWN},
 )
-WHY = Declaration(
+WHY = ApiPath(
     "/why",
     Right.READ,
     "Explain which messages an output row comes from. It reads the log again.",
     (RELATION, ROW),
     {400: BAD, 404: "The pipeline has no such relation or row."},
 )
-SNAPSHOT = Declaration(
+SNAPSHOT = ApiPath(
     "/snapshot",
     Right.OPERATE,
     "Commit with a snapshot.",
     answers={404: "The service can store no snapshot now; the answer says why."},
     method="POST",
 )
-TABLE = Declaration(
+TABLE = ApiPath(
     "/table", Right.READ, "Return rows of an engine table.", (RELATION, LIMIT), {400: BAD, 404: UNKNOWN}
 )
-ROWS = Declaration(
+ROWS = ApiPath(
     "/query",
     Right.READ,
     "Return rows of a query as they come, one JSON object a line: `columns`, then `row` with `op` and `rowtime`, "
@@ -119,7 +119,7 @@ ROWS = Declaration(
     {400: "The query or a parameter is invalid, or too many queries run."},
     media_type=LINES,
 )
-EXECUTE = Declaration(
+EXECUTE = ApiPath(
     "/execute",
     Right.OPERATE,
     "Change rows of engine tables.",

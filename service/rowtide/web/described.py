@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rowtide.web.declared import ALL, Declaration, Parameter
+from rowtide.web.declared import ALL, ApiPath, Parameter
 
 HEAD = """\
 # HTTP API
@@ -18,7 +18,7 @@ An answer other than 200 or 202 is a JSON object with `error` and `hint`, except
 """
 
 
-def openapi(version: str, declared: Iterable[Declaration] = ALL) -> dict[str, Any]:
+def openapi(version: str, declared: Iterable[ApiPath] = ALL) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of the paths; ``version`` is the program's."""
     paths: dict[str, dict[str, Any]] = {}
     for each in declared:
@@ -31,7 +31,7 @@ def openapi(version: str, declared: Iterable[Declaration] = ALL) -> dict[str, An
     }
 
 
-def _operation(declared: Declaration) -> dict[str, Any]:
+def _operation(declared: ApiPath) -> dict[str, Any]:
     answers = {
         str(status): {
             "description": meaning,
@@ -70,7 +70,7 @@ def page() -> str:
     return HEAD + "".join(_section(each) for each in ALL)
 
 
-def _section(declared: Declaration) -> str:
+def _section(declared: ApiPath) -> str:
     right = "No token is required." if declared.right is None else f"Right: `{declared.right.value}`."
     lines = [f"\n## {declared.method} {declared.path}\n", f"{declared.meaning} {right}\n"]
     if declared.parameters:

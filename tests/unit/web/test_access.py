@@ -19,7 +19,7 @@ from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
 from rowtide.web import build_monitoring_app
 from rowtide.web.access import REQUESTS_AT_MOST, Access, Page, access_of
-from rowtide.web.declared import Declaration
+from rowtide.web.declared import ApiPath
 from rowtide.web.server import is_loopback
 from rowtide.web.tokens import INCLUDED, Right, TokenFile
 from support.web import Pipeline, StoppedClock, asked, whole_app
@@ -119,7 +119,7 @@ def test_a_page_takes_a_body_of_the_size_that_it_declares(
     async def done(_request: Request) -> Response:
         return PlainTextResponse("done")
 
-    page = Page(Declaration("/", Right.READ, "Answer.", body_bytes=takes), done)
+    page = Page(ApiPath("/", Right.READ, "Answer.", body_bytes=takes), done)
     app = Starlette(routes=[page.route(Access())])
 
     async def ask() -> httpx.Response:

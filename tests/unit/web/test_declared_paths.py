@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rowtide.web.access import Access
-from rowtide.web.declared import ALL, Declaration
+from rowtide.web.declared import ALL, ApiPath
 from rowtide.web.described import page
 from support.web import asked, whole_app
 
@@ -33,7 +33,7 @@ def test_the_served_document_has_every_path_with_its_parameters_and_answers() ->
 
 
 @pytest.mark.parametrize("declared", ALL, ids=lambda each: each.path)
-def test_a_path_without_its_parameters_answers_as_declared(declared: Declaration) -> None:
+def test_a_path_without_its_parameters_answers_as_declared(declared: ApiPath) -> None:
     answer = asked(whole_app(Access()), declared.method, declared.path)
     assert answer.status_code in declared.all_answers()
     is_complete = all(each.default is not None for each in declared.parameters)
