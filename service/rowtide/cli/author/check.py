@@ -69,7 +69,7 @@ def described(session: SqlSession, plan: Plan, missing: Sequence[Notice] = ()) -
     a run needs.
     """
     written = {server.name: dict(server.options) for server in session.plan.servers}
-    # Each poll of a table moves its bound, so nobody waits for it.
+    # Each poll of a table moves its bound, so no rows wait for it.
     streams = {stream.name: stream for stream in plan.foreign_streams if poller_of(plan, stream) is None}
     warned = notices({**dict(plan.relations), **{pump.name: pump.node for pump in plan.pumps}}, streams)
     warned += session.text_notices

@@ -2,7 +2,7 @@
 
 It joins at the stream's bound (``PipelineState.join``), delivers all its messages at
 once, and then promises that none follows: to all that read its stream, now or later,
-so that it holds nobody back. Rows below the bound take the least accepted
+so that no reader waits for it. Rows below the bound take the least accepted
 rowtime, so none is late again; their columns do not change. They go only to the
 relation that had refused them (``flow.gates``). Positions, decisions and output are
 committed like those of any partition: each row enters once.
