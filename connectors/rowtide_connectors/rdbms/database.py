@@ -19,8 +19,16 @@ from rowtide_connectors.errors import (
     UnavailableError,
 )
 from rowtide_connectors.rdbms.address import address_of
-from rowtide_connectors.rdbms.dialect import CHUNK_ROWS, Dialect, PhysicalColumns, quoted, table_sql
-from rowtide_connectors.rdbms.failures import RowDataError, database_errors, label_of, refusal, write_errors
+from rowtide_connectors.rdbms.chunks import Chunks, row_count
+from rowtide_connectors.rdbms.dialect import Dialect, PhysicalColumns, quoted, table_sql
+from rowtide_connectors.rdbms.failures import (
+    RowDataError,
+    StatementTimeoutError,
+    database_errors,
+    label_of,
+    refusal,
+    write_errors,
+)
 from rowtide_connectors.rdbms.fit import fitted
 from rowtide_connectors.rdbms.mysql import MySql
 from rowtide_connectors.rdbms.postgres import Postgres
@@ -76,6 +84,7 @@ class SqlDatabase:
         self._turn = threading.RLock() if isinstance(engine.pool, sa.StaticPool) else nullcontext()
         self.label = label_of(engine.url)
         self._generation = _replaceable(engine)
+        self._chunks = Chunks()
 
     @contextmanager
     def begin(self, *, apart: bool = False) -> Iterator[SqlTransaction]:
@@ -194,13 +203,29 @@ class SqlDatabase:
 
         Raises:
           RefusedRowsError: the database does not take some of them; which ones is not known.
+          UnavailableError: also if a statement took too long. The next ones have fewer rows, and savepoints, so that
+            there is no second time.
         """
-        for start in range(0, row_count(columns), CHUNK_ROWS):
+        start = 0
+        while start < row_count(columns):
+            end = self._chunks.end(columns, start)
+            is_kept = self._chunks.are_timed
+            if is_kept:
+                connection.exec_driver_sql(f"savepoint {_SAVEPOINT}")
             try:
                 with write_errors(self.label):
-                    write(connection, _cut(columns, start, start + CHUNK_ROWS))
+                    write(connection, _cut(columns, start, end))
             except RowDataError as error:
                 raise RefusedRowsError(refusal(label, str(error)), table=label) from error
+            except StatementTimeoutError as error:
+                self._chunks.took_too_long(label, end - start, error)
+                if not is_kept:
+                    raise
+                self._undo_part(connection)
+                continue
+            if is_kept:
+                connection.exec_driver_sql(f"release savepoint {_SAVEPOINT}")
+            start = end
 
     def write_taken(
         self, connection: sa.Connection, label: str, columns: PhysicalColumns, write: Write
@@ -213,9 +238,11 @@ class SqlDatabase:
           RefusedRowsError: names the rows that were left out; the transaction stays open.
         """
         refused: dict[int, RowDataError] = {}
-        for start in range(0, row_count(columns), CHUNK_ROWS):
-            end = min(start + CHUNK_ROWS, row_count(columns))
-            self._sift(connection, columns, write, (start, end), refused)
+        start = 0
+        while start < row_count(columns):
+            end = self._chunks.end(columns, start)
+            self._sift(connection, label, columns, write, (start, end), refused)
+            start = end
         if refused:
             rows = {index: refusal(label, str(why)) for index, why in refused.items()}
             of_table = {index: why.of_table for index, why in refused.items() if why.of_table is not None}
@@ -224,6 +251,7 @@ class SqlDatabase:
     def _sift(
         self,
         connection: sa.Connection,
+        label: str,
         columns: PhysicalColumns,
         write: Write,
         part: tuple[int, int],
@@ -236,18 +264,25 @@ class SqlDatabase:
             with write_errors(self.label):
                 write(connection, _cut(columns, low, high))
         except RowDataError as error:
-            self.dialect.renew_savepoint(connection, _SAVEPOINT)
-            connection.exec_driver_sql(f"rollback to savepoint {_SAVEPOINT}")
-            connection.exec_driver_sql(f"release savepoint {_SAVEPOINT}")
+            self._undo_part(connection)
             if high - low == 1:
                 refused[low] = error
                 return
+        except StatementTimeoutError as error:
+            self._chunks.took_too_long(label, high - low, error)
+            self._undo_part(connection)
         else:
             connection.exec_driver_sql(f"release savepoint {_SAVEPOINT}")
             return
         middle = (low + high) // 2
-        self._sift(connection, columns, write, (low, middle), refused)
-        self._sift(connection, columns, write, (middle, high), refused)
+        self._sift(connection, label, columns, write, (low, middle), refused)
+        self._sift(connection, label, columns, write, (middle, high), refused)
+
+    def _undo_part(self, connection: sa.Connection) -> None:
+        """Undo what was done since the savepoint, and remove it."""
+        self.dialect.renew_savepoint(connection, _SAVEPOINT)
+        connection.exec_driver_sql(f"rollback to savepoint {_SAVEPOINT}")
+        connection.exec_driver_sql(f"release savepoint {_SAVEPOINT}")
 
     def limit_idle(self, seconds: int) -> None:
         """Let the server end idle transactions of this process; see ``api.Database``."""
@@ -319,11 +354,6 @@ class SqlDatabase:
         if existing is None:
             raise GoneError(f'table "{located.label}" does not exist')
         return fitted(self.dialect, located, existing)
-
-
-def row_count(columns: PhysicalColumns) -> int:
-    """Return the number of rows of the columns."""
-    return len(columns[0][1]) if columns else 0
 
 
 def _cut(columns: PhysicalColumns, start: int, stop: int) -> PhysicalColumns:

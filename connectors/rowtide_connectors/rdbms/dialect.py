@@ -11,9 +11,6 @@ import sqlalchemy as sa
 from rowtide_connectors.rdbms.sql_type import SqlType, TargetColumn
 from rowtide_connectors.rdbms.table import ExistingTable, PhysicalColumn, PhysicalTable
 
-CHUNK_ROWS = 20_000
-"""Rows of one statement: large enough that its cost is that of the rows, small enough for memory."""
-
 IDLE_TRANSACTION_S = 120
 """A frozen process must not hold the fence of its pipeline forever: the server ends its session."""
 
@@ -97,10 +94,10 @@ class Dialect(Protocol):
     def insert(
         self, connection: sa.Connection, table: PhysicalTable, columns: PhysicalColumns, *, replace: bool
     ) -> None:
-        """Insert at most ``CHUNK_ROWS`` rows; with ``replace`` they replace the rows of their keys."""
+        """Insert the rows of one statement (``chunks``); with ``replace`` they replace the rows of their keys."""
 
     def delete(self, connection: sa.Connection, table: PhysicalTable, keys: PhysicalColumns) -> None:
-        """Delete the rows of at most ``CHUNK_ROWS`` keys."""
+        """Delete the rows of the keys of one statement (``chunks``)."""
 
     def unstorable(self, columns: PhysicalColumns) -> Iterator[tuple[int, str]]:
         """Return the rows with a value that no table of this database can hold, and why, in order."""

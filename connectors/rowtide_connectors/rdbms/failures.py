@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from rowtide_connectors.errors import ConnectorError, DeniedError, GoneError, MismatchError, UnavailableError
-from rowtide_connectors.rdbms.refusals import CONSTRAINT, GONE, TRIGGER, VALUE, ErrorReport
+from rowtide_connectors.rdbms.refusals import CONSTRAINT, GONE, TIME_OUT, TRIGGER, VALUE, ErrorReport
 
 _MISMATCH = frozenset({"42703", "42804", "42P10"})
 """SQLSTATE: undefined column, wrong type, no unique constraint for ON CONFLICT."""
@@ -83,6 +83,10 @@ class RowDataError(ConnectorError):
         self.of_table = of_table
 
 
+class StatementTimeoutError(UnavailableError):
+    """The server has cancelled a statement that took too long; one of fewer rows may not."""
+
+
 @contextmanager
 def database_errors(label: str) -> Iterator[None]:
     """Translate SQLAlchemy's exceptions in this block; ``label`` names the database.
@@ -102,6 +106,7 @@ def write_errors(label: str) -> Iterator[None]:
 
     Raises:
       RowDataError: a row is at fault.
+      StatementTimeoutError: the statement took too long.
     """
     try:
         yield
@@ -109,7 +114,9 @@ def write_errors(label: str) -> Iterator[None]:
         found = translated(error, label)
         if not isinstance(found, RowDataError) and isinstance(error, exc.DBAPIError):
             report = _report(error)
-            if not error.connection_invalidated and not report.is_outage:
+            if report.is_of(TIME_OUT):
+                found = StatementTimeoutError(report.text)
+            elif not error.connection_invalidated and not report.is_outage:
                 found = RowDataError(report.text, of_table=report.of_table)
         raise found from error
 

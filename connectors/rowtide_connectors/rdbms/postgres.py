@@ -61,6 +61,9 @@ LONGEST_NAME = 63
 MOST_COLUMNS = 1_600
 """Of a table."""
 
+LARGEST_ROW_BYTES = 1_000_000_000
+"""PostgreSQL takes less than 1 GiB in one message, and closes the connection at a larger one."""
+
 SCHEMA_HINT = "Create it, or name another one before the dot in table_name."
 
 _CREATION_LOCK = 7_305_811_207
@@ -519,10 +522,21 @@ def _unnested(columns: PhysicalColumns) -> str:
 
 
 def _parameters(columns: PhysicalColumns) -> dict[str, object]:
-    parameters = {}
+    """Return the arrays of the columns.
+
+    Raises:
+      RowDataError: a number is out of range, or the row is too large; ``chunks`` cuts between rows.
+    """
+    parameters: dict[str, object] = {}
     for index, (column, values) in enumerate(columns):
         try:
             parameters[f"c{index}"] = array_parameter(_ARRAY[column.type.name], values)
         except OverflowError as error:
             raise RowDataError(f'column "{column.name}": {error}') from error
+    texts = [each for each in parameters.values() if isinstance(each, str)]
+    # A character has at most four bytes.
+    if sum(map(len, texts)) * 4 > LARGEST_ROW_BYTES:
+        size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+        if size > LARGEST_ROW_BYTES:
+            raise RowDataError(f"the row has {size} bytes, and PostgreSQL takes {LARGEST_ROW_BYTES} at once")
     return parameters

@@ -18,6 +18,9 @@ class Consequence(Enum):
     ROW = "the row is an error row"
     TABLE = "as before, unless every row of the commit fails so: then the pipeline waits and names the table"
     APART = "the rows are written one after the other"
+    SMALLER = (
+        "the rows are written in smaller statements; if one row alone takes too long, the pipeline waits"
+    )
     WAITS = "the pipeline waits and tries again"
     ENDS = "the pipeline ends"
 
@@ -67,8 +70,9 @@ OF_TABLE = RefusalKind(
     (1054, 1136, 1235, 1288, 1305, 1356, 1394, 1418, 1442, 1449, 1471, 1906, 3105),
     sqlite_says=r"no such|no column|a view|generated column|does not match any",
 )
+TIME_OUT = RefusalKind("a time-out of statements", Consequence.SMALLER, ("57014",), (1969, 3024))
 CONNECTION = RefusalKind(
-    "the connection is lost, the server stops, or the statement is cancelled",
+    "the connection is lost, or the server stops",
     Consequence.WAITS,
     ("08", "25", "57"),
     {
@@ -83,8 +87,6 @@ CONNECTION = RefusalKind(
         1226,
         1317,
         1927,
-        1969,
-        3024,
         4031,
     }
     | set(range(2000, 2100)),
@@ -121,11 +123,11 @@ GONE = RefusalKind(
 )
 KINDS = (
     *(VALUE, CONSTRAINT, TOO_LONG, PARTITION, CHECK_OPTION, ROW_SECURITY, TRIGGER, ONE_KEY, OF_TABLE),
-    *(CONNECTION, LOCK, STORAGE, READ_ONLY, RIGHT, GONE),
+    *(TIME_OUT, CONNECTION, LOCK, STORAGE, READ_ONLY, RIGHT, GONE),
 )
 
 _SQLITE_ERROR = 1
-_OUTAGES = (CONNECTION, LOCK, STORAGE, READ_ONLY, RIGHT, GONE)
+_OUTAGES = (TIME_OUT, CONNECTION, LOCK, STORAGE, READ_ONLY, RIGHT, GONE)
 
 
 @dataclass(frozen=True, slots=True)

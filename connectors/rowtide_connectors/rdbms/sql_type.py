@@ -64,6 +64,11 @@ class SqlType:
         return f"({self.precision}, {self.scale})" if self.name == "DECIMAL" else f"({self.precision})"
 
     @property
+    def is_sized(self) -> bool:
+        """Return whether values are texts or bytes of any length."""
+        return self.name in ("CHAR", "VARCHAR", "BINARY", "VARBINARY", "JSON", "ARRAY")
+
+    @property
     def spelled(self) -> str:
         """Return the type as SQL writes it."""
         if self.element is not None:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from rowtide_connectors.api import TargetTable, Transaction
 from rowtide_connectors.errors import RefusedStageError
 from rowtide_connectors.rdbms.dialect import PhysicalColumns, on_conflict, quoted, table_sql
-from rowtide_connectors.rdbms.failures import RowDataError, write_errors
+from rowtide_connectors.rdbms.failures import RowDataError, StatementTimeoutError, write_errors
 from rowtide_connectors.rdbms.fit import fitting
 from rowtide_connectors.rdbms.sql_type import parse_type
 from rowtide_connectors.rdbms.table import PhysicalColumn, PhysicalTable
@@ -87,8 +87,8 @@ class SqlStage:
                 connection.exec_driver_sql(insert, {"parts": list(parts)})
                 if target.judges:
                     self._database.dialect.check_deferred(connection)
-        except RowDataError as error:
-            # A row is rejected, or two rows have one key. Only writing them in chunks shows which.
+        except (RowDataError, StatementTimeoutError) as error:
+            # A row is rejected, two rows have one key, or all at once take too long. Chunks of rows show which.
             raise RefusedStageError(f'table "{target.label}" refuses a row: {error}') from error
         self._drop(connection)
 

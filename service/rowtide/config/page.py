@@ -71,6 +71,8 @@ input that it has read but not processed. Each part of this input has a limit. T
 * Messages since the last commit, for the raw bytes of error rows: `commit.max_bytes` and `commit.max_rows`.
 * Rows that wait for another partition or stream: `limits.held_rows` and `limits.held_bytes`. Above these
   limits, the partitions ahead are paused.
+* Rows that are written: they are copied for the connector of the database, and a statement has at most
+  {write_mbytes} MiB of texts and binary values, or one row.
 
 The client holds no messages of a paused partition: it drops fetched messages, and fetches them again when the
 partition resumes. Bytes are those of message values. Plan memory of four times the sum of the limits, because a
@@ -80,8 +82,11 @@ value exists as bytes, as a row, and as copies during conversion, and 64 MiB for
 
 def _memory() -> str:
     from rowtide_connectors.kafka.connector import BUFFER_KBYTES, FETCH_KBYTES
+    from rowtide_connectors.sizes import WRITE_BYTES
 
-    return _MEMORY.format(buffer_kbytes=BUFFER_KBYTES, fetch_kbytes=FETCH_KBYTES)
+    return _MEMORY.format(
+        buffer_kbytes=BUFFER_KBYTES, fetch_kbytes=FETCH_KBYTES, write_mbytes=WRITE_BYTES >> 20
+    )
 
 
 def configuration_page() -> str:

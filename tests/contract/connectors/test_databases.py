@@ -286,7 +286,7 @@ def test_a_table_of_key_columns_alone_takes_a_key_again(database: Database) -> N
 def test_more_rows_than_one_statement_takes_are_written(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowtide_connectors.rdbms.database.CHUNK_ROWS", 3)
+    monkeypatch.setattr("rowtide_connectors.rdbms.chunks.CHUNK_ROWS", 3)
     database.prepare([PRICES])
     rows = [("IBM", day, Decimal(day)) for day in range(10)]
     with database.begin() as transaction:

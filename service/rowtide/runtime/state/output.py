@@ -17,6 +17,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from rowtide.errors import FaultError, Reason
 from rowtide.operators.contract import Account, Fault
@@ -28,6 +31,7 @@ from rowtide.rows.tray import Tray
 from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Kind
 from rowtide_connectors.api import TableColumn, TargetTable, Transaction
 from rowtide_connectors.errors import RefusedRowsError, UnavailableError
+from rowtide_connectors.sizes import WRITE_BYTES
 
 _Write = Callable[[TargetTable, Mapping[str, Sequence[object]]], None]
 
@@ -107,6 +111,24 @@ class Writes:
         return found
 
     def _steps(self, transaction: Transaction) -> Iterator[tuple[_Write, Indices, Sequence[TableColumn]]]:
+        """Yield what to write, in order: a call of the transaction, rows of limited size, and their columns."""
+        for write, indices, columns in self._calls(transaction):
+            for part in self._parts(indices):
+                yield write, part, columns
+
+    def _parts(self, indices: Indices) -> Iterator[Indices]:
+        """Cut rows so that the values of a part, which are copied for the connector, have about WRITE_BYTES."""
+        sized = [column.values for column in self.tray.columns if column.type.is_variable_width]
+        if sum(values.nbytes for values in sized) <= WRITE_BYTES:
+            yield indices
+            return
+        sizes = sum(
+            (binary_lengths(values) for values in sized), start=np.zeros(len(self.tray), dtype=np.int64)
+        )
+        reached = sizes[indices].cumsum() // WRITE_BYTES
+        yield from np.split(indices, np.flatnonzero(np.diff(reached)) + 1)
+
+    def _calls(self, transaction: Transaction) -> Iterator[tuple[_Write, Indices, Sequence[TableColumn]]]:
         """Yield what to write, in order: a call of the transaction, the rows, and their columns."""
         if not self.target.key:
             yield transaction.append, np.arange(len(self.tray), dtype=np.int64), self.target.columns
@@ -266,6 +288,11 @@ class TableOutput:
 def values_for_target(column: Column) -> list[object]:
     """Return the values of a column as connectors take them: in row form, arrays as text (``api.Transaction``)."""
     return list(column.values.to_pylist()) if column.type.kind is Kind.ARRAY else column.to_list()
+
+
+def binary_lengths(values: pa.Array) -> NDArray[np.int64]:
+    """Return how many bytes each text or binary value has; 0 for NULL."""
+    return np.asarray(pc.binary_length(values).fill_null(0), dtype=np.int64)
 
 
 def target_table(table: ForeignTable) -> TargetTable:
