@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import NewPartitions
 
 from real.kafka import Broker
 from rowtide.testing.contracts import Log, SourceContract
@@ -59,6 +60,9 @@ class MemoryLog:
 
     def age_out(self, before: int) -> None:
         self.broker.truncate(self.topic, before)
+
+    def add_partition(self) -> None:
+        self.broker.add_partitions(self.topic, 3)
 
 
 class LogOfTheTestKit(MemoryLog):
@@ -111,6 +115,10 @@ class KafkaLog:
     def age_out(self, before: int) -> None:
         self.broker.delete_records(self.topic, 0, before)
 
+    def add_partition(self) -> None:
+        for created in self.broker.admin.create_partitions([NewPartitions(self.topic, 3)]).values():
+            created.result(30)
+
 
 class FilesLog:
     """A folder of lines; one file for each time in a row."""
@@ -150,10 +158,13 @@ class FilesLog:
     def age_out(self, before: int) -> None:
         raise AssertionError("a file that was listed stays")
 
+    def add_partition(self) -> None:
+        raise AssertionError("an option says how many partitions there are")
+
 
 @pytest.mark.covers("files", "source", "a folder of this machine")
 class TestFiles(SourceContract):
-    keys = headers = null_values = transactions = retention = identities = writable = False
+    keys = headers = null_values = transactions = retention = growing = identities = writable = False
 
     @pytest.fixture
     def log(self, tmp_path: Path) -> Log:

@@ -26,7 +26,7 @@ def contents(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     ("kind", "file", "tests"),
-    [("--connector", "connector", "16 passed, 3 skipped"), ("--codec", "codec", "12 passed")],
+    [("--connector", "connector", "17 passed, 3 skipped"), ("--codec", "codec", "12 passed")],
 )
 def test_a_package_passes_its_tests_and_is_short(tmp_path: Path, kind: str, file: str, tests: str) -> None:
     written = new(tmp_path, "my_weather", kind)

@@ -47,6 +47,9 @@ class Log(Protocol):
     def age_out(self, before: int) -> None:
         """Delete the messages of partition 0 below offset ``before``."""
 
+    def add_partition(self) -> None:
+        """Add partition 2."""
+
 
 class SourceContract:
     """The suite. A subclass has the fixture ``log``, and sets what its technology does not have to False."""
@@ -65,6 +68,8 @@ class SourceContract:
     """Messages may be kept back until a transaction ends."""
     retention: ClassVar = True
     """Old messages may be deleted."""
+    growing: ClassVar = True
+    """A topic may get more partitions."""
     identities: ClassVar = True
     """``identity`` is known."""
     writable: ClassVar = True
@@ -340,6 +345,25 @@ class SourceContract:
         source = log.source()
         asked = source.ask_identity(10)
         assert source.ask_identity(10)() == asked() == asked() == found
+
+    def test_a_partition_that_is_added_later_is_found_and_read(
+        self, log: Log, readers: list[PartitionReader]
+    ) -> None:
+        """Check ``ranges``, ``offsets_at`` and a reader of a source that has known the topic without it."""
+        needs(self.growing, "partitions that are added")
+        log.write([b"a"])
+        source = log.source()
+        assert sorted(source.ranges()) == sorted(source.offsets_at(0)) == [0, 1]
+        log.add_partition()
+        log.write([b"b", b"c"], partition=2)
+        # Once known it stays known, with all that was written: brokers take a moment to tell all of them.
+        deadline = time.monotonic() + PATIENCE_S
+        while 2 not in (found := source.ranges()) or found[2].end == found[2].earliest:
+            assert time.monotonic() < deadline, f"{found} have no new partition"
+        assert sorted(found) == sorted(source.ranges()) == sorted(source.offsets_at(0)) == [0, 1, 2]
+        reader = source.reader({2: found[2].earliest})
+        readers.append(reader)
+        assert values_of(poll_until(reader, {2: found[2].end})[2]) == [b"b", b"c"]
 
     def test_a_reader_can_be_closed_twice(self, log: Log) -> None:
         """Check that a closed reader is not polled."""
