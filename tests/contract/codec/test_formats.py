@@ -13,6 +13,7 @@ import pytest
 from rowtide.codec.registry import FORMATS
 from rowtide.errors import Reason
 from rowtide.testing.contracts import FormatCase, FormatContract
+from rowtide.testing.contracts.format import check_mutations
 from support import protobuf
 from support.registry import FakeRegistry, written
 
@@ -329,6 +330,11 @@ class TestFormats(FormatContract):
     )
     def case(self, request: pytest.FixtureRequest, registry: FakeRegistry) -> FormatCase:
         return CASES[request.param](registry)
+
+    @pytest.mark.long
+    def test_no_message_of_a_million_stops_a_decoder(self, case: FormatCase) -> None:
+        for seed in range(100):
+            check_mutations(case, seed, 10_000)
 
 
 FLAT = {"CSV", "KEY_VALUE", "RAW"}

@@ -107,12 +107,7 @@ class FormatContract:
 
     def test_no_message_stops_a_decoder(self, case: FormatCase) -> None:
         """Check that each mutated message is accepted, or rejected for a reason that the decoder expects."""
-        rng = random.Random(2)
-        decoder = decoder_of(case.stream())
-        for batch in batches(mutations(case, rng, self.mutated), rng):
-            for message, outcome in zip(batch, outcomes(decoder, batch), strict=True):
-                unforeseen = isinstance(outcome[0], Reason) and UNFORESEEN.match(str(outcome[1]))
-                assert not unforeseen, f"{message!r}: {outcome}"
+        check_mutations(case, seed=2, count=self.mutated)
 
     @pytest.mark.parametrize("depth", [50, 5_000, 50_000, 500_000])
     def test_no_depth_ends_the_process(self, case: FormatCase, depth: int) -> None:
@@ -142,6 +137,16 @@ class FormatContract:
             value = encoder.encode(row).value
             assert alone(decoder, value) == row
             assert encoder.encode(row).value == value
+
+
+def check_mutations(case: FormatCase, seed: int, count: int) -> None:
+    """Check that each of so many mutated messages is accepted, or rejected for a reason that the decoder expects."""
+    rng = random.Random(seed)
+    decoder = decoder_of(case.stream())
+    for batch in batches(mutations(case, rng, count), rng):
+        for message, outcome in zip(batch, outcomes(decoder, batch), strict=True):
+            unforeseen = isinstance(outcome[0], Reason) and UNFORESEEN.match(str(outcome[1]))
+            assert not unforeseen, f"{message!r}: {outcome}"
 
 
 def survives(call: Callable[[], object], seconds: int = 120) -> None:
