@@ -23,18 +23,11 @@ from rowtide.runtime.backfill import backfill as backfill_module
 from rowtide.runtime.backfill import begin as begin_module
 from rowtide.runtime.backfill.begin import BackfillOrder
 from rowtide.runtime.backfill.slices import SliceLimits
-from rowtide.runtime.crashpoints import POINTS, CrashAt, SimulatedCrash, raise_crash
+from rowtide.runtime.crashpoints import CrashAt, SimulatedCrash, raise_crash
 from rowtide.runtime.recovery.begin import StartEdge, StartTimestamp
+from support.deaths import DEATHS_IN_COMMITS
 from support.history import CUT_MS, ERRORS, Files
 
-COMMIT_POINTS = [point for point in POINTS if point.startswith("commit.")]
-DEATHS = [
-    pytest.param(
-        point, marks=[] if point in ("commit.after_tables", "commit.after_commit") else pytest.mark.long
-    )
-    for point in COMMIT_POINTS
-]
-"""Each run dies within the transaction and after it, the long run at every point."""
 SECONDS = 40
 SLICES = 5
 """Intervals of 11 seconds that these 40 lie in."""
@@ -61,7 +54,7 @@ def killed(files: Files, point: str, count: int, order: BackfillOrder = SLICED) 
         files.backfill(3, order, CrashAt(point, count, raise_crash))
 
 
-@pytest.mark.parametrize("point", DEATHS)
+@pytest.mark.parametrize("point", DEATHS_IN_COMMITS)
 def test_a_backfill_killed_at_any_step_of_a_commit_continues_after_its_last_slice(
     tmp_path: Path, point: str
 ) -> None:

@@ -19,22 +19,14 @@ from rowtide.runtime.backfill.begin import BackfillOrder
 from rowtide.runtime.backfill.slices import SliceLimits
 from rowtide.runtime.batches import loop
 from rowtide.runtime.batches.loop import BatchPace
-from rowtide.runtime.crashpoints import POINTS, CrashAt, SimulatedCrash, raise_crash
+from rowtide.runtime.crashpoints import CrashAt, SimulatedCrash, raise_crash
 from rowtide.runtime.leadership.watch import LeaderWatch
 from rowtide.runtime.live.read_loop import TAKE_S
 from rowtide.runtime.pace import SnapshotsDue
 from rowtide.runtime.recovery.begin import StartEdge
 from rowtide_connectors.memory.source import MemorySource
+from support.deaths import COMMIT_POINTS, DEATHS_IN_COMMITS
 from support.history import CUT_MS, ERRORS, STAMPED, STANDBY, Files
-
-COMMIT_POINTS = [point for point in POINTS if point.startswith("commit.")]
-DEATHS = [
-    pytest.param(
-        point, marks=[] if point in ("commit.after_tables", "commit.after_commit") else pytest.mark.long
-    )
-    for point in COMMIT_POINTS
-]
-"""Each run dies within the transaction and after it, the long run at every point."""
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +83,7 @@ def test_batches_while_messages_come_are_a_live_service(tmp_path: Path, parts: i
     assert_all_live(files, live)
 
 
-@pytest.mark.parametrize("point", DEATHS)
+@pytest.mark.parametrize("point", DEATHS_IN_COMMITS)
 def test_a_driver_that_dies_at_any_step_of_a_commit_is_followed_by_another(
     tmp_path: Path, point: str
 ) -> None:
