@@ -16,7 +16,7 @@ from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, UNMARKED, Bound
 class RowWiseModel(Model):
     """What remembers nothing: each row by itself, and every bound passed on.
 
-    A row that fails is told of when it comes in; when it is deleted, it is only dropped.
+    A row that fails is an error row when it comes in; when it is deleted, it is only dropped.
     """
 
     def __init__(self, node: Any, _place: OperatorSite) -> None:
