@@ -1,6 +1,6 @@
 """Decode Avro messages, with a schema that the stream names or with Confluent's header.
 
-See docs/sql/streams.md#avro. With a registry, a message names its writer's schema there (``schema_ids``). If the
+See docs/sql/streams.md#avro. With a registry, a message names its writer's schema there (``registries``). If the
 registry does not have the schema, the message is rejected. If the registry does not answer, the stream stops, as for a
 broker.
 """
@@ -18,9 +18,8 @@ from rowtide.codec.contract import Decoded
 from rowtide.codec.format_options import KEY_FORMAT, REGISTRY_URL, SCHEMA, SCHEMA_FILE
 from rowtide.codec.options import Declared
 from rowtide.codec.records import RecordRows
-from rowtide.codec.registries import registry_of
+from rowtide.codec.registries import SchemaId, headed, ids_of, registry_of
 from rowtide.codec.rowwise import decode_each
-from rowtide.codec.schema_ids import SchemaId, headed, ids_of
 from rowtide.errors import Reason, RejectedRowError
 from rowtide_connectors.avro_reading import RecordReader, check_bounded, parse
 from rowtide_connectors.errors import GoneError

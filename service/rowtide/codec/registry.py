@@ -28,7 +28,7 @@ from rowtide.codec.format_options import (
 )
 from rowtide.codec.json.decoder import JsonDecoder
 from rowtide.codec.options import Declared, FormatOption, check_options_taken
-from rowtide.codec.schema_ids import without_headers
+from rowtide.codec.registries import without_headers
 from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream
 from rowtide.rows.types import RowType

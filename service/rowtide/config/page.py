@@ -15,6 +15,7 @@ from rowtide.config.settings import (
     Settings,
     option_text,
 )
+from rowtide_connectors.sizes import WRITE_BYTES
 
 _HEAD = """\
 # Configuration
@@ -82,7 +83,6 @@ value exists as bytes, as a row, and as copies during conversion, and 64 MiB for
 
 def _memory() -> str:
     from rowtide_connectors.kafka.connector import BUFFER_KBYTES, FETCH_KBYTES
-    from rowtide_connectors.sizes import WRITE_BYTES
 
     return _MEMORY.format(
         buffer_kbytes=BUFFER_KBYTES, fetch_kbytes=FETCH_KBYTES, write_mbytes=WRITE_BYTES >> 20

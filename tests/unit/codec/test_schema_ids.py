@@ -9,8 +9,8 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from rowtide.codec.registries import OF_KEY, OF_VALUE
 from rowtide.codec.registry import decoder_of
-from rowtide.codec.schema_ids import OF_KEY, OF_VALUE
 from rowtide.rows.tray import Tray
 from rowtide.runtime.ingest.intake import Delivery, deliver
 from rowtide.runtime.option_check import check_options

@@ -1,6 +1,6 @@
 """Decode Protobuf messages, by descriptors that the stream declares or by the schemas of a registry.
 
-See docs/sql/streams.md#protobuf. With a registry, a message begins with Confluent's header (``schema_ids``) and the
+See docs/sql/streams.md#protobuf. With a registry, a message begins with Confluent's header (``registries``) and the
 place of its message type in the file. If the registry does not have the schema, the message is
 rejected. If the registry does not answer, the stream stops, as for a broker.
 """
@@ -27,9 +27,8 @@ from rowtide.codec.protobuf.schemas import (
     message_at,
     shown_indexes,
 )
-from rowtide.codec.registries import registry_of
+from rowtide.codec.registries import SchemaId, headed, registry_of
 from rowtide.codec.rowwise import decode_each
-from rowtide.codec.schema_ids import SchemaId, headed
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.json_path import show_path
 from rowtide.rows.rowop import Row

@@ -20,7 +20,7 @@ import numpy as np
 from rowtide.clock import Clock
 from rowtide.codec.contract import ChangeDecoder, Decoded, Decoder
 from rowtide.codec.pseudo import pseudo_columns
-from rowtide.codec.schema_ids import OF_KEY, OF_VALUE, with_headers
+from rowtide.codec.registries import OF_KEY, OF_VALUE, with_headers
 from rowtide.errors import Reason, StatementError
 from rowtide.operators.contract import Fault
 from rowtide.plan.plan import ForeignStream
