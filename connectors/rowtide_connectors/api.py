@@ -21,7 +21,7 @@ class Option:
     """One option of a connector, declared once: parsing, docs and ``connectors describe`` read it.
 
     ``kind`` is str, int, bool or float; ``applies_to`` is "server", "stream", "column", "table" or "polled table".
-    A ``secret`` never shows in logs, errors, ``check`` or ``explain``.
+    A ``secret`` never shows in logs, errors, ``check`` or ``explain``. A ``changeable`` one affects no read row.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Option:
     default: object = None
     required: bool = False
     secret: bool = False
+    changeable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,12 @@ STREAM_OPTIONS = (
         default=1,
     ),
     Option(
-        "look_every_s", float, "the time between two looks for new files, in seconds", "stream", default=5.0
+        "look_every_s",
+        float,
+        "the time between two looks for new files, in seconds",
+        "stream",
+        default=5.0,
+        changeable=True,
     ),
     Option(
         "quiet_s",
@@ -88,6 +93,7 @@ STREAM_OPTIONS = (
         "a file is read once its size and time have not changed for this time, in seconds; 0: as it is found",
         "stream",
         default=0.0,
+        changeable=True,
     ),
     Option("max_row_bytes", int, "the most bytes of a line or a CSV record", "stream", default=1_048_576),
 )

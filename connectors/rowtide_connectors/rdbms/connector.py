@@ -80,6 +80,7 @@ POLLED_OPTIONS = (
         "seconds if it is a time, else a number",
         "polled table",
         default=60,
+        changeable=True,
     ),
 )
 OPTIONS = SERVER_OPTIONS + TABLE_OPTIONS + POLLED_OPTIONS

@@ -41,6 +41,7 @@ STREAM_OPTIONS = (
         "time after which a silent partition that is read to its end follows the others, such as 30 SECOND; "
         "without it, the others wait for it",
         "stream",
+        changeable=True,
     ),
     Option(
         APPEND_TIME_OPTION,
@@ -48,6 +49,7 @@ STREAM_OPTIONS = (
         "ON or OFF: whether a quiet partition follows the broker's clock, if the broker stamps messages",
         "stream",
         default="ON",
+        changeable=True,
     ),
 )
 """Rowtide's own options of every foreign stream, with any connector."""

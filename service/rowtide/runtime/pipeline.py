@@ -21,7 +21,7 @@ from rowtide.plan.plan import ForeignStream, Plan, Server
 from rowtide.rows.types import JSON
 from rowtide.runtime.configured import connector_options
 from rowtide.runtime.polling.once import read_once
-from rowtide.runtime.polling.options import TUNING_OPTIONS, poll_times, poller_of, table_options
+from rowtide.runtime.polling.options import changeable_options, poll_times, poller_of, table_options
 from rowtide.runtime.polling.poller import TableShape
 from rowtide.runtime.polling.topic import PolledTopic
 from rowtide.runtime.runnable import database_server
@@ -104,7 +104,7 @@ def _source(plan: Plan, stream: ForeignStream, database: Database, name: str) ->
             source.keep(FileList(database, name, stream.name), monotonic=clock.monotonic, sleep=clock.sleep)
         return source
     return PolledTopic(
-        shape_of(stream),
+        shape_of(plan, stream),
         open_polled(plan, stream),
         PolledLog(database, name, stream.name),
         poll_times(stream),
@@ -129,7 +129,7 @@ def open_for_query(plan: Plan, stream: ForeignStream) -> TopicSource:
     """
     if poller_of(plan, stream) is None:
         return open_source(plan, stream)
-    return read_once(shape_of(stream), open_polled(plan, stream), poll_times(stream), SystemClock())
+    return read_once(shape_of(plan, stream), open_polled(plan, stream), poll_times(stream), SystemClock())
 
 
 def open_polled(plan: Plan, stream: ForeignStream) -> PolledTable:
@@ -146,11 +146,12 @@ def open_polled(plan: Plan, stream: ForeignStream) -> PolledTable:
     return connector.open(dict(server.options), TargetTable(stream.name, columns, key, table_options(stream)))
 
 
-def shape_of(stream: ForeignStream) -> TableShape:
+def shape_of(plan: Plan, stream: ForeignStream) -> TableShape:
     """Return the columns of a table of a database, and the options that decide what a poll reads."""
     columns = tuple(field.name for field in stream.row_type)
+    changeable = changeable_options(plan, stream)
     deciding = sorted(
-        (name, value) for name, value in table_options(stream).items() if name not in TUNING_OPTIONS
+        (name, value) for name, value in table_options(stream).items() if name not in changeable
     )
     jsons = tuple(at for at, field in enumerate(stream.row_type) if field.type == JSON)
     return TableShape(stream.name, columns, stream.key, json.dumps([deciding, columns]), jsons)

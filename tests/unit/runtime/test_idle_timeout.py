@@ -83,6 +83,25 @@ def test_a_silent_partition_holds_back_until_the_time_out_and_then_follows(world
     assert decisions[-1].bound == 128_000
 
 
+def test_a_time_out_can_be_added_changed_and_removed_on_a_pipeline_that_has_run(world: World) -> None:
+    world.plan = readings_plan()
+    play(world, {0: reading(world, 0, 100_000), 1: reading(world, 0, 110_000), 90: None})
+    assert logged(world) == []
+    world.plan = plan_with()
+    play(world, {0: None, 45: None})
+    assert logged(world) == [100_000]
+    world.plan = plan_with("3 SECOND")
+    play(world, {0: reading(world, 0, 130_000), 5: None})
+    assert logged(world) == [100_000, 110_000]
+    # What was decided holds without the option, and for replays.
+    world.plan = readings_plan()
+    play(world, {0: reading(world, 1, 120_000), 1: reading(world, 0, 150_000), 90: None})
+    assert logged(world) == [100_000, 110_000]
+    assert [(row.partition, row.rowtime, row.bound) for row in world.checkpoint.errors] == [
+        (1, 120_000, 128_000)
+    ]
+
+
 def test_a_partition_that_wakes_behind_the_decided_bound_is_late_now_and_after_every_restart(
     world: World,
 ) -> None:

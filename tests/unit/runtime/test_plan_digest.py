@@ -4,8 +4,13 @@ import subprocess
 import sys
 from dataclasses import replace
 
-from rowtide.plan.plan import Server
+import pytest
+
+from rowtide.cli.author.connectors import options_of
+from rowtide.plan.plan import ForeignStream, Server
 from rowtide.runtime.recovery.digest import differences, dumped, plan_digests
+from rowtide_connectors.api import Option
+from rowtide_connectors.registry import BUILT_IN, find_connector
 from support.runtime import readings_plan
 
 
@@ -47,3 +52,28 @@ def test_where_a_server_is_and_how_its_client_is_set_changes_nothing() -> None:
         foreign_streams=(replace(stream, options=(*stream.options, ("fetch.max.bytes", "7"))),),
     )
     assert differences(dumped(plan_digests(plan)), plan_digests(moved)) == []
+
+
+READING = [
+    (name, option)
+    for name in BUILT_IN
+    for option in options_of(find_connector(name))
+    if option.applies_to in ("stream", "polled table") and not option.name.startswith("registry_")
+]
+
+
+@pytest.mark.parametrize(
+    ("connector", "option"), READING, ids=[f"{name}-{each.name}" for name, each in READING]
+)
+def test_only_options_that_affect_rows_that_were_read_change_the_digest(
+    connector: str, option: Option
+) -> None:
+    plan = replace(readings_plan(), servers=(Server("K", connector.upper(), ()),))
+    (stream,) = plan.foreign_streams
+
+    def with_options(*options: tuple[str, str]) -> dict[str, str]:
+        given: ForeignStream = replace(stream, options=options)
+        return plan_digests(replace(plan, foreign_streams=(given,)))
+
+    same = with_options((option.name, "1")) == with_options((option.name, "2")) == with_options()
+    assert same is option.changeable

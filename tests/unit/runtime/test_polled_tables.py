@@ -217,7 +217,10 @@ def run_with(world: PolledWorld, table_of: Callable[[PolledTable], StoodIn]) -> 
         (stream,) = (each for each in world.plan.foreign_streams if each.name == "USERS")
         table = table_of(open_polled(world.plan, stream))
         log = PolledLog(pipeline.database, "p", "USERS")
-        sources = {**pipeline.sources, "USERS": PolledTopic(shape_of(stream), table, log, poll_times(stream))}
+        sources = {
+            **pipeline.sources,
+            "USERS": PolledTopic(shape_of(world.plan, stream), table, log, poll_times(stream)),
+        }
         Service(world.context(pipeline, NoCrash(), sources=sources)).run(until_end=True)
     return table
 

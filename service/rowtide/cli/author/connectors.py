@@ -380,6 +380,7 @@ def _described(option: Option) -> dict[str, object]:
         "required": option.required,
         "default": option.default,
         "secret": option.secret,
+        "changeable": option.changeable,
         "meaning": option.meaning,
     }
 
@@ -400,4 +401,6 @@ def _option_lines(every: Sequence[Option]) -> Iterator[str]:
                 notes.append(f"default {option.default}")
             if option.secret:
                 notes.append("secret")
+            if option.changeable:
+                notes.append("may be changed at each start")
             yield f"  {option.name:<{width}}  {option.meaning} ({', '.join(notes)})"

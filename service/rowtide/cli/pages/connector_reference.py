@@ -42,10 +42,10 @@ def connectors_page() -> str:
             default = (
                 "required" if option.required else "" if option.default is None else f"`{option.default}`"
             )
-            secret = "; secret" if option.secret else ""
+            notes = "; secret" * option.secret + "; may be changed at each start" * option.changeable
             parts.append(
                 f"| `{option.name}` | {option.applies_to} | {KIND_NAMES[option.kind]} | {default} | "
-                f"{option.meaning.replace('|', chr(92) + '|')}{secret} |\n"
+                f"{option.meaning.replace('|', chr(92) + '|')}{notes} |\n"
             )
         if connector.client_options is not None:
             parts.append(f"\nFurther options of a server: {connector.client_options}.\n")

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from rowtide.errors import StatementError
 from rowtide.plan.plan import ForeignStream, Plan
+from rowtide.runtime.configured import STREAM_OPTIONS
 from rowtide.sql.grammar.literals import interval_text_ms
 from rowtide_connectors.api import Option, PolledConnector
-from rowtide_connectors.registry import find_polled
+from rowtide_connectors.registry import find_connector, find_polled
 
 POLL_INTERVAL = "poll_interval"
 COMPARE_INTERVAL = "compare_interval"
@@ -22,6 +23,7 @@ OWN_POLLED_OPTIONS = (
         "time between two polls; a change takes effect at the time of the poll that finds it",
         "polled table",
         default=DEFAULT_POLL_INTERVAL,
+        changeable=True,
     ),
     Option(
         COMPARE_INTERVAL,
@@ -29,10 +31,9 @@ OWN_POLLED_OPTIONS = (
         "with changes_by: time between two polls that compare all rows, which finds deleted rows; without "
         "it, deleted rows are not found",
         "polled table",
+        changeable=True,
     ),
 )
-TUNING_OPTIONS = frozenset({POLL_INTERVAL, COMPARE_INTERVAL, "lookback"})
-"""Options that may change between two runs of a pipeline: what was read is in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,19 @@ def poller_of(plan: Plan, stream: ForeignStream) -> PolledConnector | None:
     if not stream.key:
         return None
     return find_polled(next(each.wrapper for each in plan.servers if each.name == stream.server))
+
+
+def changeable_options(plan: Plan, stream: ForeignStream) -> frozenset[str]:
+    """Return the options of a stream that affect no row that has been read: Rowtide's own, and its connector's.
+
+    Raises:
+      OptionError: the connector of its server does not exist.
+    """
+    connector = find_connector(next(each.wrapper for each in plan.servers if each.name == stream.server))
+    declared = [*STREAM_OPTIONS, *OWN_POLLED_OPTIONS]
+    for reads in (connector.source, connector.polled):
+        declared += [] if reads is None else reads.options
+    return frozenset(option.name for option in declared if option.changeable)
 
 
 def table_options(stream: ForeignStream) -> Mapping[str, str]:

@@ -19,7 +19,7 @@ from rowtide.plan.nodes import Model, Node
 from rowtide.plan.plan import Plan
 from rowtide.rows.types import OMITTED, RowType, Type
 from rowtide.runtime.outbox_options import OUTBOX_OPTIONS
-from rowtide.runtime.polling.options import TUNING_OPTIONS
+from rowtide.runtime.polling.options import changeable_options
 
 DIGEST_VERSION = 1
 """Changes when operators change so that old state no longer fits."""
@@ -36,7 +36,9 @@ def plan_digests(plan: Plan) -> dict[str, str]:
     for function in _functions(plan):
         digests[f'function "{function.name}"'] = _digest(_canonical(function))
     for stream in plan.foreign_streams:
-        options = tuple(sorted((name, value) for name, value in stream.options if _decides(name)))
+        changeable = changeable_options(plan, stream)
+        deciding = [each for each in stream.options if _decides(each[0]) and each[0] not in changeable]
+        options = tuple(sorted(deciding))
         # Streams whose columns have no options have the digests that they had before there were any.
         columns = (tuple(sorted(stream.column_options)),) if stream.column_options else ()
         digests[f'foreign stream "{stream.name}"'] = _digest((_canonical(stream.row_type), options, *columns))
@@ -51,7 +53,7 @@ def plan_digests(plan: Plan) -> dict[str, str]:
 
 def _decides(option: str) -> bool:
     """Return whether an option of a stream decides what its rows are, not how a client reaches something."""
-    return "." not in option and not option.startswith("registry_") and option not in TUNING_OPTIONS
+    return "." not in option and not option.startswith("registry_")
 
 
 def _decides_messages(option: str) -> bool:
