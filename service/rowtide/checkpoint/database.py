@@ -7,7 +7,7 @@ lock to the end, and a superseded process fails before it writes anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -76,6 +76,17 @@ class DatabaseLedger:
         if not check_version(connection):
             return None
         return self._record(connection)
+
+    def other_plans(self) -> Mapping[str, str]:
+        """Return the digests of the others that have committed; see ``ledger.Ledger``."""
+        with self._database.begin() as transaction:
+            connection = sql_connection(transaction)
+            if not check_version(connection):
+                return {}
+            pipelines = self._of(connection).pipelines
+            others = sa.and_(pipelines.c.pipeline != self._pipeline, pipelines.c.commits > 0)
+            rows = connection.execute(sa.select(pipelines.c.pipeline, pipelines.c.digest).where(others))
+            return {pipeline: digest for pipeline, digest in rows if digest}
 
     def claim(self, digest: str, holder: str, refuse: Callable[[Record], None] = takes_any) -> Record:
         """Take the next epoch; see ``ledger.Ledger``."""

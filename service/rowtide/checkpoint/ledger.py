@@ -311,6 +311,13 @@ class Ledger(Protocol):
     def read_within(self, transaction: Transaction) -> Record | None:
         """Return the record as an open transaction sees it; otherwise like ``read``."""
 
+    def other_plans(self) -> Mapping[str, str]:
+        """Return the digests of the other pipelines in the database that have committed, by their names.
+
+        Raises:
+          StatementError: the tables were written by a newer program.
+        """
+
     def claim(self, digest: str, holder: str, refuse: Callable[[Record], None] = takes_any) -> Record:
         """Take the next epoch, or leave it; creates the tables and the record if they do not exist.
 

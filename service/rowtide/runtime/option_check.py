@@ -24,6 +24,8 @@ from rowtide.runtime.polling.options import (
     poller_of,
     table_options,
 )
+from rowtide.runtime.state.output import target_table
+from rowtide.runtime.state.owned_tables import SHARED, is_shared
 from rowtide.runtime.state.topic_sinks import check_columns
 from rowtide.sql.catalog.notices import IDLE_TIMEOUT
 from rowtide.sql.grammar.literals import interval_text_ms
@@ -84,7 +86,12 @@ def check_options(plan: Plan, text: str, *, file: str) -> tuple[Notice, ...]:
         )
         _check_columns(places, stream, wrappers[stream.server])
     for table in plan.foreign_tables:
-        missing += _checked(places, table.name, find_sink, wrappers[table.server], dict(table.options))
+        try:
+            is_shared(table)
+        except OptionError as error:
+            raise places.error(table.name, SHARED, error.message, error.hint) from error
+        given = dict(target_table(table).options)
+        missing += _checked(places, table.name, find_sink, wrappers[table.server], given)
     return tuple(missing)
 
 

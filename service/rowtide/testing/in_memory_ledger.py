@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -59,6 +59,19 @@ class InMemoryLedger:
     def read_within(self, transaction: Transaction) -> Record | None:
         """Return the record as an open transaction sees it."""
         return self._within(transaction).record
+
+    def other_plans(self) -> Mapping[str, str]:
+        """Return the digests of the others that have committed; see ``ledger.Ledger``."""
+        self._database.before("read")
+        held = self._database.contents.checkpoints.items()
+        return {
+            name: each.record.digest
+            for name, each in held
+            if name != self._pipeline
+            and each.record is not None
+            and each.record.commits
+            and each.record.digest
+        }
 
     def claim(self, digest: str, holder: str, refuse: Callable[[Record], None] = takes_any) -> Record:
         """Take the next epoch; see ``ledger.Ledger``."""

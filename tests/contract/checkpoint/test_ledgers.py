@@ -177,6 +177,18 @@ def test_pipelines_of_one_database_do_not_meet(database: Database, ledger: AnyLe
     assert other.claim("e", "b").partition_positions == ()
 
 
+def test_pipelines_of_one_database_see_the_plans_of_those_that_have_committed(
+    database: Database, ledger: AnyLedger
+) -> None:
+    other = ledger_of(database, "other")
+    assert other.other_plans() == {}
+    epoch = ledger.claim("d", "a").epoch
+    assert other.other_plans() == {}
+    commit(database, ledger, epoch, 0, *POSITIONS)
+    assert other.other_plans() == {"prices": "d"}
+    assert ledger.other_plans() == {}
+
+
 def test_a_superseded_process_commits_nothing_and_is_told_by_whom(
     database: Database, ledger: AnyLedger
 ) -> None:

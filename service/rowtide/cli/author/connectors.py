@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
+from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.cli.author.installed_parts import installed, offers_of_format, package_of
 from rowtide.cli.errors import FAILED, exit_code, read_text, shown_to_user
 from rowtide.cli.help_format import App
@@ -24,8 +25,10 @@ from rowtide.runtime.inspect.sampling import findings, take_sample
 from rowtide.runtime.outbox_options import MESSAGE_OPTIONS, OUTBOX_OPTIONS
 from rowtide.runtime.pipeline import open_database, open_polled, open_source
 from rowtide.runtime.polling.options import OWN_POLLED_OPTIONS, poller_of
-from rowtide.runtime.runnable import refuse_unrunnable
+from rowtide.runtime.recovery.begin import refuse_tables_of_others
+from rowtide.runtime.runnable import database_server, refuse_unrunnable
 from rowtide.runtime.state.output import target_table
+from rowtide.runtime.state.owned_tables import OWN_TABLE_OPTIONS
 from rowtide.runtime.state.topic_sinks import sink_of
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.api import MatchingSource
@@ -212,6 +215,8 @@ def check(
         *_start(plan, pipeline.stem, None if url is None else url.reveal()),
         *try_everything(plan, sample),
     ]
+    if all(each.ok for each in tried):
+        tried += _owner(plan, settings.pipeline.name or pipeline.stem)
     if as_json:
         typer.echo(
             json.dumps({"ok": all(each.ok for each in tried), "tried": list(map(asdict, tried))}, indent=2)
@@ -282,6 +287,20 @@ def _start(plan: Plan, name: str, checkpoint_url: str | None) -> Iterator[Tried]
     """Yield why no run of the pipeline starts, if there is a reason."""
     try:
         refuse_unrunnable(plan, checkpoint_url)
+    except (ConnectorError, StatementError) as error:
+        yield _failed("pipeline", name, error)
+
+
+def _owner(plan: Plan, name: str) -> Iterator[Tried]:
+    """Yield why a pipeline of this name may not write to a table, if another one does."""
+    if not plan.foreign_tables:
+        return
+    try:
+        database = open_database(database_server(plan, None))
+        try:
+            refuse_tables_of_others(DatabaseLedger(database, name), plan)
+        finally:
+            database.close()
     except (ConnectorError, StatementError) as error:
         yield _failed("pipeline", name, error)
 
@@ -360,7 +379,7 @@ def options_of(connector: Connector) -> tuple[Option, ...]:
     """
     streams = () if connector.source is None else (*connector.source.options, *STREAM_OPTIONS)
     formats = () if connector.source is None else FORMAT_OPTIONS
-    tables = () if connector.sink is None else connector.sink.options
+    tables = () if connector.sink is None else (*connector.sink.options, *OWN_TABLE_OPTIONS)
     polled = () if connector.polled is None else (*connector.polled.options, *OWN_POLLED_OPTIONS)
     written: tuple[Option, ...] = ()
     if connector.message_sink is not None:

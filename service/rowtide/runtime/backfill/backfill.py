@@ -44,11 +44,12 @@ from rowtide.runtime.backfill.slice_work import OnSpark, Slice, SliceWork, by_re
 from rowtide.runtime.backfill.slices import SliceCuts
 from rowtide.runtime.commit.commit import Committer
 from rowtide.runtime.ingest.skipping import skipped_of
-from rowtide.runtime.recovery.begin import prepare_tables
+from rowtide.runtime.recovery.begin import prepare_tables, refuse_tables_of_others
 from rowtide.runtime.recovery.digest import dumped, plan_digests
 from rowtide.runtime.recovery.recovery import partitions_of
 from rowtide.runtime.retry import Patience, Retry
 from rowtide.runtime.state.context import PipelineContext
+from rowtide.runtime.state.owned_tables import owned_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -246,8 +247,10 @@ class _Backfill:
         """Commit slices up to the cut."""
         context = self._context
         kept = bool(self._found.partition_positions)
+        if not kept:
+            self._database.call(partial(refuse_tables_of_others, context.ledger, context.plan))
         self._database.call(partial(prepare_tables, context.name, context.database, context.plan, kept=kept))
-        digests = dumped(plan_digests(context.plan))
+        digests = dumped(plan_digests(context.plan), owned_tables(context.plan))
         record = self._database.call(
             lambda: context.ledger.claim(digests, holder(), partial(refuse_changed, self._found))
         )

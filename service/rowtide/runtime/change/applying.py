@@ -25,13 +25,14 @@ from rowtide.plan.plan import Plan
 from rowtide.rows.tray import ORIGIN
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.query.contents import state_entries
-from rowtide.runtime.recovery.begin import refuse_missing_tables
+from rowtide.runtime.recovery.begin import refuse_missing_tables, refuse_tables_of_others
 from rowtide.runtime.recovery.digest import dumped, plan_digests
 from rowtide.runtime.recovery.recovery import partitions_of, positions_of_others
 from rowtide.runtime.recovery.start import claim, recover
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.runtime.state.deadletters import RecentMessages
 from rowtide.runtime.state.output import target_table
+from rowtide.runtime.state.owned_tables import owned_tables
 from rowtide.runtime.state.pipeline_state import CommitBatch, PipelineState
 from rowtide.runtime.topics import adopt_topics
 
@@ -102,6 +103,7 @@ def succeeding(older: PipelineContext, newer: PipelineContext) -> Succeeding:
       As ``apply``.
     """
     refuse_changed_streams(older.plan, newer.plan)
+    refuse_tables_of_others(newer.ledger, newer.plan)
     before = older.ledger.read()
     if before is None or not before.has_begun:
         raise StatementError(f'pipeline "{older.name}" has committed nothing: start it with `rowtide run`')
@@ -144,7 +146,7 @@ def commit_switch(
     Raises:
       As ``apply``.
     """
-    digest = dumped(plan_digests(newer.plan))
+    digest = dumped(plan_digests(newer.plan), owned_tables(newer.plan))
     cut = replace(
         cut,
         partition_positions=(*cut.partition_positions, *begun.begun),

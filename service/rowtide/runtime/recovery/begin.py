@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 
-from rowtide.checkpoint.ledger import Record
+from rowtide.checkpoint.ledger import Ledger, Record
 from rowtide.errors import StatementError
 from rowtide.plan.plan import Plan
 from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
-from rowtide.runtime.recovery.digest import differences
+from rowtide.runtime.recovery.digest import differences, tables_in
 from rowtide.runtime.state.output import target_table
+from rowtide.runtime.state.owned_tables import owned_tables
 from rowtide_connectors.api import Database, TopicSource
 
 
@@ -121,6 +122,26 @@ def refuse_start(name: str, record: Record, digests: Mapping[str, str], begin: B
     refuse_another_plan(name, record, digests)
     if record.partition_positions:
         refuse_begin(name, begin)
+
+
+def refuse_tables_of_others(ledger: Ledger, plan: Plan) -> None:
+    """Refuse to write to a table that another pipeline of the database has for itself.
+
+    Two pipelines that start at once may not see each other.
+
+    Raises:
+      StatementError: naming the table and the pipeline.
+      OptionError: as ``owned_tables``.
+    """
+    owned = owned_tables(plan)
+    for pipeline, kept in sorted(ledger.other_plans().items()):
+        for table in sorted(tables_in(kept).intersection(owned)):
+            raise StatementError(
+                f'table "{table}" is written by pipeline "{pipeline}"',
+                hint=f"A copied or renamed file is another pipeline: set pipeline.name to {pipeline} to continue it. "
+                "Or write to another table (table_name), add OPTIONS (shared 'TRUE') if both are to write to it, or "
+                "give up the other one (rowtide state drop --all).",
+            )
 
 
 def prepare_tables(name: str, database: Database, plan: Plan, *, kept: bool) -> Sequence[str]:

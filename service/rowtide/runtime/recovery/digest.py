@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
 from rowtide.expr.tree import PythonAggregate, PythonFunction, PythonTable
@@ -61,9 +61,16 @@ def _decides_messages(option: str) -> bool:
     return _decides(option) and option not in ("delivery", *(each.name for each in OUTBOX_OPTIONS))
 
 
-def dumped(digests: Mapping[str, str]) -> str:
-    """Return digests as one text, for the checkpoint."""
-    return json.dumps({"version": DIGEST_VERSION, "digests": dict(digests)}, sort_keys=True)
+def dumped(digests: Mapping[str, str], tables: Sequence[str] = ()) -> str:
+    """Return digests as one text, for the checkpoint, with the ``tables`` that the pipeline has for itself."""
+    return json.dumps(
+        {"version": DIGEST_VERSION, "digests": dict(digests), "tables": list(tables)}, sort_keys=True
+    )
+
+
+def tables_in(kept: str) -> frozenset[str]:
+    """Return the tables that the pipeline of a checkpoint's digests has for itself; older ones do not say."""
+    return frozenset(json.loads(kept).get("tables", ()))
 
 
 def differences(kept: str, digests: Mapping[str, str]) -> list[str]:

@@ -29,6 +29,7 @@ from rowtide.runtime.recovery.begin import (
     first_offsets,
     prepare_tables,
     refuse_start,
+    refuse_tables_of_others,
 )
 from rowtide.runtime.recovery.digest import dumped, plan_digests
 from rowtide.runtime.recovery.newest import NewestSnapshot
@@ -42,6 +43,7 @@ from rowtide.runtime.recovery.recovery import (
     telling_progress,
     usable,
 )
+from rowtide.runtime.state.owned_tables import owned_tables
 from rowtide.runtime.state.pipeline_state import PipelineState
 from rowtide.runtime.topics import adopt_topics, compacted_topics, ids_of, known_ids
 from rowtide_connectors.api import MatchingSource, OffsetRange
@@ -112,6 +114,7 @@ def check_start(io: PipelineIO, begin: Begin) -> Checked:
         refuse_start(context.name, record, digests, begin)
     else:
         io.check_tables()
+        io.database.call(partial(refuse_tables_of_others, context.ledger, context.plan))
     io.check_sinks()
     sources = sorted(context.sources.items())
     ranges = {relation: io.broker.call(source.ranges) for relation, source in sources}
@@ -159,7 +162,7 @@ def take_epoch(
         refuse(found)
 
     def take() -> Record:
-        return context.ledger.claim(dumped(checked.digests), holder, refuse_found)
+        return context.ledger.claim(dumped(checked.digests, owned_tables(context.plan)), holder, refuse_found)
 
     context.crash_points.reach("start.before_epoch")
     holder = f"{socket.gethostname()} process {os.getpid()}"

@@ -29,6 +29,7 @@ from rowtide.rows.column import Column, Indices
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Kind
+from rowtide.runtime.state.owned_tables import SHARED
 from rowtide_connectors.api import TableColumn, TargetTable, Transaction
 from rowtide_connectors.errors import RefusedRowsError, UnavailableError
 from rowtide_connectors.sizes import WRITE_BYTES
@@ -304,7 +305,7 @@ def target_table(table: ForeignTable) -> TargetTable:
             for index, field in enumerate(table.row_type)
         ),
         key=tuple(table.row_type[index].name for index in table.key),
-        options=dict(table.options),
+        options={name: value for name, value in table.options if name != SHARED},
     )
 
 
