@@ -41,8 +41,8 @@ def test_a_bound_record_lets_the_rows_go_that_waited_for_a_quiet_topic(files: Pi
     assert files.rows("named") == []
     answer = files.call("bound", "users", "2026-01-01T00:00:00", "--strict")
     assert answer.splitlines() == [
-        'bound 2026-01-01 00:00:00.001 written to topic "users" 0/1',
-        'bound 2026-01-01 00:00:00.001 written to topic "users" 1/0',
+        'bound 2026-01-01 00:00:00.001 written to topic "users", partition 0, offset 1',
+        'bound 2026-01-01 00:00:00.001 written to topic "users", partition 1, offset 0',
     ]
     files.run()
     assert files.rows("named") == [(1, "ann")]

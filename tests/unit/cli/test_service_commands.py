@@ -190,6 +190,7 @@ def test_replay_compares_and_says_no_when_a_row_differs(files: Files) -> None:
     assert answer["differences"] == 1
     assert answer["first"][0]["committed"] is None
     assert files.call("replay", "--compare", "--from", "1970-01-01 00:00:10")
+    assert "nothing is compared" in files.call("replay", "--compare", "--from", "1970-01-01 00:10:00", code=2)
 
 
 def test_a_late_row_is_listed_with_times_that_people_read(files: Files) -> None:

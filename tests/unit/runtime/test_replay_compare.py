@@ -11,6 +11,7 @@ from rowtide.errors import StatementError
 from rowtide.runtime.inspect.replay import Range, ReplayComparison, compare
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
+from rowtide.runtime.recovery.begin import parse_time
 from rowtide.runtime.service import Service
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
@@ -132,7 +133,7 @@ def test_the_newest_snapshot_serves_where_the_log_has_aged_out(world: World) -> 
     world.broker.truncate("readings", 90, partition=0)
     with pytest.raises(StatementError, match="the stored snapshot covers rows from") as refused:
         world.compare()
-    since = int(str(refused.value.hint).split("--from ")[1].split()[0])
+    since = parse_time(str(refused.value.hint).split('"')[1])
     assert world.compare(begin=since).count == 0
     world.change("update raw_log set sensor = 'x' where at like '1970-01-01 00:06:2%'")
     assert world.compare(begin=since).count > 0

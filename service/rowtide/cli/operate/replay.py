@@ -43,7 +43,7 @@ def replay(
     running service continues. Without --compare, each row is printed as a JSON object on its own line.
 
     Exit code 0: equal. 1: a row differs. 2: the rows cannot be recomputed: the log has aged out, or a
-    table has no time column. 3: a dependency is down.
+    table has no time column; or the range has no rows. 3: a dependency is down.
     """
     with shown_to_user():
         wanted = range_of(begin, end)
@@ -54,6 +54,11 @@ def replay(
                 typer.echo(json.dumps({"table": table, "row": _named(row, tables[table])}))
 
             result = compared(context_of(found, settings), wanted, None if compare else on_row)
+            if compare and not wanted.is_everything and not result.count and not any(result.rows.values()):
+                raise StatementError(
+                    "no row lies between --from and --to, so nothing is compared",
+                    hint="Choose a range that has rows, or leave both out.",
+                )
             if not compare:
                 typer.echo(f"{result.messages} messages recomputed, not compared", err=True)
             elif as_json:

@@ -26,6 +26,7 @@ from rowtide.plan.plan import Plan
 from rowtide.rows.rowop import Row
 from rowtide.rows.types import MAX_TIMESTAMP_MS
 from rowtide.rowtime.bound import EARLIEST, LATEST
+from rowtide.rowtime.text import time_text
 from rowtide.runtime.change.applying import refuse_changed_streams, streams_of_both
 from rowtide.runtime.ingest.intake import check_identity
 from rowtide.runtime.inspect.replay_tables import ComparedTable, Refused, scratch
@@ -283,8 +284,8 @@ def _begin(
         )
         if compared.begin_ms is None or compared.begin_ms < reached:
             raise StatementError(
-                f"{gone.message}; the stored snapshot covers rows from {reached} ms on",
-                hint=f"Compare with --from {min(reached, MAX_TIMESTAMP_MS)} or later.",
+                f"{gone.message}; the stored snapshot covers rows from {time_text(reached)} on",
+                hint=f'Compare with --from "{time_text(min(reached, MAX_TIMESTAMP_MS))}" or later.',
             ) from gone
         return flow, snapshot
     if older is not None:
