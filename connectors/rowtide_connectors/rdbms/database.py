@@ -203,8 +203,8 @@ class SqlDatabase:
 
         Raises:
           RefusedRowsError: the database does not take some of them; which ones is not known.
-          UnavailableError: also if a statement took too long. The next ones have fewer rows, and savepoints, so that
-            there is no second time.
+          UnavailableError: also if a statement took too long for the first time. From then on statements have fewer
+            rows and run within savepoints, so the next one that takes too long is only cut further.
         """
         start = 0
         while start < row_count(columns):

@@ -28,7 +28,7 @@ def database_server(plan: Plan, checkpoint_url: str | None) -> Server:
     ``checkpoint_url`` is the database of a pipeline without foreign tables.
 
     Raises:
-      StatementError: there is no database, or there are two.
+      StatementError: the plan has no database, or two of them.
       OptionError: a connector has no sink.
     """
     servers = {server.name: server for server in plan.servers}

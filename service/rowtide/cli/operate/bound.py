@@ -72,7 +72,9 @@ def bound(
         typer.echo(json.dumps({"topic": read, "bound_ms": bound_ms + strict, "written": positions}, indent=2))
         return
     for (name, number), offset in written.items():
-        typer.echo(f'bound {_shown(bound_ms + strict)} written to topic "{name}", partition {number}, offset {offset}')
+        typer.echo(
+            f'bound {_shown(bound_ms + strict)} written to topic "{name}", partition {number}, offset {offset}'
+        )
 
 
 def _shown(bound_ms: int) -> str:

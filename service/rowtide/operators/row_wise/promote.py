@@ -95,7 +95,7 @@ class PromoteOperator(RowWise):
         mapped = self._promoted(bound.rowtime)
         if mapped is None:
             return NO_BOUND if self._takes_any_from(bound.rowtime) else Bound(LATEST)
-        if bound.rowtime == LATEST or self._promoted(bound.rowtime + 1) == mapped:
+        if self._promoted(bound.rowtime + 1) == mapped:
             return Bound(mapped)
         return bound.shifted(mapped)
 
