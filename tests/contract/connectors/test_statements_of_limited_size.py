@@ -20,6 +20,7 @@ from rowtide_connectors.rdbms.sql_type import parse_type
 from rowtide_connectors.rdbms.table import PhysicalColumn
 from rowtide_connectors.rdbms.transaction import sql_connection
 from rowtide_connectors.registry import find_sink
+from support.waiting import wait_until
 
 TABLE = TargetTable("o", (TableColumn("ID", "BIGINT", nullable=False), TableColumn("X", "VARCHAR")), ("ID",))
 TIMED = {
@@ -55,7 +56,17 @@ def timed(kind: str, request: pytest.FixtureRequest) -> Iterator[Database]:
             sql_connection(transaction).exec_driver_sql(statement)
     slow = sa.make_url(url).update_query_dict(TIMED[kind]).render_as_string(hide_password=False)
     with closing(find_sink("rdbms").open({"url": slow})) as database:
+        wait_until(lambda: is_prepared(database))
         yield database
+
+
+def is_prepared(database: Database) -> bool:
+    """Prepare the table; a busy server may cancel a query of its catalog, too."""
+    try:
+        database.prepare([TABLE])
+    except UnavailableError:
+        return False
+    return True
 
 
 def until_it_is_done(commit: Callable[[], None]) -> int:
@@ -76,22 +87,24 @@ def values_of(rows: Sequence[tuple[int, str]]) -> dict[str, list[Any]]:
 
 @on_servers
 def test_statements_that_the_server_cancels_are_repeated_with_fewer_rows(timed: Database) -> None:
-    timed.prepare([TABLE])
     rows = [(number, "a") for number in range(150)]
 
     def commit() -> None:
         with timed.begin() as transaction:
             transaction.upsert(TABLE, values_of(rows))
 
-    assert until_it_is_done(commit) == 1
-    with timed.begin() as transaction:
-        assert sorted(transaction.rows(TABLE)) == rows
-        transaction.delete(TABLE, {"ID": list(range(150))})
+    def delete() -> None:
+        with timed.begin() as transaction:
+            assert sorted(transaction.rows(TABLE)) == rows
+            transaction.delete(TABLE, {"ID": list(range(150))})
+
+    # Once on an idle machine; a busy one has its statements halved again.
+    assert until_it_is_done(commit) >= 1
+    until_it_is_done(delete)
 
 
 @on_servers
 def test_refused_rows_are_found_in_statements_that_end_in_time(timed: Database) -> None:
-    timed.prepare([TABLE])
     rows = [(number, "bad" if number in (3, 70) else "a") for number in range(100)]
     with timed.sift() as transaction:
         with pytest.raises(RefusedRowsError) as met:
@@ -103,7 +116,6 @@ def test_refused_rows_are_found_in_statements_that_end_in_time(timed: Database) 
 @on_servers
 @pytest.mark.parametrize("sifts", [False, True])
 def test_a_row_that_alone_takes_too_long_is_waited_for_and_named(timed: Database, sifts: bool) -> None:
-    timed.prepare([TABLE])
     met: list[UnavailableError] = []
     for _ in range(3):
         try:
