@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -32,7 +32,7 @@ from rowtide.errors import StatementError, TransientError
 from rowtide.runtime.query.query_work import QueryLimits, QueryText
 from rowtide.runtime.recovery.begin import parse_begin
 from rowtide.runtime.retry import StoppedError
-from rowtide.runtime.state.following import Follower, QueryProcess, prepare_queries
+from rowtide.runtime.state.following import Follower, QueryProcess, queries_prepared_soon
 from rowtide.runtime.stopping import BATCH_LIMIT_S, LIMIT_S, StopSignals
 from rowtide.sql.pipeline import SqlSession
 
@@ -197,10 +197,9 @@ def run(
             service = process.service
             with process.serving() as urls:
                 structlog.get_logger("rowtide").info("listening", pipeline=found.name, **urls)
-                if not until_end:
-                    prepare_queries()
+                soon = nullcontext() if until_end else queries_prepared_soon()
                 # Stopped while a dependency is down: the next start reads again what was not committed.
-                with signals, suppress(StoppedError):
+                with soon, signals, suppress(StoppedError):
                     service.run(where, until_end=until_end)
         if (summary := service.board.status().summary) is not None:
             typer.echo("\n".join(summary.lines(str(pipeline))))

@@ -14,7 +14,7 @@ import pickle
 import queue
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
@@ -69,10 +69,26 @@ PRELOADED = ["rowtide.runtime.query.query_preload"]
 """Modules that the parent of all queries' processes imports once."""
 
 
+PREPARED_AFTER_S = 5.0
+"""A service starts the parent of all queries' processes so long after it listens: its own start comes first."""
+
+
 def prepare_queries() -> None:
     """Start the parent of all queries' processes, if it does not run, so that the first query need not wait for it."""
     _query_processes()
     forkserver.ensure_running()
+
+
+@contextmanager
+def queries_prepared_soon() -> Iterator[None]:
+    """Call ``prepare_queries`` within the block, after ``PREPARED_AFTER_S``."""
+    soon = threading.Timer(PREPARED_AFTER_S, prepare_queries)
+    soon.daemon = True
+    soon.start()
+    try:
+        yield
+    finally:
+        soon.cancel()
 
 
 def _query_processes() -> ForkServerContext:
