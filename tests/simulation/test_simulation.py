@@ -14,10 +14,10 @@ from simulation.quiet import quiet
 from simulation.workloads import WORKLOADS, planned
 from simulation.world import run
 
-REPLICA_SEEDS = 4
+REPLICA_SEEDS = 2
 """Cases of each workload with three replicas in every run of the tests."""
 REPLICAS = 3
-SEEDS = 12
+SEEDS = 6
 """Cases of each workload in every run of the tests."""
 MANY_SEEDS = 2_000
 """Cases of each workload in the long run."""

@@ -296,6 +296,7 @@ each_law = pytest.mark.parametrize(
 
 
 @each_law
+@settings(max_examples=20)
 @given(data=st.data())
 def test_an_operator_keeps_the_contract(law: Law, kind: type, data: st.DataObject) -> None:
     law(data, kind)

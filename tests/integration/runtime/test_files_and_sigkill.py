@@ -34,11 +34,15 @@ KILLED_AT = (
     "commit.after_commit:2",
     "recovery.after_replay",
 )
+IN_EACH_RUN = KILLED_AT[::2]
 KILLED = 137
 
 
 @pytest.mark.timeout(600)
-def test_each_row_of_each_file_is_there_once_however_often_the_service_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("points", [IN_EACH_RUN, pytest.param(KILLED_AT, marks=pytest.mark.long)], ids=len)
+def test_each_row_of_each_file_is_there_once_however_often_the_service_is_killed(
+    tmp_path: Path, points: tuple[str, ...]
+) -> None:
     rng, folder, made_rows = random.Random(5), Folder(tmp_path / "files" / "in"), [0]
 
     def arrive() -> None:
@@ -57,7 +61,7 @@ def test_each_row_of_each_file_is_there_once_however_often_the_service_is_killed
         "[commit]\ninterval_ms = 20\n"
     )
     with service(tmp_path, config, SQL) as made:
-        for point in KILLED_AT:
+        for point in points:
             arrive()
             process = made.start(**{CRASH_AT: point})
             deadline = time.monotonic() + PATIENCE_S

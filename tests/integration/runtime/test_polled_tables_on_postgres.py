@@ -40,6 +40,7 @@ KILLED_AT = (
     "commit.after_commit",
     "recovery.after_replay",
 )
+IN_EACH_RUN = KILLED_AT[::2]
 KILLED = 137
 MANY = 4_500
 """Rows of several groups of a poll."""
@@ -88,8 +89,9 @@ def rows(url: str, query: str) -> list[tuple[object, ...]]:
 
 @pytest.mark.postgres
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("points", [IN_EACH_RUN, pytest.param(KILLED_AT, marks=pytest.mark.long)], ids=len)
 def test_a_table_is_that_of_its_source_however_often_the_process_is_killed(
-    postgres_server: PostgresServer, tmp_path: Path
+    postgres_server: PostgresServer, tmp_path: Path, points: tuple[str, ...]
 ) -> None:
     crm, sink = Crm(postgres_server.create_database()), postgres_server.create_database()
     address = sa.make_url(sink).set(drivername="postgresql").render_as_string(hide_password=False)
@@ -98,7 +100,7 @@ def test_a_table_is_that_of_its_source_however_often_the_process_is_killed(
         "[checkpoint]\nsnapshot_rows = 3000\nsnapshot_interval_s = 0\n[commit]\ninterval_ms = 20\n"
     )
     with service(tmp_path, config, SQL) as made:
-        for point in KILLED_AT:
+        for point in points:
             process = made.start(**{CRASH_AT: point})
             deadline = time.monotonic() + PATIENCE_S
             while process.poll() is None:

@@ -74,7 +74,7 @@ def kill(made: Service, rng: random.Random) -> None:
 @pytest.mark.parametrize(
     "form",
     [
-        "JSON",
+        pytest.param("JSON", marks=pytest.mark.long),
         pytest.param("AVRO", marks=pytest.mark.long),
         pytest.param("DEBEZIUM_JSON", marks=pytest.mark.long),
         "DEBEZIUM_AVRO",

@@ -34,13 +34,13 @@ PARTS = (3, 7)
 
 
 def cases() -> list[object]:
-    """Return all scenarios in all parts; one of twelve is run every time, in one number of parts."""
+    """Return all scenarios in all parts; one of 24 is run every time, in one number of parts."""
     found: list[object] = []
     for path in find_scenarios([SCENARIOS]):
         name = path.relative_to(SCENARIOS).as_posix()
         turn = crc32(name.encode())
         for parts in PARTS:
-            is_always = turn % 12 == 0 and PARTS[turn // 12 % len(PARTS)] == parts
+            is_always = turn % 24 == 0 and PARTS[turn // 24 % len(PARTS)] == parts
             marks = [] if is_always else [pytest.mark.long]
             if name in IN_ORDER and parts == 3:
                 # In seven parts the order of its keys happens to be that of their parts.
@@ -63,7 +63,7 @@ def test_rows_are_split_however_few_they_are(spark: SparkSession) -> None:
 def test_some_scenarios_come_in_three_parts_and_some_in_seven_every_time() -> None:
     always = {case.id for case in cases() if pytest.mark.long not in case.marks}  # type: ignore[attr-defined]
     names = {each.rpartition("-")[0] for each in always}
-    assert len(names) == len(always) >= len(find_scenarios([SCENARIOS])) // 20
+    assert len(names) == len(always) >= len(find_scenarios([SCENARIOS])) // 40
     assert {each.rpartition("-")[2] for each in always} == {"3", "7"}
 
 
@@ -88,7 +88,7 @@ def in_slices() -> list[object]:
         name = path.relative_to(SCENARIOS).as_posix()
         turn = crc32(name.encode())
         if name not in IN_ORDER:
-            marks = [] if turn % 60 == 0 else [pytest.mark.long]
+            marks = [] if turn % 120 == 0 else [pytest.mark.long]
             found.append(pytest.param(path, turn, id=name, marks=marks))
     return found
 

@@ -239,7 +239,7 @@ LAWS = (a_flow_gives_what_rows_give_one_by_one, any_two_ways_in_give_the_same)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=[law.__name__ for law in LAWS])
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(data=st.data())
 def test_a_flow_knows_no_trays(law, data: st.DataObject) -> None:  # type: ignore[no-untyped-def]
     law(data)
