@@ -193,11 +193,14 @@ import multiprocessing.util
 from pathlib import Path
 from rowtide.runtime.state.following import prepare_queries
 prepare_queries()
-own = [line for task in Path("/proc/self/task").iterdir() for line in (task / "children").read_text().split()]
-print(any(b"forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in own))
+def is_there():
+    own = [line for task in Path("/proc/self/task").iterdir() for line in (task / "children").read_text().split()]
+    return any(b"forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in own)
+# Between fork and exec a child has the command line of its parent.
+wait_until(is_there)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"
+    program = f"from support.waiting import wait_until\n{program}"
+    subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=True)
 
 
 HOG = "REPLACE(REPLACE(REPLACE('{0}', 'x', '{1}'), 'y', '{2}'), 'z', '{1}')".format(
