@@ -194,7 +194,8 @@ from pathlib import Path
 from rowtide.runtime.state.following import prepare_queries
 prepare_queries()
 def is_there():
-    own = [line for task in Path("/proc/self/task").iterdir() for line in (task / "children").read_text().split()]
+    tasks = Path("/proc/self/task").iterdir()
+    own = [line for task in tasks for line in (task / "children").read_text().split()]
     return any(b"forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in own)
 # Between fork and exec a child has the command line of its parent.
 wait_until(is_there)
