@@ -201,7 +201,11 @@ def is_there():
 wait_until(is_there)
 """
     program = f"from support.waiting import wait_until\n{program}"
-    subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=True)
+    subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=True,
+    )
 
 
 HOG = "REPLACE(REPLACE(REPLACE('{0}', 'x', '{1}'), 'y', '{2}'), 'z', '{1}')".format(
