@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 from starlette.applications import Starlette
@@ -35,6 +36,7 @@ class Now:
     since_ms: int = 5_000
     waits_for: str | None = None
     epoch: int | None = 3
+    commits: int | None = 12
     last_commit_ms: int | None = 9_000
     positions: Sequence[PositionStatus] = (AtPartition(),)
     pending: Sequence[tuple[str, int]] = (("ALERTS", 7),)
@@ -100,6 +102,12 @@ def whole_app(access: Access) -> Starlette:
         ),
         access=access,
     )
+
+
+def address(path: str, **names: str) -> str:
+    """Return the address of a declared path, with names for those in braces."""
+    given = {"pipeline": Now().pipeline, "relation": "ORDERS", **names}
+    return path.format_map({name: quote(value, safe="") for name, value in given.items()})
 
 
 def asked(app: Starlette, method: str, path: str, token: str | None = None, **more: str) -> httpx.Response:

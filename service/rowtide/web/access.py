@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import structlog
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rowtide.errors import StatementError, TransientError
-from rowtide.web.declared import ApiPath
+from rowtide.web.declared import JSON, PIPELINE, ApiPath
+from rowtide.web.parameters import named
 from rowtide.web.server import is_loopback, parse_listen
 from rowtide.web.tokens import Caller, InvalidTokenError, Right, TokenFile
 
@@ -27,12 +30,16 @@ if TYPE_CHECKING:
     from rowtide.web.oidc import OidcProvider
 
 Handler = Callable[[Request], Any]
-"""Answers a request: a coroutine function, or a blocking function, which runs in a separate thread."""
+"""Answers a request with a response, or with what is written as JSON: the answer that its path declares.
+
+It is a coroutine function, or a blocking function, which runs in a separate thread.
+"""
 REQUESTS_AT_MOST = 32
 """The most requests that are answered at the same time; each can occupy a thread."""
 MOST_HEAD_BYTES = 32 * 1024
 """The largest size of address and headers: enough for a long query."""
 _log = structlog.get_logger("rowtide")
+_encode = msgspec.json.Encoder(decimal_format="string").encode
 ANYONE = Caller("anonymous", frozenset(Right))
 """The caller of an API that requires no token."""
 
@@ -118,15 +125,15 @@ class Page:
     declared: ApiPath
     handler: Handler
 
-    def route(self, access: Access) -> Route:
-        """Return the page as a route that checks the caller."""
+    def route(self, access: Access, pipeline: str = "") -> Route:
+        """Return the page as a route that checks the caller. ``pipeline`` is the one of the service."""
         declared, right = self.declared, self.declared.right
 
         async def guarded(request: Request) -> Response:
             if right is None:
-                return await self._answer(request)
+                return await self._answer(request, pipeline)
             found = access.refusal(request, declared.body_bytes) or await access.caller(request, right)
-            answer = found if isinstance(found, Response) else await self._counted(request, access)
+            answer = found if isinstance(found, Response) else await self._counted(request, access, pipeline)
             if declared.method != "GET" and access.audits:
                 _log.info(
                     "audit",
@@ -140,20 +147,40 @@ class Page:
 
         return Route(declared.path, guarded, methods=[declared.method])
 
-    async def _counted(self, request: Request, access: Access) -> Response:
+    async def _counted(self, request: Request, access: Access, pipeline: str) -> Response:
         access.running += 1
         try:
-            return await self._answer(request)
+            return await self._answer(request, pipeline)
         finally:
             access.running -= 1
 
-    async def _answer(self, request: Request) -> Response:
-        answer: Awaitable[Response]
+    async def _answer(self, request: Request, pipeline: str) -> Response:
+        if PIPELINE in self.declared.parameters and (given := named(request, PIPELINE)) != pipeline:
+            return _refused(
+                404,
+                f'this service runs no pipeline "{given[:80]}"',
+                f'It runs "{pipeline}".',
+            )
+        answer: Awaitable[Any]
         if inspect.iscoroutinefunction(self.handler):
             answer = self.handler(request)
         else:
             answer = run_in_threadpool(self.handler, request)
-        return await answer
+        found = await answer
+        return found if isinstance(found, Response) else Response(_encode(found), media_type=JSON)
+
+
+class EncodedNames:
+    """Lets routes see the path as it was sent: a name of a path may have a slash, which is percent-encoded."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "http":
+            scope = {**scope, "path": scope["raw_path"].decode("ascii")}
+        await self._app(scope, receive, send)
 
 
 def access_of(

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -26,7 +27,8 @@ from rowtide.clock import Clock
 from rowtide.errors import RowtideError, StatementError, TransientError
 from rowtide.metrics import Metrics
 from rowtide.web import declared
-from rowtide.web.access import Access, Page
+from rowtide.web.access import Access, EncodedNames, Page
+from rowtide.web.api import api_pages
 from rowtide.web.declared import RELATION
 from rowtide.web.described import openapi
 from rowtide.web.execute import StatementRunner, execute_handler
@@ -90,9 +92,10 @@ def build_app(
         pages.append(Page(declared.ROWS, query_handler(handlers.query)))
     if handlers.execute is not None:
         pages.append(Page(declared.EXECUTE, execute_handler(handlers.execute)))
+    pages += api_pages(status, version)
     document = openapi(version, [declared.OPENAPI, *(each.declared for each in pages)])
     pages.append(Page(declared.OPENAPI, _document(document)))
-    return _application(pages, access or Access())
+    return _application(pages, access or Access(), status.status().pipeline)
 
 
 def build_monitoring_app(
@@ -100,11 +103,13 @@ def build_monitoring_app(
 ) -> Starlette:
     """Return the ASGI application of the monitoring listener: health, readiness and metrics, nothing else."""
     health = _Health(status, metrics, clock, beat_limit_s)
-    return _application(health.pages(is_open=True), Access())
+    return _application(health.pages(is_open=True), Access(), status.status().pipeline)
 
 
-def _application(pages: Sequence[Page], access: Access) -> Starlette:
-    return Starlette(routes=[page.route(access) for page in pages])
+def _application(pages: Sequence[Page], access: Access, pipeline: str) -> Starlette:
+    return Starlette(
+        routes=[page.route(access, pipeline) for page in pages], middleware=[Middleware(EncodedNames)]
+    )
 
 
 def _root(status: Status, version: str) -> AsyncHandler:

@@ -20,20 +20,25 @@ JSON, LINES, TEXT = "application/json", "application/x-ndjson", "text/plain"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter in the address. ``default`` None: it is required. ``most``: the greatest integer, from 0."""
+    """A parameter of the address, in its ``query`` or in its ``path``, which has the name in braces.
+
+    ``default`` None: it is required. ``most``: the greatest integer, from 0.
+    """
 
     name: str
     meaning: str
     default: str | int | bool | None = None
     kind: Literal["string", "integer", "boolean"] = "string"
     most: int | None = None
+    where: Literal["query", "path"] = "query"
 
 
 @dataclass(frozen=True, slots=True)
 class ApiPath:
     """A path of the API. ``right`` None: no token is required. ``answers`` are its own, by status.
 
-    ``body_bytes`` is the largest body that it takes; ``media_type`` that of a successful answer.
+    ``body_bytes`` is the largest body that it takes; ``media_type`` that of a successful answer. ``answer`` is the
+    type of a successful answer in JSON.
     """
 
     path: str
@@ -44,11 +49,13 @@ class ApiPath:
     method: Literal["GET", "POST"] = "GET"
     media_type: str = JSON
     body_bytes: int = 0
+    answer: type | None = None
 
     def all_answers(self) -> dict[int, str]:
         """Return the meaning of every status that a client may get, in order."""
         shared = {} if self.right is None else SHARED
-        return dict(sorted({200: "The answer.", **shared, **self.answers}.items()))
+        of_pipeline = {404: NO_PIPELINE} if PIPELINE in self.parameters else {}
+        return dict(sorted({200: "The answer.", **shared, **of_pipeline, **self.answers}.items()))
 
 
 SHARED = {
@@ -61,6 +68,12 @@ SHARED = {
 """The refusals of every path that requires a right."""
 BAD = "A parameter is missing or invalid."
 UNKNOWN = "The pipeline has no such relation."
+NO_PIPELINE = "The service has no such pipeline."
+
+API = "/api/v1"
+OF_PIPELINE = f"{API}/pipelines/{{pipeline}}"
+"""What the paths of a pipeline begin with."""
+PIPELINE = Parameter("pipeline", "name of the pipeline", where="path")
 
 RELATION = Parameter("relation", "catalog name of the relation")
 ROW = Parameter("row", "the row: values of its columns, as `rowtide explain --why` takes them")
@@ -85,7 +98,7 @@ READY = ApiPath(
     answers={503: "It does not; the answer says what it waits for."},
 )
 METRICS = ApiPath("/metrics", Right.READ, "Return the metrics for Prometheus.", media_type=TEXT)
-OPENAPI = ApiPath("/api/v1/openapi.json", None, "Return this description as an OpenAPI document.")
+OPENAPI = ApiPath(f"{API}/openapi.json", None, "Return this description as an OpenAPI document.")
 WHY_NOT = ApiPath(
     "/why-not",
     Right.READ,
@@ -128,5 +141,5 @@ EXECUTE = ApiPath(
     method="POST",
 )
 
-ALL = (STATUS, ALIVE, READY, METRICS, OPENAPI, WHY_NOT, WHY, SNAPSHOT, TABLE, ROWS, EXECUTE)
-"""Every path that a service can have."""
+UNVERSIONED = (STATUS, ALIVE, READY, METRICS, OPENAPI, WHY_NOT, WHY, SNAPSHOT, TABLE, ROWS, EXECUTE)
+"""Every path that is not of version 1, and the description of all of them."""

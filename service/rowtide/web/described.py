@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rowtide.web.declared import ALL, ApiPath, Parameter
+from rowtide.web.api import PATHS
+from rowtide.web.declared import UNVERSIONED, ApiPath, Parameter
+
+ALL = (*UNVERSIONED, *PATHS)
+"""Every path that a service can have."""
 
 HEAD = """\
 # HTTP API
@@ -58,7 +62,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         schema["default"] = parameter.default
     return {
         "name": parameter.name,
-        "in": "query",
+        "in": parameter.where,
         "description": parameter.meaning,
         "required": parameter.default is None,
         "schema": schema,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote
+
 from starlette.requests import Request
 
 from rowtide.errors import StatementError
@@ -10,6 +12,11 @@ from rowtide.web.declared import Parameter
 
 class ParameterError(StatementError):
     """A parameter of a request is missing or invalid."""
+
+
+def named(request: Request, parameter: Parameter) -> str:
+    """Return the value of a parameter in the path: a name, percent-encoded in the address."""
+    return unquote(request.path_params[parameter.name])
 
 
 def given(request: Request, parameter: Parameter) -> str:

@@ -43,6 +43,30 @@ class PositionStatus(Protocol):
 class Summary(Protocol):
     """The progress of a run."""
 
+    @property
+    def read(self) -> int:
+        """Return the messages that were read."""
+
+    @property
+    def held(self) -> int:
+        """Return the rows that wait for output."""
+
+    @property
+    def written(self) -> Mapping[str, int]:
+        """Return the rows that were written, by table."""
+
+    @property
+    def late(self) -> Mapping[str, int]:
+        """Return the late rows, by relation."""
+
+    @property
+    def rejected(self) -> Mapping[str, int]:
+        """Return the rejected rows, by relation."""
+
+    @property
+    def created(self) -> Sequence[str]:
+        """Return the tables that were created."""
+
     def fields(self) -> Mapping[str, object]:
         """Return it as plain values."""
 
@@ -93,6 +117,10 @@ class PipelineStatus(Protocol):
     @property
     def epoch(self) -> int | None:
         """Return the fencing epoch; None before the first answer of the checkpoint."""
+
+    @property
+    def commits(self) -> int | None:
+        """Return the number of the last commit; None before the first answer of the checkpoint."""
 
     @property
     def last_commit_ms(self) -> int | None:

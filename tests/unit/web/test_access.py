@@ -22,7 +22,7 @@ from rowtide.web.access import REQUESTS_AT_MOST, Access, Page, access_of
 from rowtide.web.declared import ApiPath
 from rowtide.web.server import is_loopback
 from rowtide.web.tokens import INCLUDED, Right, TokenFile
-from support.web import Pipeline, StoppedClock, asked, whole_app
+from support.web import Pipeline, StoppedClock, address, asked, whole_app
 
 TOKENS = {right: f"the-token-of-{right.value}-0123456789" for right in Right}
 OPEN = {"/healthz", "/readyz", "/api/v1/openapi.json"}
@@ -36,6 +36,8 @@ RIGHTS = {
     "/why-not": Right.READ,
     "/snapshot": Right.OPERATE,
     "/execute": Right.OPERATE,
+    "/api/v1/pipelines": Right.READ,
+    "/api/v1/pipelines/{pipeline}": Right.READ,
 }
 
 
@@ -77,13 +79,13 @@ def test_every_page_needs_its_role_and_a_request_without_it_is_refused(tokens: P
             assert asked(app, method, path).status_code == 200
             continue
         for token in (None, "", "nonsense", TOKENS[Right.READ][:-1], hashlib.sha256(b"x").hexdigest()):
-            refused = asked(app, method, path, token)
+            refused = asked(app, method, address(path), token)
             assert (refused.status_code, refused.headers["www-authenticate"]) == (
                 401,
                 'Bearer realm="rowtide"',
             )
         for right, token in TOKENS.items():
-            status = asked(app, method, path, token).status_code
+            status = asked(app, method, address(path), token).status_code
             has_it = RIGHTS[path] in {right, *INCLUDED.get(right, ())}
             assert (status == 403) == (not has_it), (method, path, right)
             assert status != 401

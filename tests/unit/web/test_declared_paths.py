@@ -1,13 +1,14 @@
 """Each path is declared once: routes, OpenAPI document and reference page say the same."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from rowtide.web.access import Access
-from rowtide.web.declared import ALL, ApiPath
-from rowtide.web.described import page
-from support.web import asked, whole_app
+from rowtide.web.declared import ApiPath
+from rowtide.web.described import ALL, page
+from support.web import address, asked, whole_app
 
 PAGE = Path(__file__).parents[3] / "docs/reference/http-api.md"
 
@@ -32,11 +33,27 @@ def test_the_served_document_has_every_path_with_its_parameters_and_answers() ->
         assert bool(operation["security"]) == (each.right is not None)
 
 
+def test_a_path_declares_the_names_that_it_has_in_braces() -> None:
+    for each in ALL:
+        declared = [held.name for held in each.parameters if held.where == "path"]
+        assert re.findall(r"{(\w+)}", each.path) == declared, each.path
+
+
+@pytest.mark.parametrize(
+    "declared", [each for each in ALL if "{pipeline}" in each.path], ids=lambda each: each.path
+)
+def test_a_pipeline_that_the_service_does_not_run_is_not_found(declared: ApiPath) -> None:
+    answer = asked(whole_app(Access()), declared.method, address(declared.path, pipeline="o/ther"))
+    assert answer.status_code == 404
+    assert answer.json()["error"] == 'this service runs no pipeline "o/ther"'
+    assert answer.json()["hint"] == 'It runs "orders_per_minute".'
+
+
 @pytest.mark.parametrize("declared", ALL, ids=lambda each: each.path)
 def test_a_path_without_its_parameters_answers_as_declared(declared: ApiPath) -> None:
-    answer = asked(whole_app(Access()), declared.method, declared.path)
+    answer = asked(whole_app(Access()), declared.method, address(declared.path))
     assert answer.status_code in declared.all_answers()
-    is_complete = all(each.default is not None for each in declared.parameters)
+    is_complete = all(each.default is not None or each.where == "path" for each in declared.parameters)
     assert is_complete or answer.status_code == 400
     if answer.status_code == 200:
         assert answer.headers["content-type"].split(";")[0] == declared.media_type

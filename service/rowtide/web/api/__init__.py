@@ -1,0 +1,19 @@
+"""The API of version 1, below ``/api/v1``: one module a resource, with its paths, its answers and its handlers.
+
+To add a resource, write a module with ``PATHS`` and a function that returns its pages, and name both here.
+"""
+
+from __future__ import annotations
+
+from rowtide.web.access import Page
+from rowtide.web.api import pipelines
+from rowtide.web.declared import ApiPath
+from rowtide.web.status import Status
+
+PATHS: tuple[ApiPath, ...] = (*pipelines.PATHS,)
+"""Every path of this version, in the order of the reference page."""
+
+
+def api_pages(status: Status, version: str) -> list[Page]:
+    """Return the pages of this version; ``version`` is the program's."""
+    return [*pipelines.pages(status, version)]
