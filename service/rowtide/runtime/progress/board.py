@@ -1,0 +1,92 @@
+"""The newest progress of a pipeline, for other threads: they never wait for the main loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rowtide.checkpoint.ledger import ErrorRow
+from rowtide.clock import Clock
+from rowtide.flow.program import Program
+from rowtide.plan.outputs import table_nodes
+from rowtide.plan.plan import Plan
+from rowtide.runtime.progress.layout import Layout
+from rowtide.runtime.progress.progress import Progress, progress_of
+from rowtide.runtime.state.pipeline_state import CommitBatch, PipelineState
+from rowtide.runtime.state.status import Snapshot, StatusBoard
+
+MADE_EACH_S = 1.0
+"""The least time between two progresses: people look at them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReport:
+    """One commit of this process. ``rows`` are those that it wrote, by target; ``status`` is the one after it."""
+
+    status: Snapshot
+    seconds: float
+    messages: int
+    rows: Mapping[str, int]
+    late: int
+    rejected: int
+
+
+class ProgressBoard:
+    """The newest progress and commit of one pipeline. Its main thread writes, any thread reads."""
+
+    def __init__(self, plan: Plan, board: StatusBoard, clock: Clock) -> None:
+        self._plan = plan
+        self._board = board
+        self._clock = clock
+        self._made_at = float("-inf")
+        self._is_due = False
+        self._layout: Layout | None = None
+        self.newest: tuple[Progress, ...] = ()
+        """The newest progress, after the one before it; empty before this process runs the pipeline."""
+        self.commit: CommitReport | None = None
+
+    @property
+    def layout(self) -> Layout:
+        """The steps that run. Before the pipeline runs, its partitions are not known, and sources have one."""
+        if self._layout is None:
+            self._layout = Layout(self._plan, Program(table_nodes(self._plan), {}))
+        return self._layout
+
+    def begins(self, work: PipelineState) -> None:
+        """Note the state at which the pipeline continues, and to which it was recovered."""
+        work.check()
+        self._make(work)
+
+    def committed(
+        self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
+    ) -> None:
+        """Note a commit. Nothing has entered since."""
+        kinds = Counter(each.kind for each in errors)
+        rows = {each.name: len(each.tray) for each in cut.writes}
+        rows |= {each.relation: len(each.messages) for each in cut.sends}
+        self.commit = CommitReport(
+            self._board.status(), seconds, cut.messages, rows, kinds["LATE"], kinds["REJECTED"]
+        )
+        self._is_due = True
+        self.look(work)
+
+    def look(self, work: PipelineState) -> None:
+        """Make the progress of a commit that soon followed another. Everything must have been drained."""
+        if not self._is_due or self._clock.monotonic() < self._made_at + MADE_EACH_S:
+            return
+        if not work.has_moved:
+            self._make(work)
+
+    def ends(self, work: PipelineState) -> None:
+        """Make the progress of the last commit."""
+        if self._is_due:
+            self._make(work)
+
+    def _make(self, work: PipelineState) -> None:
+        self._is_due, self._made_at = False, self._clock.monotonic()
+        program = work.flow.program
+        layout = self._layout
+        if layout is None or program is not layout.program:
+            layout = self._layout = Layout(self._plan, program)
+        self.newest = (*self.newest[-1:], progress_of(work, layout, self._board.status()))
