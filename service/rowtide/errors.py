@@ -94,6 +94,14 @@ def without_secrets(text: str) -> str:
     return _SECRET.sub(masked, text)
 
 
+class UnknownRelationError(StatementError):
+    """A request names a relation that the pipeline does not have."""
+
+
+class LimitReachedError(StatementError):
+    """As many run as the service allows: the same may be accepted later."""
+
+
 class Reason(StrEnum):
     """Why a row was rejected; the first word of REASON in the error stream.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rowtide.errors import StatementError, TransientError
+from rowtide.errors import StatementError, TransientError, UnknownRelationError
 from rowtide.runtime.inspect.sending import StatementAnswer, outcome_of
 from rowtide.runtime.live.backpressure import Backpressure
 from rowtide.runtime.pipeline_io import PipelineIO
@@ -52,7 +52,7 @@ class Requests:
         """Return why ``relation`` (its catalog name) is silent.
 
         Raises:
-          StatementError: the pipeline has no such relation.
+          UnknownRelationError: the pipeline has no such relation.
           TransientError: the main loop did not finish a turn in time.
         """
         from rowtide.runtime.inspect.facts import gathered
@@ -62,7 +62,7 @@ class Requests:
         plan, shown = context.plan, board.status()
         nodes = dict(plan.relations)
         if relation not in nodes and relation not in {table.name for table in plan.foreign_tables}:
-            raise StatementError(
+            raise UnknownRelationError(
                 f'relation "{relation}" does not exist in pipeline "{context.name}"',
                 hint="Write the name as in the catalog: upper case unless quoted.",
             )
@@ -143,7 +143,7 @@ class Requests:
         """Return the current rows of an engine table.
 
         Raises:
-          StatementError: the table does not exist.
+          UnknownRelationError: the table does not exist.
           TransientError: the main loop did not finish a turn in time.
         """
         return self.questions.ask(lambda work: table_contents(work.flow, relation, limit))

@@ -16,13 +16,21 @@ import structlog
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from rowtide.errors import StatementError, TransientError
+from rowtide.errors import StatementError
 from rowtide.web.declared import JSON, PIPELINE, ApiPath
 from rowtide.web.parameters import named
+from rowtide.web.problems import (
+    API,
+    RETRY_AFTER_S,
+    Problem,
+    ProblemError,
+    answered,
+    problem_of,
+    request_id,
+)
 from rowtide.web.server import is_loopback, parse_listen
 from rowtide.web.tokens import Caller, InvalidTokenError, Right, TokenFile
 
@@ -67,40 +75,56 @@ class Access:
         self.running = 0
         """The number of requests that are being answered; only the server's thread changes it."""
 
-    def refusal(self, request: Request, body_bytes: int = 0) -> Response | None:
-        """Return why a request is refused for any caller. Its body may have ``body_bytes``."""
+    def admit(self, request: Request, body_bytes: int = 0) -> None:
+        """Refuse what is refused for any caller. The body may have ``body_bytes``.
+
+        Raises:
+          ProblemError: the request is refused.
+        """
         headers = request.headers
         host = _host(headers.get("host", ""))
         if self._hosts is not None and host not in self._hosts and not is_loopback(host):
-            return _refused(
-                403, f'host "{host[:80]}" is not allowed', "service.allowed_hosts has the allowed names."
+            raise ProblemError(
+                Problem.HOST_NOT_ALLOWED,
+                f'host "{host[:80]}" is not allowed',
+                hint="service.allowed_hosts has the allowed names.",
             )
         if _head_bytes(request) > MOST_HEAD_BYTES:
-            return _refused(431, f"the head of the request has more than {MOST_HEAD_BYTES} bytes", None)
+            raise ProblemError(
+                Problem.HEAD_TOO_LARGE, f"the head of the request has more than {MOST_HEAD_BYTES} bytes"
+            )
         if _is_cross_site(headers):
-            return _refused(403, "a web page of another site makes this request", None)
-        if (too_large := _beyond(headers, body_bytes)) is not None:
-            return too_large
+            raise ProblemError(Problem.OTHER_SITE, "a web page of another site makes this request")
+        _check_size(headers, body_bytes)
         if self.running >= REQUESTS_AT_MOST:
-            return _refused(503, "the service answers too many requests", "Try again in a few seconds.")
-        return None
+            raise ProblemError(
+                Problem.UNAVAILABLE,
+                "the service answers too many requests",
+                hint="Try again in a few seconds.",
+                retry_after_s=RETRY_AFTER_S,
+            )
 
-    async def caller(self, request: Request, needed: Right) -> Caller | Response:
-        """Return the caller, or the refusal: 401 without a valid token, 403 without the right."""
+    async def caller(self, request: Request, needed: Right) -> Caller:
+        """Return the caller.
+
+        Raises:
+          ProblemError: it has no valid token, or lacks the right.
+          TransientError: the token file, or the keys of the provider, cannot be read.
+        """
         if self._tokens is None and self._oidc is None:
             return ANYONE
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            return _unauthorized("a token is missing")
+            raise _unauthenticated("a token is missing")
         try:
             found = await self._named(token.strip())
-        except TransientError as error:
-            return _refused(503, error.message, error.hint)
         except InvalidTokenError as error:
-            return _unauthorized(error.message)
+            raise _unauthenticated(error.message) from error
         if needed not in found.rights:
             message = f'"{found.name}" has {found.described}, and {request.url.path} needs {needed.value}'
-            return _refused(403, message, f"Use a token with the right {needed.value}.")
+            raise ProblemError(
+                Problem.RIGHT_MISSING, message, hint=f"Use a token with the right {needed.value}."
+            )
         return found
 
     async def _named(self, token: str) -> Caller:
@@ -130,18 +154,24 @@ class Page:
         declared, right = self.declared, self.declared.right
 
         async def guarded(request: Request) -> Response:
-            if right is None:
-                return await self._answer(request, pipeline)
-            found = access.refusal(request, declared.body_bytes) or await access.caller(request, right)
-            answer = found if isinstance(found, Response) else await self._counted(request, access, pipeline)
+            caller: Caller | None = None
+            try:
+                if right is None:
+                    return await self._answer(request, pipeline)
+                access.admit(request, declared.body_bytes)
+                caller = await access.caller(request, right)
+                answer = await self._counted(request, access, pipeline)
+            except Exception as error:  # noqa: BLE001 - every error is a problem of the answer
+                answer = answered(problem_of(error, declared.refused, request), request)
             if declared.method != "GET" and access.audits:
                 _log.info(
                     "audit",
-                    caller=found.name if isinstance(found, Caller) else None,
+                    caller=None if caller is None else caller.name,
                     client=None if request.client is None else request.client.host,
                     method=declared.method,
                     path=declared.path,
                     status=answer.status_code,
+                    request=request_id(request),
                 )
             return answer
 
@@ -156,10 +186,10 @@ class Page:
 
     async def _answer(self, request: Request, pipeline: str) -> Response:
         if PIPELINE in self.declared.parameters and (given := named(request, PIPELINE)) != pipeline:
-            return _refused(
-                404,
+            raise ProblemError(
+                Problem.UNKNOWN_PIPELINE,
                 f'this service runs no pipeline "{given[:80]}"',
-                f'It runs "{pipeline}".',
+                hint=f'It runs "{pipeline}".',
             )
         answer: Awaitable[Any]
         if inspect.iscoroutinefunction(self.handler):
@@ -170,17 +200,22 @@ class Page:
         return found if isinstance(found, Response) else Response(_encode(found), media_type=JSON)
 
 
-class EncodedNames:
-    """Lets routes see the path as it was sent: a name of a path may have a slash, which is percent-encoded."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        if scope["type"] == "http":
-            scope = {**scope, "path": scope["raw_path"].decode("ascii")}
-        await self._app(scope, receive, send)
+async def no_page(request: Request, error: Exception) -> Response:
+    """Answer a request whose path or method does not exist."""
+    pages = [each for each in request.app.routes if each.path_regex.match(request.scope["path"])]
+    if not pages:
+        found = ProblemError(
+            Problem.UNKNOWN_PATH, "the service has no such path", hint=f"See {API}/openapi.json."
+        )
+    else:
+        allowed = ", ".join(sorted({method for each in pages for method in each.methods}))
+        found = ProblemError(
+            Problem.METHOD_NOT_ALLOWED,
+            f"the path does not have the method {request.method[:20]}",
+            hint=f"It has {allowed}.",
+            headers={"allow": allowed},
+        )
+    return answered(found, request)
 
 
 def access_of(
@@ -235,30 +270,32 @@ def _is_cross_site(headers: Headers) -> bool:
     return headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
 
 
-def _beyond(headers: Headers, most: int) -> Response | None:
-    """Return the refusal of a body of more than ``most`` bytes, or of a size that is not known."""
+def _check_size(headers: Headers, most: int) -> None:
+    """Refuse a body of more than ``most`` bytes, or of a size that is not known.
+
+    Raises:
+      ProblemError: it is refused, and the connection ends.
+    """
     size = headers.get("content-length", "0")
     is_known = "transfer-encoding" not in headers and size.isascii() and size.isdigit()
     # The length first: Python refuses to read thousands of digits.
     if is_known and len(size) < 20 and int(size) <= most:
-        return None
+        return
+    problem = Problem.BODY_TOO_LARGE
     if not is_known and most:
-        answer = _refused(411, "the size of the body is not known", "Send the header Content-Length.")
+        problem = Problem.LENGTH_REQUIRED
+        message, hint = "the size of the body is not known", "Send the header Content-Length."
     elif not most:
-        answer = _refused(413, "the request has a body", "Parameters are part of the address.")
+        message, hint = "the request has a body", "Parameters are part of the address."
     else:
-        answer = _refused(413, f"the body has more than {most} bytes", "Divide the request into several.")
-    answer.headers["connection"] = "close"
-    return answer
+        message, hint = f"the body has more than {most} bytes", "Divide the request into several."
+    raise ProblemError(problem, message, hint=hint, headers={"connection": "close"})
 
 
-def _refused(status: int, message: str, hint: str | None) -> Response:
-    return JSONResponse({"error": message, "hint": hint}, status_code=status)
-
-
-def _unauthorized(message: str) -> Response:
-    answer = _refused(
-        401, message, "Send the header Authorization: Bearer TOKEN; commands take --token-file FILE."
+def _unauthenticated(message: str) -> ProblemError:
+    return ProblemError(
+        Problem.UNAUTHENTICATED,
+        message,
+        hint="Send the header Authorization: Bearer TOKEN; commands take --token-file FILE.",
+        headers={"www-authenticate": 'Bearer realm="rowtide"'},
     )
-    answer.headers["www-authenticate"] = 'Bearer realm="rowtide"'
-    return answer

@@ -19,20 +19,21 @@ from dataclasses import dataclass, replace
 
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from rowtide.clock import Clock
-from rowtide.errors import RowtideError, StatementError, TransientError
 from rowtide.metrics import Metrics
 from rowtide.web import declared
-from rowtide.web.access import Access, EncodedNames, Page
+from rowtide.web.access import Access, Page, no_page
 from rowtide.web.api import api_pages
+from rowtide.web.arrival import Arrival
 from rowtide.web.declared import RELATION
 from rowtide.web.described import openapi
 from rowtide.web.execute import StatementRunner, execute_handler
-from rowtide.web.parameters import ParameterError, given, number
+from rowtide.web.parameters import given, number
 from rowtide.web.query import QueryRunner, query_handler
 from rowtide.web.status import JsonAnswer, PipelineStatus, ReplicaProgress, Status, WhyNot
 from rowtide_connectors.several import place_of
@@ -95,7 +96,7 @@ def build_app(
     pages += api_pages(status, version)
     document = openapi(version, [declared.OPENAPI, *(each.declared for each in pages)])
     pages.append(Page(declared.OPENAPI, _document(document)))
-    return _application(pages, access or Access(), status.status().pipeline)
+    return application(pages, access or Access(), status.status().pipeline)
 
 
 def build_monitoring_app(
@@ -103,12 +104,15 @@ def build_monitoring_app(
 ) -> Starlette:
     """Return the ASGI application of the monitoring listener: health, readiness and metrics, nothing else."""
     health = _Health(status, metrics, clock, beat_limit_s)
-    return _application(health.pages(is_open=True), Access(), status.status().pipeline)
+    return application(health.pages(is_open=True), Access(), status.status().pipeline)
 
 
-def _application(pages: Sequence[Page], access: Access, pipeline: str) -> Starlette:
+def application(pages: Sequence[Page], access: Access, pipeline: str) -> Starlette:
+    """Return the ASGI application of pages; ``pipeline`` is the one of the service."""
     return Starlette(
-        routes=[page.route(access, pipeline) for page in pages], middleware=[Middleware(EncodedNames)]
+        routes=[page.route(access, pipeline) for page in pages],
+        middleware=[Middleware(Arrival)],
+        exception_handlers={HTTPException: no_page},
     )
 
 
@@ -200,20 +204,9 @@ def _answering(question: Callable[[Request], JsonAnswer]) -> Callable[[Request],
     """Return the handler of a query. It waits for the main loop, so it runs in a separate thread."""
 
     def handler(request: Request) -> Response:
-        try:
-            return JSONResponse(question(request).to_json())
-        except ParameterError as error:
-            return _refused(error, 400)
-        except StatementError as error:
-            return _refused(error, 404)
-        except TransientError as error:
-            return _refused(error, 503)
+        return JSONResponse(question(request).to_json())
 
     return handler
-
-
-def _refused(error: RowtideError, code: int) -> Response:
-    return JSONResponse({"error": error.message, "hint": error.hint}, status_code=code)
 
 
 def _replica(replica: ReplicaProgress) -> dict[str, str | int | float | bool]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rowtide.web.problems import API, Problem
 from rowtide.web.tokens import Right
 
 TABLE_ROWS = 100
@@ -35,7 +36,10 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class ApiPath:
-    """A path of the API. ``right`` None: no token is required. ``answers`` are its own, by status.
+    """A path of the API. ``right`` None: no token is required.
+
+    ``answers`` are those that are no problem, by status; ``problems`` are its own. ``refused`` is what a StatementError
+    of the runtime means here.
 
     ``body_bytes`` is the largest body that it takes; ``media_type`` that of a successful answer. ``answer`` is the
     type of a successful answer in JSON.
@@ -46,6 +50,8 @@ class ApiPath:
     meaning: str
     parameters: tuple[Parameter, ...] = ()
     answers: Mapping[int, str] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    refused: Problem = Problem.STATEMENT_REFUSED
     method: Literal["GET", "POST"] = "GET"
     media_type: str = JSON
     body_bytes: int = 0
@@ -53,24 +59,34 @@ class ApiPath:
 
     def all_answers(self) -> dict[int, str]:
         """Return the meaning of every status that a client may get, in order."""
-        shared = {} if self.right is None else SHARED
-        of_pipeline = {404: NO_PIPELINE} if PIPELINE in self.parameters else {}
-        return dict(sorted({200: "The answer.", **shared, **of_pipeline, **self.answers}.items()))
+        titles: dict[int, list[str]] = {}
+        for each in self.all_problems():
+            titles.setdefault(each.value.status, []).append(each.value.title)
+        said = {status: f"{'; or: '.join(held)}." for status, held in titles.items()}
+        return dict(sorted({200: "The answer.", **said, **self.answers}.items()))
+
+    def all_problems(self) -> tuple[Problem, ...]:
+        """Return every problem that a client may get, in the order in which they are declared."""
+        found = {*self.problems, *(() if self.right is None else SHARED)}
+        if PIPELINE in self.parameters:
+            found.add(Problem.UNKNOWN_PIPELINE)
+        if any(each.where == "query" for each in self.parameters):
+            found.add(Problem.INVALID_PARAMETER)
+        return tuple(each for each in Problem if each in found)
 
 
-SHARED = {
-    401: "The token is missing or invalid.",
-    403: "The caller lacks the right, or the request comes from another site or names another host.",
-    413: "The body is larger than the path takes.",
-    431: "Address and headers are too long.",
-    503: "The service is busy or waits for a dependency. Try again.",
-}
-"""The refusals of every path that requires a right."""
-BAD = "A parameter is missing or invalid."
-UNKNOWN = "The pipeline has no such relation."
-NO_PIPELINE = "The service has no such pipeline."
-
-API = "/api/v1"
+SHARED = (
+    Problem.UNAUTHENTICATED,
+    Problem.RIGHT_MISSING,
+    Problem.OTHER_SITE,
+    Problem.HOST_NOT_ALLOWED,
+    Problem.BODY_TOO_LARGE,
+    Problem.HEAD_TOO_LARGE,
+    Problem.FAULT,
+    Problem.UNAVAILABLE,
+    Problem.SUPERSEDED,
+)
+"""The problems of every path that requires a right."""
 OF_PIPELINE = f"{API}/pipelines/{{pipeline}}"
 """What the paths of a pipeline begin with."""
 PIPELINE = Parameter("pipeline", "name of the pipeline", where="path")
@@ -104,24 +120,30 @@ WHY_NOT = ApiPath(
     Right.READ,
     "Explain why a relation has no new rows.",
     (RELATION,),
-    {400: BAD, 404: UNKNOWN},
+    problems=(Problem.UNKNOWN_RELATION,),
 )
 WHY = ApiPath(
     "/why",
     Right.READ,
     "Explain which messages an output row comes from. It reads the log again.",
     (RELATION, ROW),
-    {400: BAD, 404: "The pipeline has no such relation or row."},
+    problems=(Problem.UNKNOWN_RELATION, Problem.NOT_EXPLAINED),
+    refused=Problem.NOT_EXPLAINED,
 )
 SNAPSHOT = ApiPath(
     "/snapshot",
     Right.OPERATE,
     "Commit with a snapshot.",
-    answers={404: "The service can store no snapshot now; the answer says why."},
+    problems=(Problem.NOT_POSSIBLE,),
+    refused=Problem.NOT_POSSIBLE,
     method="POST",
 )
 TABLE = ApiPath(
-    "/table", Right.READ, "Return rows of an engine table.", (RELATION, LIMIT), {400: BAD, 404: UNKNOWN}
+    "/table",
+    Right.READ,
+    "Return rows of an engine table.",
+    (RELATION, LIMIT),
+    problems=(Problem.UNKNOWN_RELATION,),
 )
 ROWS = ApiPath(
     "/query",
@@ -129,7 +151,7 @@ ROWS = ApiPath(
     "Return rows of a query as they come, one JSON object a line: `columns`, then `row` with `op` and `rowtime`, "
     "`error` for a rejected row, `ended` or a last `error` with `failed`.",
     (QUERY, ONCE),
-    {400: "The query or a parameter is invalid, or too many queries run."},
+    problems=(Problem.STATEMENT_REFUSED, Problem.TOO_MANY_QUERIES),
     media_type=LINES,
 )
 EXECUTE = ApiPath(
@@ -137,7 +159,8 @@ EXECUTE = ApiPath(
     Right.OPERATE,
     "Change rows of engine tables.",
     (STATEMENTS, WAIT),
-    {200: "The statements are executed.", 202: "They are queued.", 400: "They are refused."},
+    {200: "The statements are executed.", 202: "They are queued."},
+    problems=(Problem.STATEMENT_REFUSED,),
     method="POST",
 )
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from rowtide.web.api import PATHS
-from rowtide.web.declared import UNVERSIONED, ApiPath, Parameter
+from rowtide.web.declared import JSON, SHARED, UNVERSIONED, ApiPath, Parameter
+from rowtide.web.problems import API, PROBLEM_JSON, Problem
 
 ALL = (*UNVERSIONED, *PATHS)
 """Every path that a service can have."""
@@ -18,7 +19,27 @@ The paths of a running service. [Secure the API](../howto/secure-the-api.md) des
 `GET /api/v1/openapi.json` returns the same as an OpenAPI 3.1 document. `python -m rowtide.web` writes this page, and
 a test checks that it is current.
 
-An answer other than 200 or 202 is a JSON object with `error` and `hint`, except those of `/healthz` and `/readyz`.
+Each answer has the header `X-Request-Id`: the id of the request, which the log has, too. A client may send its own,
+of letters, digits, `.`, `_` and `-`, at most 64.
+
+A refusal below `/api/v1` is a [problem](#problems). That of another path is a JSON object with `error` and `hint`;
+those of `/healthz` and `/readyz` have `status` and `reason`.
+"""
+PROBLEMS = """
+## Problems
+
+A refusal is an object of type `application/problem+json` (RFC 9457). All fields are always there; null means none.
+
+| field | meaning |
+|---|---|
+| `type` | `urn:rowtide:problem:` and the name of a type below |
+| `title`, `status` | as below |
+| `detail` | what is wrong in this request |
+| `hint` | what to do |
+| `place` | the place in the SQL text: `line` and `column` from 1, and `length` |
+| `retry_after_s` | when to try again, as in the header `Retry-After` |
+| `instance` | the id of the request |
+
 """
 
 
@@ -36,10 +57,11 @@ def openapi(version: str, declared: Iterable[ApiPath] = ALL) -> dict[str, Any]:
 
 
 def _operation(declared: ApiPath) -> dict[str, Any]:
+    refusal = PROBLEM_JSON if declared.path.startswith(f"{API}/") else JSON
     answers = {
         str(status): {
             "description": meaning,
-            "content": {declared.media_type if status == 200 else "application/json": {}},
+            "content": {declared.media_type if status == 200 else JSON if status < 400 else refusal: {}},
         }
         for status, meaning in declared.all_answers().items()
     }
@@ -71,7 +93,18 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 def page() -> str:
     """Return the reference page as Markdown."""
-    return HEAD + "".join(_section(each) for each in ALL)
+    shared = ", ".join(_linked(each) for each in SHARED)
+    text = HEAD + f"\nPaths that require a token can also have the problems {shared}.\n"
+    return text + "".join(_section(each) for each in ALL) + PROBLEMS + "\n".join(map(_problem, Problem))
+
+
+def _linked(problem: Problem) -> str:
+    return f"[{problem.word}](#{problem.word})"
+
+
+def _problem(problem: Problem) -> str:
+    kind = problem.value
+    return f"### {problem.word}\n\n{kind.status}: {kind.title}. {kind.meaning}\n"
 
 
 def _section(declared: ApiPath) -> str:
@@ -84,8 +117,10 @@ def _section(declared: ApiPath) -> str:
             for each in declared.parameters
         ]
         lines.append("")
-    lines += ["| status | meaning |", "|---|---|"]
-    lines += [f"| {status} | {meaning} |" for status, meaning in declared.all_answers().items()]
+    lines += [f"{status}: {meaning}\n" for status, meaning in declared.answers.items()]
+    own = [_linked(each) for each in declared.all_problems() if each not in SHARED]
+    lines += [f"Problems: {', '.join(own)}.\n"] if own else []
+    lines[-1] = lines[-1].removesuffix("\n")
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from rowtide.errors import StatementError, TransientError
 from rowtide.web.declared import STATEMENTS, WAIT
 from rowtide.web.parameters import flag, given
 from rowtide.web.status import JsonAnswer
@@ -24,12 +23,7 @@ def execute_handler(execute: StatementRunner) -> Callable[[Request], Response]:
     """Return the handler. It waits for the pipeline, so it runs in separate threads."""
 
     def handler(request: Request) -> Response:
-        try:
-            answer = execute(given(request, STATEMENTS), flag(request, WAIT)).to_json()
-        except StatementError as error:
-            return JSONResponse({"error": error.render(), "hint": None}, status_code=400)
-        except TransientError as error:
-            return JSONResponse({"error": error.message, "hint": error.hint}, status_code=503)
+        answer = execute(given(request, STATEMENTS), flag(request, WAIT)).to_json()
         codes = {"applied": 200, "queued": 202}
         return JSONResponse(answer, status_code=codes.get(str(answer["outcome"]), 400))
 

@@ -6,12 +6,8 @@ from urllib.parse import unquote
 
 from starlette.requests import Request
 
-from rowtide.errors import StatementError
 from rowtide.web.declared import Parameter
-
-
-class ParameterError(StatementError):
-    """A parameter of a request is missing or invalid."""
+from rowtide.web.problems import Problem, ProblemError
 
 
 def named(request: Request, parameter: Parameter) -> str:
@@ -23,12 +19,14 @@ def given(request: Request, parameter: Parameter) -> str:
     """Return the value of a required parameter.
 
     Raises:
-      ParameterError: it is missing.
+      ProblemError: it is missing.
     """
     text = request.query_params.get(parameter.name, "")
     if not text:
-        raise ParameterError(
-            f'parameter "{parameter.name}" is missing', hint=f"Add {parameter.name}=.. to the address."
+        raise ProblemError(
+            Problem.INVALID_PARAMETER,
+            f'parameter "{parameter.name}" is missing',
+            hint=f"Add {parameter.name}=.. to the address.",
         )
     return text
 
@@ -37,12 +35,13 @@ def number(request: Request, parameter: Parameter) -> int:
     """Return the value of an integer.
 
     Raises:
-      ParameterError: it is not one of 0 to the greatest.
+      ProblemError: it is not one of 0 to the greatest.
     """
     text, most = request.query_params.get(parameter.name, str(parameter.default)), parameter.most or 0
     # The length first: Python refuses to read thousands of digits.
     if not (text.isascii() and text.isdigit()) or len(text) > len(str(most)) or int(text) > most:
-        raise ParameterError(
+        raise ProblemError(
+            Problem.INVALID_PARAMETER,
             f'invalid number of rows in parameter "{parameter.name}": "{text[:40]}"',
             hint=f"It is a whole number of 0 to {most}.",
         )
@@ -53,11 +52,13 @@ def flag(request: Request, parameter: Parameter) -> bool:
     """Return the value of a parameter that is true or false.
 
     Raises:
-      ParameterError: it is neither.
+      ProblemError: it is neither.
     """
     text = request.query_params.get(parameter.name, str(parameter.default).lower())
     if text not in ("true", "false"):
-        raise ParameterError(
-            f'invalid value of parameter "{parameter.name}": "{text[:40]}"', hint="Write true or false."
+        raise ProblemError(
+            Problem.INVALID_PARAMETER,
+            f'invalid value of parameter "{parameter.name}": "{text[:40]}"',
+            hint="Write true or false.",
         )
     return text == "true"

@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from rowtide.errors import StatementError, TransientError
 from rowtide.runtime.state.following import Follower, QueryProcess
 from rowtide.web.declared import ONCE, QUERY
 from rowtide.web.parameters import flag, given
@@ -29,13 +28,7 @@ def query_handler(query: QueryRunner) -> Callable[[Request], Response]:
     """Return the handler. It waits for rows, so it runs in separate threads."""
 
     def handler(request: Request) -> Response:
-        try:
-            follower, process = query(given(request, QUERY), flag(request, ONCE))
-        except StatementError as error:
-            return JSONResponse({"error": error.render(), "hint": None}, status_code=400)
-        except TransientError as error:
-            return JSONResponse({"error": error.message, "hint": error.hint}, status_code=503)
-        return _Answer(follower, process)
+        return _Answer(*query(given(request, QUERY), flag(request, ONCE)))
 
     return handler
 

@@ -344,7 +344,7 @@ def test_every_request_that_changes_something_is_in_the_log_with_its_caller_and_
             ("stranger-stranger", None, 401),
         ):
             with capture_logs() as logs:
-                asked(app, method, f"{path}?hidden=in-the-address&sql=in-the-address", token)
+                answer = asked(app, method, f"{path}?hidden=in-the-address&sql=in-the-address", token)
             assert logs == [
                 {
                     "event": "audit",
@@ -354,6 +354,7 @@ def test_every_request_that_changes_something_is_in_the_log_with_its_caller_and_
                     "method": method,
                     "path": path,
                     "status": status,
+                    "request": answer.headers["x-request-id"],
                 }
             ]
     with capture_logs() as logs:

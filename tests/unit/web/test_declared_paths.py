@@ -8,6 +8,7 @@ import pytest
 from rowtide.web.access import Access
 from rowtide.web.declared import ApiPath
 from rowtide.web.described import ALL, page
+from rowtide.web.problems import API
 from support.web import address, asked, whole_app
 
 PAGE = Path(__file__).parents[3] / "docs/reference/http-api.md"
@@ -45,7 +46,8 @@ def test_a_path_declares_the_names_that_it_has_in_braces() -> None:
 def test_a_pipeline_that_the_service_does_not_run_is_not_found(declared: ApiPath) -> None:
     answer = asked(whole_app(Access()), declared.method, address(declared.path, pipeline="o/ther"))
     assert answer.status_code == 404
-    assert answer.json()["error"] == 'this service runs no pipeline "o/ther"'
+    assert answer.json()["type"] == "urn:rowtide:problem:unknown-pipeline"
+    assert answer.json()["detail"] == 'this service runs no pipeline "o/ther"'
     assert answer.json()["hint"] == 'It runs "orders_per_minute".'
 
 
@@ -58,4 +60,4 @@ def test_a_path_without_its_parameters_answers_as_declared(declared: ApiPath) ->
     if answer.status_code == 200:
         assert answer.headers["content-type"].split(";")[0] == declared.media_type
     else:
-        assert answer.json()["error"]
+        assert answer.json()["detail" if declared.path.startswith(API) else "error"]

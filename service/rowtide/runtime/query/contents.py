@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 
 from rowtide.checkpoint.ledger import KeptSnapshot
-from rowtide.errors import StatementError
+from rowtide.errors import UnknownRelationError
 from rowtide.flow.flow import ENTRANCES, Flow
 from rowtide.operators.merge.merge import PROMISED
 
@@ -80,12 +80,12 @@ def table_contents(flow: Flow, relation: str, limit: int) -> TableContents:
     """Return the first rows of an engine table.
 
     Raises:
-      StatementError: the flow has no such table.
+      UnknownRelationError: the flow has no such table.
     """
     try:
         tray = flow.table(relation)
     except KeyError:
-        raise StatementError(
+        raise UnknownRelationError(
             f'"{relation}" is not an engine table of the pipeline',
             hint="Engine tables have contents: those of CREATE TABLE that a pump reads, and those of models.",
         ) from None

@@ -21,7 +21,7 @@ from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 
 from rowtide.checkpoint.ledger import PartitionId
-from rowtide.errors import StatementError
+from rowtide.errors import LimitReachedError, StatementError
 from rowtide.flow.flow import Flow
 from rowtide.flow.table_changes import LastStatement
 from rowtide.plan.nodes import KeyedTable, Node, Source, TableSource, nodes_below
@@ -86,14 +86,14 @@ class QueryProcess:
     """The process of one query: it plans the query first, and is ended after its time limit.
 
     Raises:
-      StatementError: there are too many.
+      LimitReachedError: there are too many.
     """
 
     _running = threading.BoundedSemaphore(QUERIES_AT_MOST)
 
     def __init__(self, limits: QueryLimits) -> None:
         if not self._running.acquire(blocking=False):
-            raise StatementError(
+            raise LimitReachedError(
                 f"{QUERIES_AT_MOST} queries are subscribed already",
                 hint="End one of them, or write the rows to a table with a pump.",
             )

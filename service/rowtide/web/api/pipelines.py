@@ -10,7 +10,8 @@ from starlette.requests import Request
 from rowtide.runtime.state.status import Phase, Role
 from rowtide.web.access import Page
 from rowtide.web.api.answers import At, at_of, rfc3339
-from rowtide.web.declared import API, OF_PIPELINE, PIPELINE, ApiPath
+from rowtide.web.declared import OF_PIPELINE, PIPELINE, ApiPath
+from rowtide.web.problems import API
 from rowtide.web.status import PipelineStatus, ReplicaProgress, Status, Summary
 from rowtide.web.tokens import Right
 
