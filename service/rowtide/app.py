@@ -141,6 +141,7 @@ def build_process(
             contents=service.requests.contents,
             query=query_of(service.requests),
             execute=service.requests.execute,
+            progress=service.progress,
         ),
         access=access,
     )

@@ -13,7 +13,9 @@ from starlette.applications import Starlette
 
 from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
-from rowtide.runtime.state.status import Phase, ReplicaStatus
+from rowtide.runtime.progress.board import ProgressBoard
+from rowtide.runtime.state.status import Phase, ReplicaStatus, StatusBoard
+from rowtide.sql.pipeline import plan_pipeline
 from rowtide.web import Handlers, PositionStatus, build_app
 from rowtide.web.access import Access
 from rowtide.web.status import Summary
@@ -81,6 +83,19 @@ class Executed:
         return {"outcome": "applied"}
 
 
+ORDERS = """
+CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'b');
+CREATE FOREIGN STREAM orders (product VARCHAR(8)) SERVER k OPTIONS (topic 'orders');
+"""
+
+
+def progress_of_orders() -> ProgressBoard:
+    """Return the progress of a pipeline that does not run yet."""
+    clock = StoppedClock()
+    board = StatusBoard(Now().pipeline, clock, lambda _phase: None)
+    return ProgressBoard(plan_pipeline(ORDERS), board, clock)
+
+
 def whole_app(access: Access) -> Starlette:
     """Return the application with every page that there is."""
 
@@ -99,6 +114,7 @@ def whole_app(access: Access) -> Starlette:
             contents=lambda _relation, _limit: Answer(),
             query=query,
             execute=lambda _sql, _wait: Executed(),
+            progress=progress_of_orders(),
         ),
         access=access,
     )

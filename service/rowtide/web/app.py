@@ -26,6 +26,7 @@ from starlette.responses import JSONResponse, Response
 
 from rowtide.clock import Clock
 from rowtide.metrics import Metrics
+from rowtide.runtime.progress.board import ProgressBoard
 from rowtide.web import declared
 from rowtide.web.access import Access, Page, no_page
 from rowtide.web.api import api_pages
@@ -56,6 +57,7 @@ class Handlers:
     contents: Callable[[str, int], JsonAnswer] | None = None
     query: QueryRunner | None = None
     execute: StatementRunner | None = None
+    progress: ProgressBoard | None = None
 
 
 NO_HANDLERS = Handlers()
@@ -93,7 +95,7 @@ def build_app(
         pages.append(Page(declared.ROWS, query_handler(handlers.query)))
     if handlers.execute is not None:
         pages.append(Page(declared.EXECUTE, execute_handler(handlers.execute)))
-    pages += api_pages(status, version)
+    pages += api_pages(status, version, handlers.progress)
     document = openapi(version, [declared.OPENAPI, *(each.declared for each in pages)])
     pages.append(Page(declared.OPENAPI, _document(document)))
     return application(pages, access or Access(), status.status().pipeline)

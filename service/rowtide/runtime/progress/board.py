@@ -36,7 +36,7 @@ class ProgressBoard:
     """The newest progress and commit of one pipeline. Its main thread writes, any thread reads."""
 
     def __init__(self, plan: Plan, board: StatusBoard, clock: Clock) -> None:
-        self._plan = plan
+        self.plan = plan
         self._board = board
         self._clock = clock
         self._made_at = float("-inf")
@@ -50,7 +50,7 @@ class ProgressBoard:
     def layout(self) -> Layout:
         """The steps that run. Before the pipeline runs, its partitions are not known, and sources have one."""
         if self._layout is None:
-            self._layout = Layout(self._plan, Program(table_nodes(self._plan), {}))
+            self._layout = Layout(self.plan, Program(table_nodes(self.plan), {}))
         return self._layout
 
     def begins(self, work: PipelineState) -> None:
@@ -88,5 +88,5 @@ class ProgressBoard:
         program = work.flow.program
         layout = self._layout
         if layout is None or program is not layout.program:
-            layout = self._layout = Layout(self._plan, program)
+            layout = self._layout = Layout(self.plan, program)
         self.newest = (*self.newest[-1:], progress_of(work, layout, self._board.status()))

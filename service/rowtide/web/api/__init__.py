@@ -5,15 +5,19 @@ To add a resource, write a module with ``PATHS`` and a function that returns its
 
 from __future__ import annotations
 
+from rowtide.runtime.progress.board import ProgressBoard
 from rowtide.web.access import Page
-from rowtide.web.api import pipelines
+from rowtide.web.api import pipelines, relations
 from rowtide.web.declared import ApiPath
 from rowtide.web.status import Status
 
-PATHS: tuple[ApiPath, ...] = (*pipelines.PATHS,)
+PATHS: tuple[ApiPath, ...] = (*pipelines.PATHS, *relations.PATHS)
 """Every path of this version, in the order of the reference page."""
 
 
-def api_pages(status: Status, version: str) -> list[Page]:
-    """Return the pages of this version; ``version`` is the program's."""
-    return [*pipelines.pages(status, version)]
+def api_pages(status: Status, version: str, progress: ProgressBoard | None) -> list[Page]:
+    """Return the pages of this version; ``version`` is the program's. Without ``progress`` some do not exist."""
+    found = pipelines.pages(status, version)
+    if progress is not None:
+        found += relations.pages(progress, status)
+    return found
