@@ -11,6 +11,7 @@ from urllib.parse import quote
 import httpx
 from starlette.applications import Starlette
 
+from rowtide.checkpoint.ledger import PendingErrors
 from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
 from rowtide.runtime.progress.board import ProgressBoard
@@ -18,6 +19,7 @@ from rowtide.runtime.state.status import Phase, ReplicaStatus, StatusBoard
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.web import Handlers, PositionStatus, build_app
 from rowtide.web.access import Access
+from rowtide.web.api.events import EventFeed
 from rowtide.web.status import Summary
 
 
@@ -96,6 +98,13 @@ def progress_of_orders() -> ProgressBoard:
     return ProgressBoard(plan_pipeline(ORDERS), board, clock)
 
 
+def ended_events() -> EventFeed:
+    """Return events whose streams end when everything has been sent."""
+    feed = EventFeed(progress_of_orders(), Pipeline(), StoppedClock(), lambda: PendingErrors({}, None))
+    feed.end()
+    return feed
+
+
 def whole_app(access: Access) -> Starlette:
     """Return the application with every page that there is."""
 
@@ -115,6 +124,7 @@ def whole_app(access: Access) -> Starlette:
             query=query,
             execute=lambda _sql, _wait: Executed(),
             progress=progress_of_orders(),
+            events=ended_events(),
         ),
         access=access,
     )

@@ -30,6 +30,7 @@ from rowtide.runtime.progress.board import ProgressBoard
 from rowtide.web import declared
 from rowtide.web.access import Access, Page, no_page
 from rowtide.web.api import api_pages
+from rowtide.web.api.events import EventFeed
 from rowtide.web.arrival import Arrival
 from rowtide.web.declared import RELATION
 from rowtide.web.described import openapi
@@ -58,6 +59,7 @@ class Handlers:
     query: QueryRunner | None = None
     execute: StatementRunner | None = None
     progress: ProgressBoard | None = None
+    events: EventFeed | None = None
 
 
 NO_HANDLERS = Handlers()
@@ -95,7 +97,7 @@ def build_app(
         pages.append(Page(declared.ROWS, query_handler(handlers.query)))
     if handlers.execute is not None:
         pages.append(Page(declared.EXECUTE, execute_handler(handlers.execute)))
-    pages += api_pages(status, version, handlers.progress)
+    pages += api_pages(status, version, handlers.progress, handlers.events)
     document = openapi(version, [declared.OPENAPI, *(each.declared for each in pages)])
     pages.append(Page(declared.OPENAPI, _document(document)))
     return application(pages, access or Access(), status.status().pipeline)

@@ -31,6 +31,11 @@ def given(request: Request, parameter: Parameter) -> str:
     return text
 
 
+def text(request: Request, parameter: Parameter) -> str:
+    """Return the value of a parameter that has a default."""
+    return request.query_params.get(parameter.name, str(parameter.default))
+
+
 def number(request: Request, parameter: Parameter) -> int:
     """Return the value of an integer.
 

@@ -38,6 +38,10 @@ RIGHTS = {
     "/execute": Right.OPERATE,
     "/api/v1/pipelines": Right.READ,
     "/api/v1/pipelines/{pipeline}": Right.READ,
+    "/api/v1/pipelines/{pipeline}/graph": Right.READ,
+    "/api/v1/pipelines/{pipeline}/relations": Right.READ,
+    "/api/v1/pipelines/{pipeline}/relations/{relation}": Right.READ,
+    "/api/v1/pipelines/{pipeline}/events": Right.READ,
 }
 
 

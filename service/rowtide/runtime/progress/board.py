@@ -11,8 +11,8 @@ from rowtide.clock import Clock
 from rowtide.flow.program import Program
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import Plan
-from rowtide.runtime.progress.layout import Layout
-from rowtide.runtime.progress.progress import Progress, progress_of
+from rowtide.runtime.progress.layout import StepLayout
+from rowtide.runtime.progress.progress import PipelineProgress, progress_of
 from rowtide.runtime.state.pipeline_state import CommitBatch, PipelineState
 from rowtide.runtime.state.status import Snapshot, StatusBoard
 
@@ -41,16 +41,16 @@ class ProgressBoard:
         self._clock = clock
         self._made_at = float("-inf")
         self._is_due = False
-        self._layout: Layout | None = None
-        self.newest: tuple[Progress, ...] = ()
+        self._layout: StepLayout | None = None
+        self.newest: tuple[PipelineProgress, ...] = ()
         """The newest progress, after the one before it; empty before this process runs the pipeline."""
         self.commit: CommitReport | None = None
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> StepLayout:
         """The steps that run. Before the pipeline runs, its partitions are not known, and sources have one."""
         if self._layout is None:
-            self._layout = Layout(self.plan, Program(table_nodes(self.plan), {}))
+            self._layout = StepLayout(self.plan, Program(table_nodes(self.plan), {}))
         return self._layout
 
     def begins(self, work: PipelineState) -> None:
@@ -88,5 +88,5 @@ class ProgressBoard:
         program = work.flow.program
         layout = self._layout
         if layout is None or program is not layout.program:
-            layout = self._layout = Layout(self.plan, program)
+            layout = self._layout = StepLayout(self.plan, program)
         self.newest = (*self.newest[-1:], progress_of(work, layout, self._board.status()))

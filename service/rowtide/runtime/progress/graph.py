@@ -41,7 +41,7 @@ class GraphNode:
 
 
 @dataclass(frozen=True)
-class Graph:
+class PlanGraph:
     """All relations and pumps of a plan, in the order of their creation, and how they read one another."""
 
     nodes: tuple[GraphNode, ...]

@@ -14,7 +14,7 @@ from rowtide.flow.program import Program, Step
 from rowtide.plan.nodes import Model, Source
 from rowtide.plan.plan import ForeignTable, Plan
 from rowtide.rowtime.bound import EARLIEST
-from rowtide.runtime.progress.graph import Edge, Graph, GraphNode, GraphOperator
+from rowtide.runtime.progress.graph import Edge, GraphNode, GraphOperator, PlanGraph
 
 Integers = npt.NDArray[np.int64]
 COUNTED = ("rows_in", "rows_out", "filtered", "late", "rejected", "held")
@@ -48,7 +48,7 @@ class _Group:
             into[self.nodes] = reduced.reduceat(numbers[self.rows], self.starts)
 
 
-class Layout:
+class StepLayout:
     """The steps of a program as the rows of arrays, and its graph.
 
     The steps with an operator come first, then a step for each source (that of its first partition), which counts what
@@ -94,9 +94,9 @@ class Layout:
         )
 
     @cached_property
-    def graph(self) -> Graph:
+    def graph(self) -> PlanGraph:
         """The graph. It takes some milliseconds, once, and any thread may ask for it."""
-        return Graph(tuple(self._nodes()), tuple(dict.fromkeys(self._edges())))
+        return PlanGraph(tuple(self._nodes()), tuple(dict.fromkeys(self._edges())))
 
     def _nodes(self) -> Iterator[GraphNode]:
         own: dict[str, list[GraphOperator]] = {}

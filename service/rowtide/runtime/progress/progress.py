@@ -15,8 +15,8 @@ import numpy as np
 
 from rowtide.rows.types import MAX_TIMESTAMP_MS
 from rowtide.rowtime.bound import EARLIEST, LATEST
-from rowtide.runtime.progress.graph import Graph
-from rowtide.runtime.progress.layout import BOUND, Integers, Layout
+from rowtide.runtime.progress.graph import PlanGraph
+from rowtide.runtime.progress.layout import BOUND, Integers, StepLayout
 from rowtide.runtime.state.pipeline_state import IntakeAccount, PipelineState
 from rowtide.runtime.state.status import PartitionStatus, Snapshot
 
@@ -25,18 +25,18 @@ _FIELDS = (0, 5, 2, 3, 4, 6)
 
 
 @dataclass(frozen=True, eq=False)
-class Progress:
+class PipelineProgress:
     """The progress as of one commit. Immutable.
 
     ``status`` is that of the commit. ``numbers`` has a row for each of ``layout.order``: ``COUNTED``, and the bound.
     """
 
     status: Snapshot
-    layout: Layout
+    layout: StepLayout
     numbers: Integers
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> PlanGraph:
         """The graph whose steps are counted."""
         return self.layout.graph
 
@@ -59,7 +59,7 @@ class Progress:
         return self.layout.by_node(self.numbers)
 
 
-def progress_of(work: PipelineState, layout: Layout, status: Snapshot) -> Progress:
+def progress_of(work: PipelineState, layout: StepLayout, status: Snapshot) -> PipelineProgress:
     """Return the progress at the last cut. Everything must have been drained, and nothing may have entered since."""
     intake = [work.accounts.get(name, _NOTHING_READ) for name in layout.sources]
     counts = np.fromiter(
@@ -82,7 +82,7 @@ def progress_of(work: PipelineState, layout: Layout, status: Snapshot) -> Progre
         *(least.get(name, bounds[at]) for name, at in layout.sources.items()),
         *(bounds[outputs[name]] if name in outputs else EARLIEST for name in layout.writes),
     ]
-    return Progress(status, layout, numbers)
+    return PipelineProgress(status, layout, numbers)
 
 
 _NOTHING_READ = IntakeAccount()

@@ -12,9 +12,9 @@ from rowtide.errors import UnknownRelationError
 from rowtide.plan.plan import Definition
 from rowtide.rows.types import MAX_TIMESTAMP_MS
 from rowtide.runtime.progress.board import ProgressBoard
-from rowtide.runtime.progress.graph import Graph, GraphNode
-from rowtide.runtime.progress.layout import BOUND
-from rowtide.runtime.progress.progress import Progress, shown_bound
+from rowtide.runtime.progress.graph import GraphNode, PlanGraph
+from rowtide.runtime.progress.layout import BOUND, COUNTED
+from rowtide.runtime.progress.progress import PipelineProgress, shown_bound
 from rowtide.web.access import Page
 from rowtide.web.api.answers import At, at_of, rfc3339
 from rowtide.web.declared import OF_PIPELINE, PIPELINE, ApiPath, Parameter
@@ -25,7 +25,7 @@ from rowtide.web.tokens import Right
 from rowtide_connectors.several import place_of
 
 
-class Edge(msgspec.Struct, frozen=True, rename={"read": "from", "reader": "to"}):
+class GraphEdge(msgspec.Struct, frozen=True, rename={"read": "from", "reader": "to"}):
     """A relation, and one that reads it."""
 
     read: str
@@ -38,11 +38,11 @@ class GraphAnswer:
 
     digest: str
     nodes: tuple[GraphNode, ...]
-    edges: list[Edge]
+    edges: list[GraphEdge]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnAnswer:
     """A column. ``key``: it is part of the primary key."""
 
     name: str
@@ -52,7 +52,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StatementPlace:
     """Where the statement begins in the pipeline's file."""
 
     line: int
@@ -90,9 +90,9 @@ class RelationAnswer:
 
     name: str
     kind: str
-    columns: list[Column]
+    columns: list[ColumnAnswer]
     sql: str
-    place: Place
+    place: StatementPlace
     reads: tuple[str, ...]
     read_by: list[str]
     partitions: list[PartitionAnswer]
@@ -169,11 +169,11 @@ class _Graphs:
     """Keeps the newest graph encoded: it changes only when partitions join."""
 
     def __init__(self) -> None:
-        self._held: tuple[Graph, bytes] | None = None
+        self._held: tuple[PlanGraph, bytes] | None = None
 
-    def encoded(self, graph: Graph) -> bytes:
+    def encoded(self, graph: PlanGraph) -> bytes:
         if self._held is None or self._held[0] is not graph:
-            answer = GraphAnswer(graph.digest, graph.nodes, [Edge(*edge) for edge in graph.edges])
+            answer = GraphAnswer(graph.digest, graph.nodes, [GraphEdge(*edge) for edge in graph.edges])
             self._held = graph, msgspec.json.encode(answer)
         return self._held[1]
 
@@ -183,7 +183,7 @@ class _Answers:
 
     def __init__(self, board: ProgressBoard, status: Status) -> None:
         newest = board.newest
-        self._progress: Progress | None = newest[-1] if newest else None
+        self._progress: PipelineProgress | None = newest[-1] if newest else None
         self._before = newest[0] if len(newest) > 1 else None
         graph = board.layout.graph if self._progress is None else self._progress.graph
         self._readers = graph.readers
@@ -205,11 +205,11 @@ class _Answers:
             name,
             defined.kind,
             [
-                Column(field.name, str(field.type), field.nullable, number in defined.key)
+                ColumnAnswer(field.name, str(field.type), field.nullable, number in defined.key)
                 for number, field in enumerate(defined.row_type)
             ],
             defined.text,
-            Place(defined.place.line, defined.place.column),
+            StatementPlace(defined.place.line, defined.place.column),
             defined.reads,
             self._readers.get(name, []),
             [
@@ -229,11 +229,13 @@ class _Answers:
             self.at,
         )
 
-    def _counts(self, progress: Progress, at: int) -> CountsAnswer:
-        counts = [int(each) for each in progress.by_node[at, :BOUND]]
-        return CountsAnswer(*counts, self._rate(progress, at, 0), self._rate(progress, at, 1))
+    def _counts(self, progress: PipelineProgress, at: int) -> CountsAnswer:
+        counts = dict(zip(COUNTED, progress.by_node[at].tolist(), strict=False))
+        return CountsAnswer(
+            **counts, rows_in_per_s=self._rate(progress, at, 0), rows_out_per_s=self._rate(progress, at, 1)
+        )
 
-    def _rate(self, progress: Progress, at: int, column: int) -> float | None:
+    def _rate(self, progress: PipelineProgress, at: int, column: int) -> float | None:
         """Return the growth of a count by second since the progress before."""
         before = self._before
         if before is None or before.status.last_commit_ms is None or progress.status.last_commit_ms is None:
