@@ -27,7 +27,7 @@ from rowtide.sql.sent_statements import SentStatements
 from rowtide.startup import leave_pandas_out
 from rowtide.web import Handlers, WebServer, build_app, build_monitoring_app
 from rowtide.web.access import access_of
-from rowtide.web.query import QueryRunner
+from rowtide.web.handlers import QueryRunner
 from rowtide.web.tls import tls_of
 
 if TYPE_CHECKING:
@@ -141,6 +141,8 @@ def build_process(
             contents=service.requests.contents,
             query=query_of(service.requests),
             execute=service.requests.execute,
+            errors=pipeline.ledger.errors,
+            snapshots=pipeline.ledger.snapshots,
         ),
         access=access,
     )

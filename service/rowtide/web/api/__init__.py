@@ -6,14 +6,42 @@ To add a resource, write a module with ``PATHS`` and a function that returns its
 from __future__ import annotations
 
 from rowtide.web.access import Page
-from rowtide.web.api import pipelines
+from rowtide.web.api import (
+    error_rows,
+    explanations,
+    pipelines,
+    positions,
+    queries,
+    relations,
+    snapshots,
+    statements,
+)
 from rowtide.web.declared import ApiPath
+from rowtide.web.handlers import Handlers
 from rowtide.web.status import Status
 
-PATHS: tuple[ApiPath, ...] = (*pipelines.PATHS,)
+PATHS: tuple[ApiPath, ...] = (
+    *pipelines.PATHS,
+    *positions.PATHS,
+    *relations.PATHS,
+    *explanations.PATHS,
+    *queries.PATHS,
+    *statements.PATHS,
+    *snapshots.PATHS,
+    *error_rows.PATHS,
+)
 """Every path of this version, in the order of the reference page."""
 
 
-def api_pages(status: Status, version: str) -> list[Page]:
+def api_pages(status: Status, version: str, handlers: Handlers) -> list[Page]:
     """Return the pages of this version; ``version`` is the program's."""
-    return [*pipelines.pages(status, version)]
+    return [
+        *pipelines.pages(status, version),
+        *positions.pages(status),
+        *relations.pages(handlers, status),
+        *explanations.pages(handlers),
+        *queries.pages(handlers),
+        *statements.pages(handlers),
+        *snapshots.pages(handlers),
+        *error_rows.pages(handlers),
+    ]
