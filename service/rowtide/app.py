@@ -28,7 +28,7 @@ from rowtide.startup import leave_pandas_out
 from rowtide.web import Handlers, WebServer, build_app, build_monitoring_app
 from rowtide.web.access import access_of
 from rowtide.web.api.events import EventFeed
-from rowtide.web.query import QueryRunner
+from rowtide.web.handlers import QueryRunner
 from rowtide.web.tls import tls_of
 
 if TYPE_CHECKING:
@@ -151,6 +151,8 @@ def build_process(
             execute=service.requests.execute,
             progress=service.progress,
             events=events,
+            errors=pipeline.ledger.errors,
+            snapshots=pipeline.ledger.snapshots,
         ),
         access=access,
     )

@@ -139,11 +139,11 @@ class Requests:
         refuse_heavy(question)
         return self.questions.ask(lambda work: work.followers.add(question, work.flow, list(work.positions)))
 
-    def contents(self, relation: str, limit: int) -> TableContents:
-        """Return the current rows of an engine table.
+    def contents(self, relation: str, limit: int, after: int = 0) -> TableContents:
+        """Return at most ``limit`` of the current rows of an engine table, those after the first ``after``.
 
         Raises:
           UnknownRelationError: the table does not exist.
           TransientError: the main loop did not finish a turn in time.
         """
-        return self.questions.ask(lambda work: table_contents(work.flow, relation, limit))
+        return self.questions.ask(lambda work: table_contents(work.flow, relation, limit, after))

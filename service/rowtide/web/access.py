@@ -6,10 +6,11 @@ No page is served without this check.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import msgspec
 import structlog
@@ -21,7 +22,7 @@ from starlette.routing import Route
 
 from rowtide.errors import StatementError
 from rowtide.web.declared import JSON, PIPELINE, ApiPath
-from rowtide.web.parameters import named
+from rowtide.web.parameters import named, read_body
 from rowtide.web.problems import (
     API,
     RETRY_AFTER_S,
@@ -46,6 +47,8 @@ REQUESTS_AT_MOST = 32
 """The most requests that are answered at the same time; each can occupy a thread."""
 MOST_HEAD_BYTES = 32 * 1024
 """The largest size of address and headers: enough for a long query."""
+DEPRECATED_SINCE = "@1795824000"
+"""When the aliases were deprecated (RFC 9745): 2026-11-28."""
 _log = structlog.get_logger("rowtide")
 _encode = msgspec.json.Encoder(decimal_format="string").encode
 ANYONE = Caller("anonymous", frozenset(Right))
@@ -163,7 +166,12 @@ class Page:
                 answer = await self._counted(request, access, pipeline)
             except Exception as error:  # noqa: BLE001 - every error is a problem of the answer
                 answer = answered(problem_of(error, declared.refused, request), request)
-            if declared.method != "GET" and access.audits:
+            if declared.successor is not None:
+                answer.headers["deprecation"] = DEPRECATED_SINCE
+                answer.headers["link"] = (
+                    f'<{_successor(declared, request, pipeline)}>; rel="successor-version"'
+                )
+            if right is not Right.READ and access.audits:
                 _log.info(
                     "audit",
                     caller=None if caller is None else caller.name,
@@ -191,13 +199,27 @@ class Page:
                 f'this service runs no pipeline "{given[:80]}"',
                 hint=f'It runs "{pipeline}".',
             )
+        if fields := self.declared.parameters_in("body"):
+            await read_body(request, fields)
         answer: Awaitable[Any]
         if inspect.iscoroutinefunction(self.handler):
             answer = self.handler(request)
         else:
             answer = run_in_threadpool(self.handler, request)
         found = await answer
-        return found if isinstance(found, Response) else Response(_encode(found), media_type=JSON)
+        return found if isinstance(found, Response) else written(found)
+
+
+def written(answer: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an answer as JSON."""
+    return Response(_encode(answer), status, headers, media_type=JSON)
+
+
+def _successor(declared: ApiPath, request: Request, pipeline: str) -> str:
+    """Return the address of the path that replaces an alias, relative to it."""
+    names = {"pipeline": pipeline, "relation": request.query_params.get("relation", "")}
+    path = str(declared.successor).format_map({name: quote(each, safe="") for name, each in names.items()})
+    return path.lstrip("/")
 
 
 async def no_page(request: Request, error: Exception) -> Response:

@@ -19,6 +19,10 @@ The paths of a running service. [Secure the API](../howto/secure-the-api.md) des
 `GET /api/v1/openapi.json` returns the same as an OpenAPI 3.1 document. `python -m rowtide.web` writes this page, and
 a test checks that it is current.
 
+Below `/api/v1`, a time is text as RFC 3339 has it, in UTC with milliseconds. Values of rows are as in JSON messages: a
+BIGINT and a DECIMAL are text, a TIMESTAMP is a number of milliseconds, binary values are in base64. An alias of before
+version 1 answers with the headers `Deprecation` and `Link`.
+
 Each answer has the header `X-Request-Id`: the id of the request, which the log has, too. A client may send its own,
 of letters, digits, `.`, `_` and `-`, at most 64.
 
@@ -61,34 +65,51 @@ def _operation(declared: ApiPath) -> dict[str, Any]:
     answers = {
         str(status): {
             "description": meaning,
-            "content": {declared.media_type if status == 200 else JSON if status < 400 else refusal: {}},
+            "content": {declared.media_type if status < 300 else refusal: {}},
         }
         for status, meaning in declared.all_answers().items()
     }
     found: dict[str, Any] = {
         "summary": declared.meaning,
-        "parameters": [_parameter(each) for each in declared.parameters],
+        "parameters": [_parameter(each) for each in declared.parameters if each.where != "body"],
         "responses": answers,
         "security": [],
     }
+    if body := declared.parameters_in("body"):
+        found["requestBody"] = {"required": True, "content": {JSON: {"schema": _body(body)}}}
+    if declared.successor is not None:
+        found["deprecated"] = True
     if declared.right is not None:
         found |= {"security": [{"token": []}], "x-right": declared.right.value}
     return found
 
 
+def _body(fields: Iterable[Parameter]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {each.name: {"description": each.meaning, **_schema(each)} for each in fields},
+        "required": [each.name for each in fields if each.default is None],
+        "additionalProperties": False,
+    }
+
+
 def _parameter(parameter: Parameter) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": parameter.kind}
-    if parameter.most is not None:
-        schema |= {"minimum": 0, "maximum": parameter.most}
-    if parameter.default is not None:
-        schema["default"] = parameter.default
     return {
         "name": parameter.name,
         "in": parameter.where,
         "description": parameter.meaning,
         "required": parameter.default is None,
-        "schema": schema,
+        "schema": _schema(parameter),
     }
+
+
+def _schema(parameter: Parameter) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": parameter.kind}
+    if parameter.most is not None:
+        schema |= {"minimum": 0, "maximum": parameter.most}
+    if parameter.default is not None:
+        schema["default"] = parameter.default
+    return schema
 
 
 def page() -> str:
@@ -110,10 +131,12 @@ def _problem(problem: Problem) -> str:
 def _section(declared: ApiPath) -> str:
     right = "No token is required." if declared.right is None else f"Right: `{declared.right.value}`."
     lines = [f"\n## {declared.method} {declared.path}\n", f"{declared.meaning} {right}\n"]
+    if declared.successor is not None:
+        lines.append(f"Deprecated: an alias of `{declared.successor}`, for one release.\n")
     if declared.parameters:
-        lines += ["| parameter | type | default | meaning |", "|---|---|---|---|"]
+        lines += ["| parameter | in | type | default | meaning |", "|---|---|---|---|---|"]
         lines += [
-            f"| `{each.name}` | {each.kind} | {_default(each)} | {each.meaning} |"
+            f"| `{each.name}` | {each.where} | {each.kind} | {_default(each)} | {each.meaning} |"
             for each in declared.parameters
         ]
         lines.append("")

@@ -48,6 +48,11 @@ class Problem(Enum):
         "A parameter is missing or invalid",
         "`detail` names the parameter, `hint` says what it may be. Correct the address.",
     )
+    INVALID_BODY = ProblemType(
+        400,
+        "The body is invalid",
+        "It is not a JSON object, or a field is missing, unknown or has another type. `hint` lists the fields.",
+    )
     STATEMENT_REFUSED = ProblemType(
         400,
         "The SQL text is refused",
@@ -83,6 +88,14 @@ class Problem(Enum):
         "The pipeline has no such relation",
         "Names of relations are as in the catalog: upper case unless quoted. What has contents is an engine table.",
     )
+    UNKNOWN_QUERY = ProblemType(
+        404,
+        "The service has no such query",
+        "It has ended, or its rows were not read in time. Start it again.",
+    )
+    UNKNOWN_ERROR_ROW = ProblemType(
+        404, "The pipeline has no such error row", f"`{API}/pipelines/NAME/errors` lists the error rows."
+    )
     METHOD_NOT_ALLOWED = ProblemType(
         405, "The path does not have this method", "The header `Allow` has those that it has."
     )
@@ -98,6 +111,11 @@ class Problem(Enum):
     )
     BODY_TOO_LARGE = ProblemType(
         413, "The body is too large", "`detail` says how many bytes the path takes. Most take none."
+    )
+    BODY_TYPE = ProblemType(
+        415,
+        "The body has another type",
+        "Send a JSON object, with the header `Content-Type: application/json`.",
     )
     NOT_EXPLAINED = ProblemType(
         422,

@@ -27,21 +27,34 @@ from support.web import Pipeline, StoppedClock, address, asked, whole_app
 TOKENS = {right: f"the-token-of-{right.value}-0123456789" for right in Right}
 OPEN = {"/healthz", "/readyz", "/api/v1/openapi.json"}
 """Pages that require no token: those of probes, and the description of the API."""
+OF_PIPELINE = "/api/v1/pipelines/{pipeline}"
 RIGHTS = {
-    "/": Right.READ,
-    "/metrics": Right.READ,
-    "/table": Right.READ,
-    "/query": Right.READ,
-    "/why": Right.READ,
-    "/why-not": Right.READ,
-    "/snapshot": Right.OPERATE,
-    "/execute": Right.OPERATE,
-    "/api/v1/pipelines": Right.READ,
-    "/api/v1/pipelines/{pipeline}": Right.READ,
-    "/api/v1/pipelines/{pipeline}/graph": Right.READ,
-    "/api/v1/pipelines/{pipeline}/relations": Right.READ,
-    "/api/v1/pipelines/{pipeline}/relations/{relation}": Right.READ,
-    "/api/v1/pipelines/{pipeline}/events": Right.READ,
+    ("GET", "/"): Right.READ,
+    ("GET", "/metrics"): Right.READ,
+    ("GET", "/table"): Right.READ,
+    ("GET", "/query"): Right.READ,
+    ("GET", "/why"): Right.READ,
+    ("GET", "/why-not"): Right.READ,
+    ("POST", "/snapshot"): Right.OPERATE,
+    ("POST", "/execute"): Right.OPERATE,
+    ("GET", "/api/v1/pipelines"): Right.READ,
+    ("GET", OF_PIPELINE): Right.READ,
+    ("GET", f"{OF_PIPELINE}/positions"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/relations/{{relation}}/why-not"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/relations/{{relation}}/rows"): Right.READ,
+    ("POST", f"{OF_PIPELINE}/explanations"): Right.READ,
+    ("POST", f"{OF_PIPELINE}/queries"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/queries/{{query}}/rows"): Right.READ,
+    ("DELETE", f"{OF_PIPELINE}/queries/{{query}}"): Right.READ,
+    ("POST", f"{OF_PIPELINE}/statements"): Right.OPERATE,
+    ("GET", f"{OF_PIPELINE}/snapshots"): Right.READ,
+    ("POST", f"{OF_PIPELINE}/snapshots"): Right.OPERATE,
+    ("GET", f"{OF_PIPELINE}/errors"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/errors/{{number}}"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/graph"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/relations"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/relations/{{relation}}"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/events"): Right.READ,
 }
 
 
@@ -77,7 +90,10 @@ def routes_of(app: Starlette) -> list[tuple[str, str]]:
 def test_every_page_needs_its_role_and_a_request_without_it_is_refused(tokens: Path) -> None:
     app = whole_app(Access(TokenFile(tokens)))
     routes = routes_of(app)
-    assert {path for _, path in routes} == {*RIGHTS, *OPEN}
+    assert {
+        (method, path) for method, path in routes if path not in OPEN and method != "HEAD"
+    } == RIGHTS.keys()
+    assert {path for _, path in routes} >= OPEN
     for method, path in routes:
         if path in OPEN:
             assert asked(app, method, path).status_code == 200
@@ -90,7 +106,8 @@ def test_every_page_needs_its_role_and_a_request_without_it_is_refused(tokens: P
             )
         for right, token in TOKENS.items():
             status = asked(app, method, address(path), token).status_code
-            has_it = RIGHTS[path] in {right, *INCLUDED.get(right, ())}
+            needed = RIGHTS["GET" if method == "HEAD" else method, path]
+            has_it = needed in {right, *INCLUDED.get(right, ())}
             assert (status == 403) == (not has_it), (method, path, right)
             assert status != 401
 
@@ -292,7 +309,7 @@ def test_a_page_whose_name_is_made_to_lead_here_is_refused(host: str, allowed: b
     access = access_of("127.0.0.1:8080", None, allow_anonymous=False, allowed_hosts="rows.example, other")
     app = whole_app(access)
     for method, path in routes_of(app):
-        refused = asked(app, method, path, host=host).status_code == 403
+        refused = asked(app, method, address(path), host=host).status_code == 403
         assert refused == (not allowed and path not in OPEN), path
 
 
@@ -340,15 +357,17 @@ def test_more_requests_than_can_be_answered_are_refused_and_health_is_not() -> N
 def test_every_request_that_changes_something_is_in_the_log_with_its_caller_and_outcome(tokens: Path) -> None:
     app = whole_app(access_of("127.0.0.1:0", str(tokens), allow_anonymous=False))
     for method, path in routes_of(app):
-        if method != "POST":
+        if RIGHTS.get((method, path)) is not Right.OPERATE:
             continue
-        for token, caller, status in (
-            (TOKENS[Right.OPERATE], "operations", 200),
-            (TOKENS[Right.READ], None, 403),
-            ("stranger-stranger", None, 401),
+        for token, caller, statuses in (
+            (TOKENS[Right.OPERATE], "operations", (200, 415)),
+            (TOKENS[Right.READ], None, (403,)),
+            ("stranger-stranger", None, (401,)),
         ):
             with capture_logs() as logs:
-                answer = asked(app, method, f"{path}?hidden=in-the-address&sql=in-the-address", token)
+                answer = asked(
+                    app, method, f"{address(path)}?hidden=in-the-address&sql=in-the-address", token
+                )
             assert logs == [
                 {
                     "event": "audit",
@@ -357,13 +376,15 @@ def test_every_request_that_changes_something_is_in_the_log_with_its_caller_and_
                     "client": "127.0.0.1",
                     "method": method,
                     "path": path,
-                    "status": status,
+                    "status": answer.status_code,
                     "request": answer.headers["x-request-id"],
                 }
             ]
+            assert answer.status_code in statuses
     with capture_logs() as logs:
         asked(app, "GET", "/table?relation=T", TOKENS[Right.READ])
         asked(app, "GET", "/query?sql=SELECT", TOKENS[Right.READ])
+        asked(app, "POST", address(f"{OF_PIPELINE}/queries"), TOKENS[Right.READ], {"sql": "SELECT"})
     assert logs == []
     with capture_logs() as logs:
         asked(whole_app(access_of("127.0.0.1:0", None, allow_anonymous=False)), "POST", "/snapshot")

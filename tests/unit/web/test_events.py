@@ -109,7 +109,7 @@ def test_what_is_new_wakes_a_watcher_that_waits() -> None:
     run(told)
 
 
-def test_a_resumed_stream_goes_on_after_its_last_event() -> None:
+def test_a_resumed_stream_continues_after_its_last_event() -> None:
     status = Pipeline()
     feed = feed_of(progress_of_orders(), status)
     feed.look()

@@ -28,7 +28,8 @@ from rowtide.runtime.progress.progress import PipelineProgress, shown_bound
 from rowtide.web.access import Page
 from rowtide.web.api.answers import at_of, rfc3339
 from rowtide.web.declared import OF_PIPELINE, PIPELINE, ApiPath, Parameter
-from rowtide.web.parameters import text
+from rowtide.web.handlers import Handlers
+from rowtide.web.parameters import optional
 from rowtide.web.problems import RETRY_AFTER_S, Problem, ProblemError
 from rowtide.web.status import PipelineStatus, Status
 from rowtide.web.tokens import Right
@@ -55,7 +56,7 @@ EVENTS = ApiPath(
     f"{OF_PIPELINE}/events",
     Right.READ,
     "Watch a pipeline: the newest event of each topic, then each new one. `progress` has the counts of all steps at a "
-    f"commit, at most once a second. There can be {MOST_WATCHERS} watchers. The header Last-Event-ID goes on after an "
+    f"commit, at most once a second. There can be {MOST_WATCHERS} watchers. The header Last-Event-ID continues after an "
     "event.",
     (PIPELINE, WANTED),
     media_type="text/event-stream",
@@ -197,11 +198,14 @@ class _Stream(StreamingResponse):
             self._feed.watchers -= 1
 
 
-def pages(feed: EventFeed) -> list[Page]:
+def pages(handlers: Handlers) -> list[Page]:
     """Return the page."""
+    feed = handlers.events
+    if feed is None:
+        return []
 
     async def events(request: Request) -> StreamingResponse:
-        named = [each.strip() for each in text(request, WANTED).split(",") if each.strip()]
+        named = [each.strip() for each in (optional(request, WANTED) or "").split(",") if each.strip()]
         for each in named:
             if each not in TOPICS:
                 raise ProblemError(
