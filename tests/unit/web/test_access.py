@@ -55,6 +55,7 @@ RIGHTS = {
     ("GET", f"{OF_PIPELINE}/relations"): Right.READ,
     ("GET", f"{OF_PIPELINE}/relations/{{relation}}"): Right.READ,
     ("GET", f"{OF_PIPELINE}/events"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/history"): Right.READ,
 }
 
 

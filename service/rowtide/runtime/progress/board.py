@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from rowtide.checkpoint.ledger import ErrorRow
 from rowtide.clock import Clock
 from rowtide.flow.program import Program
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import Plan
+from rowtide.runtime.progress.history import History
 from rowtide.runtime.progress.layout import StepLayout
 from rowtide.runtime.progress.progress import PipelineProgress, progress_of
 from rowtide.runtime.state.pipeline_state import CommitBatch, PipelineState
@@ -53,6 +55,11 @@ class ProgressBoard:
             self._layout = StepLayout(self.plan, Program(table_nodes(self.plan), {}))
         return self._layout
 
+    @cached_property
+    def history(self) -> History:
+        """What the relations have done over the last hour of this process."""
+        return History(len(self.layout.graph.nodes))
+
     def begins(self, work: PipelineState) -> None:
         """Note the state at which the pipeline continues, and to which it was recovered."""
         work.check()
@@ -89,4 +96,6 @@ class ProgressBoard:
         layout = self._layout
         if layout is None or program is not layout.program:
             layout = self._layout = StepLayout(self.plan, program)
-        self.newest = (*self.newest[-1:], progress_of(work, layout, self._board.status()))
+        made = progress_of(work, layout, self._board.status())
+        self.newest = (*self.newest[-1:], made)
+        self.history.add(self._clock.now_ms(), made.by_node)

@@ -56,8 +56,8 @@ EVENTS = ApiPath(
     f"{OF_PIPELINE}/events",
     Right.READ,
     "Watch a pipeline: the newest event of each topic, then each new one. `progress` has the counts of all steps at a "
-    f"commit, at most once a second. There can be {MOST_WATCHERS} watchers. The header Last-Event-ID continues after an "
-    "event.",
+    f"commit, at most once a second. There can be {MOST_WATCHERS} watchers. The header Last-Event-ID continues after "
+    "an event.",
     (PIPELINE, WANTED),
     media_type="text/event-stream",
 )
