@@ -13,6 +13,7 @@ from rowtide.plan.plan import Definition
 from rowtide.rows.types import MAX_TIMESTAMP_MS
 from rowtide.runtime.progress.board import ProgressBoard
 from rowtide.runtime.progress.graph import GraphNode, PlanGraph
+from rowtide.runtime.progress.held_back import HeldBack
 from rowtide.runtime.progress.layout import BOUND, COUNTED
 from rowtide.runtime.progress.progress import PipelineProgress, shown_bound
 from rowtide.web.access import Page
@@ -86,8 +87,21 @@ class CountsAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class HolderAnswer:
+    """The partition that holds rows of a relation back, and the bound that releases the first of them."""
+
+    relation: str
+    topic: str | None
+    partition: int | None
+    needs: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class RelationAnswer:
-    """A relation or pump. ``counts`` is null while nothing that runs reads it, or before the pipeline runs."""
+    """A relation or pump. ``counts`` is null while nothing that runs reads it, or before the pipeline runs.
+
+    ``held_back_by`` is found out while somebody watches: it is null also in the first seconds.
+    """
 
     name: str
     kind: str
@@ -100,6 +114,7 @@ class RelationAnswer:
     counts: CountsAnswer | None
     bound: str | None
     behind_ms: int | None
+    held_back_by: HolderAnswer | None
     at: At
 
 
@@ -184,7 +199,9 @@ class _Answers:
     """The answers as of one progress."""
 
     def __init__(self, board: ProgressBoard, status: Status) -> None:
+        board.watch()
         newest = board.newest
+        self._held_back = board.held_back or ()
         self._progress: PipelineProgress | None = newest[-1] if newest else None
         self._before = newest[0] if len(newest) > 1 else None
         graph = board.layout.graph if self._progress is None else self._progress.graph
@@ -228,6 +245,7 @@ class _Answers:
             counts,
             rfc3339(bound),
             time - bound if is_behind and bound is not None and time is not None else None,
+            next((_holder(each) for each in self._held_back if name in each.holds), None),
             self.at,
         )
 
@@ -247,3 +265,7 @@ class _Answers:
             return None
         grown = int(progress.by_node[at, column] - before.by_node[at, column])
         return round(grown * 1000 / passed_ms, 3)
+
+
+def _holder(cause: HeldBack) -> HolderAnswer:
+    return HolderAnswer(cause.relation, cause.topic, cause.partition, rfc3339(cause.needs))
