@@ -5,7 +5,7 @@ The paths below ``/api/v1`` answer with a problem; the others with the object ``
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 import msgspec
@@ -198,7 +198,7 @@ class ProblemAnswer:
     hint: str | None
     place: Place | None
     retry_after_s: int | None
-    instance: str = field(default="")
+    instance: str
 
 
 def problem_of(error: Exception, refused: Problem, request: Request) -> ProblemError:

@@ -309,6 +309,19 @@ def test_a_page_whose_name_is_made_to_lead_here_is_refused(host: str, allowed: b
         assert refused == (not allowed and path not in OPEN), path
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [{"origin": "http://evil.example"}, {"sec_fetch_site": "cross-site"}, {"sec_fetch_site": "same-site"}],
+)
+def test_every_page_refuses_the_requests_of_other_sites_whatever_their_token(
+    headers: dict[str, str], tokens: Path
+) -> None:
+    app = whole_app(Access(TokenFile(tokens)))
+    for method, path in routes_of(app):
+        answer = asked(app, method, address(path), TOKENS[Right.ADMIN], **headers)
+        assert (answer.status_code == 403) == (path not in OPEN), path
+
+
 def test_any_name_may_lead_to_a_listener_that_asks_for_a_token_unless_names_are_set(tokens: Path) -> None:
     for names, status in ((None, 200), ("rows.example", 403)):
         access = access_of("0.0.0.0:0", str(tokens), allow_anonymous=False, allowed_hosts=names)
