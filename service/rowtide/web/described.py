@@ -10,6 +10,7 @@ import msgspec
 from rowtide.web.api import PATHS
 from rowtide.web.declared import JSON, SHARED, UNVERSIONED, ApiPath, Parameter
 from rowtide.web.problems import API, PROBLEM_JSON, Problem, ProblemAnswer
+from rowtide.web.sessions import COOKIE
 
 NO_CONTENT, REFUSED = 204, 300
 """Statuses: an answer without a body, and the first of those that refuse."""
@@ -71,7 +72,10 @@ def openapi(version: str, declared: Iterable[ApiPath] = ALL) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": dict(sorted(components.items())),
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+            },
         },
     }
 
@@ -104,7 +108,7 @@ def _operation(declared: ApiPath, schema: dict[str, Any]) -> dict[str, Any]:
     if declared.successor is not None:
         found["deprecated"] = True
     if declared.right is not None:
-        found |= {"security": [{"token": []}], "x-right": declared.right.value}
+        found |= {"security": [{"token": []}, {"session": []}], "x-right": declared.right.value}
     return found
 
 
@@ -153,7 +157,8 @@ def _problem(problem: Problem) -> str:
 
 
 def _section(declared: ApiPath) -> str:
-    right = "No token is required." if declared.right is None else f"Right: `{declared.right.value}`."
+    needed = "No token is required." if declared.is_open else "Any right."
+    right = needed if declared.right is None else f"Right: `{declared.right.value}`."
     lines = [f"\n## {declared.method} {declared.path}\n", f"{declared.meaning} {right}\n"]
     if declared.successor is not None:
         lines.append(f"Deprecated: an alias of `{declared.successor}`, for one release.\n")

@@ -125,6 +125,9 @@ class Problem(Enum):
     TOO_MANY_QUERIES = ProblemType(
         429, "Too many queries run", "End one of them, or try again after `retry_after_s` seconds."
     )
+    TOO_MANY_LOGINS = ProblemType(
+        429, "Too many logins from this address have failed", "Wait `retry_after_s` seconds."
+    )
     HEAD_TOO_LARGE = ProblemType(431, "Address and headers are too long", "Send a long text in a body.")
     FAULT = ProblemType(
         500,
