@@ -128,6 +128,7 @@ def build_process(
         allow_anonymous=settings.service.allow_anonymous,
         allowed_hosts=settings.service.allowed_hosts,
         oidc=_provider(settings, clock),
+        clock=clock,
     )
     tls = tls_of(settings.service.tls_cert_file, settings.service.tls_key_file)
     if not _has_models(pipeline.plan):

@@ -52,10 +52,11 @@ def build_app(
     """
     health = _Health(status, metrics, clock, beat_limit_s)
     pages = [Page(declared.STATUS, _root(status, version)), *health.pages()]
-    pages += [*alias_pages(handlers), *api_pages(status, version, handlers)]
+    access = access or Access()
+    pages += [*alias_pages(handlers), *api_pages(status, version, handlers, access)]
     document = openapi(version, [declared.OPENAPI, *(each.declared for each in pages)])
     pages.append(Page(declared.OPENAPI, _document(document)))
-    return application(pages, access or Access(), status.status().pipeline)
+    return application(pages, access, status.status().pipeline)
 
 
 def build_monitoring_app(

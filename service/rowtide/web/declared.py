@@ -62,6 +62,8 @@ class ApiPath:
     body_bytes: int = 0
     answer: type | None = None
     successor: str | None = None
+    is_open: bool = True
+    """Whether a path that requires no token answers every request, also those of other sites."""
 
     def parameters_in(self, where: Literal["query", "path", "body"]) -> tuple[Parameter, ...]:
         """Return the parameters that are there."""
@@ -79,6 +81,8 @@ class ApiPath:
     def all_problems(self) -> tuple[Problem, ...]:
         """Return every problem that a client may get, in the order in which they are declared."""
         found = {*self.problems, *(() if self.right is None else SHARED)}
+        if not self.is_open:
+            found |= {*SHARED} - {Problem.RIGHT_MISSING, Problem.SUPERSEDED}
         if PIPELINE in self.parameters:
             found.add(Problem.UNKNOWN_PIPELINE)
         if self.parameters_in("query"):

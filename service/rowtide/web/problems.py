@@ -5,7 +5,7 @@ The paths below ``/api/v1`` answer with a problem; the others with the object ``
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 import msgspec
@@ -125,6 +125,9 @@ class Problem(Enum):
     TOO_MANY_QUERIES = ProblemType(
         429, "Too many queries run", "End one of them, or try again after `retry_after_s` seconds."
     )
+    TOO_MANY_LOGINS = ProblemType(
+        429, "Too many logins from this address have failed", "Wait `retry_after_s` seconds."
+    )
     HEAD_TOO_LARGE = ProblemType(431, "Address and headers are too long", "Send a long text in a body.")
     FAULT = ProblemType(
         500,
@@ -198,7 +201,7 @@ class ProblemAnswer:
     hint: str | None
     place: Place | None
     retry_after_s: int | None
-    instance: str = field(default="")
+    instance: str
 
 
 def problem_of(error: Exception, refused: Problem, request: Request) -> ProblemError:

@@ -27,6 +27,8 @@ from support.web import Pipeline, StoppedClock, address, asked, whole_app
 TOKENS = {right: f"the-token-of-{right.value}-0123456789" for right in Right}
 OPEN = {"/healthz", "/readyz", "/api/v1/openapi.json"}
 """Pages that require no token: those of probes, and the description of the API."""
+SESSION = "/api/v1/session"
+"""Who calls, with any right: tests/unit/web/test_sessions.py."""
 OF_PIPELINE = "/api/v1/pipelines/{pipeline}"
 RIGHTS = {
     ("GET", "/"): Right.READ,
@@ -91,11 +93,12 @@ def routes_of(app: Starlette) -> list[tuple[str, str]]:
 def test_every_page_needs_its_role_and_a_request_without_it_is_refused(tokens: Path) -> None:
     app = whole_app(Access(TokenFile(tokens)))
     routes = routes_of(app)
-    assert {
-        (method, path) for method, path in routes if path not in OPEN and method != "HEAD"
-    } == RIGHTS.keys()
+    found = {(method, path) for method, path in routes if path not in {*OPEN, SESSION} and method != "HEAD"}
+    assert found == RIGHTS.keys()
     assert {path for _, path in routes} >= OPEN
     for method, path in routes:
+        if path == SESSION:
+            continue
         if path in OPEN:
             assert asked(app, method, path).status_code == 200
             continue
@@ -312,6 +315,19 @@ def test_a_page_whose_name_is_made_to_lead_here_is_refused(host: str, allowed: b
     for method, path in routes_of(app):
         refused = asked(app, method, address(path), host=host).status_code == 403
         assert refused == (not allowed and path not in OPEN), path
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"origin": "http://evil.example"}, {"sec_fetch_site": "cross-site"}, {"sec_fetch_site": "same-site"}],
+)
+def test_every_page_refuses_the_requests_of_other_sites_whatever_their_token(
+    headers: dict[str, str], tokens: Path
+) -> None:
+    app = whole_app(Access(TokenFile(tokens)))
+    for method, path in routes_of(app):
+        answer = asked(app, method, address(path), TOKENS[Right.ADMIN], **headers)
+        assert (answer.status_code == 403) == (path not in OPEN), path
 
 
 def test_any_name_may_lead_to_a_listener_that_asks_for_a_token_unless_names_are_set(tokens: Path) -> None:

@@ -71,6 +71,9 @@ PROVOKED = {
     Problem.BODY_TOO_LARGE: Provoked(headers={"content-length": "9"}, body_bytes=8),
     Problem.NOT_EXPLAINED: Provoked(StatementError("no such row"), refused=Problem.NOT_EXPLAINED),
     Problem.TOO_MANY_QUERIES: Provoked(LimitReachedError("8 queries run")),
+    Problem.TOO_MANY_LOGINS: Provoked(
+        ProblemError(Problem.TOO_MANY_LOGINS, "too many have failed", retry_after_s=60)
+    ),
     Problem.HEAD_TOO_LARGE: Provoked(headers={"x": "a" * 33_000}),
     Problem.FAULT: Provoked(ZeroDivisionError("secret")),
     Problem.UNAVAILABLE: Provoked(TransientError("broker down")),

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from dataclasses import asdict, fields
 from decimal import Decimal
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from rowtide.checkpoint.error_stream import ErrorFilter
 from rowtide.checkpoint.ledger import ErrorRow, SnapshotEntry, StoredError
+from rowtide.checkpoint.statement_log import SentText, StatementOutcome
+from rowtide.flow.why_not import Fate, Holder, Wait
 from rowtide.metrics import Metrics
+from rowtide.operators.contract import Account
+from rowtide.plan.nodes.node import BY_CONDITION
+from rowtide.runtime.inspect.sending import StatementAnswer
+from rowtide.runtime.inspect.why_answer import Input, RowExplanation
+from rowtide.runtime.inspect.why_not import Cause, SilenceExplanation
 from rowtide.runtime.query.contents import TableContents
 from rowtide.web import Handlers, build_app
 from rowtide.web.access import Access
+from rowtide.web.api.relations import AccountAnswer, WhyNotAnswer
+from rowtide.web.api.statements import StatementOutcomeAnswer
 from rowtide.web.declared import OF_PIPELINE, UNVERSIONED, ApiPath
 from rowtide.web.described import ALL
 from support.web import Pipeline, StoppedClock, address, asked, whole_app
@@ -222,3 +233,41 @@ def test_an_alias_names_the_path_that_replaces_it(alias: ApiPath) -> None:
     successor = address(alias.successor, relation="a/b").lstrip("/")
     assert found.headers["link"] == f'<{successor}>; rel="successor-version"'
     assert "deprecation" not in asked(whole_app(Access()), "GET", HERE).headers
+
+
+def test_why_not_has_the_declared_type() -> None:
+    account = Account(rows_in=9, done=7, filtered=1, late=1, rejected=0, rows_out=3)
+    silence = SilenceExplanation(
+        "orders_per_minute",
+        "T",
+        "running",
+        (Cause("BOUND", "T", "why", "released", "change", topic="orders", partition=1, has=None, needs=7),),
+        (Holder("T", "Group", None, 4, 5, (Wait("ORDERS", 1, None, 7),)),),
+        (Fate("T", "Filter", 2, account, 0, False, BY_CONDITION),),
+        3,
+    )
+    found = answer(Handlers(why_not=lambda _: silence), "/relations/T/why-not")
+    assert msgspec.convert(found, WhyNotAnswer)
+    assert found.keys() == {each.name for each in fields(WhyNotAnswer)}
+    assert found["accounts"][0].keys() == {each.name for each in fields(AccountAnswer)}
+    assert found["causes"][0] == asdict(silence.causes[0])
+
+
+def test_an_explanation_has_the_declared_type() -> None:
+    made = RowExplanation(
+        "p", "T", {"N": 1}, 5, 1, ("Group",), (), (Input("S", "t", 0, 7, 5, {}),), (), (), 9
+    )
+    handlers = Handlers(why=lambda _relation, _row: made)
+    app = build_app(Pipeline(), Metrics(), StoppedClock(), version="1", handlers=handlers)
+    found = asked(app, "POST", f"{HERE}/explanations", body={"relation": "T", "row": "n=1"})
+    assert msgspec.json.decode(found.content, type=RowExplanation) == made
+
+
+def test_a_statement_that_was_sent_has_the_declared_type() -> None:
+    for sent in (
+        SentText(4, "DELETE FROM t", StatementOutcome.APPLIED, 5_000, 6_000, 7_000, 2, "deleted 2 rows"),
+        SentText(4, "DELETE FROM t", StatementOutcome.QUEUED, 5_000),
+    ):
+        answered = StatementAnswer(sent).to_json()
+        assert msgspec.convert(answered, StatementOutcomeAnswer)
+        assert answered.keys() == {each.name for each in fields(StatementOutcomeAnswer)}

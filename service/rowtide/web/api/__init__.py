@@ -5,7 +5,7 @@ To add a resource, write a module with ``PATHS`` and a function that returns its
 
 from __future__ import annotations
 
-from rowtide.web.access import Page
+from rowtide.web.access import Access, Page
 from rowtide.web.api import (
     error_rows,
     events,
@@ -16,6 +16,7 @@ from rowtide.web.api import (
     positions,
     queries,
     relations,
+    session,
     snapshots,
     statements,
 )
@@ -35,11 +36,12 @@ PATHS: tuple[ApiPath, ...] = (
     *statements.PATHS,
     *snapshots.PATHS,
     *error_rows.PATHS,
+    *session.PATHS,
 )
 """Every path of this version, in the order of the reference page."""
 
 
-def api_pages(status: Status, version: str, handlers: Handlers) -> list[Page]:
+def api_pages(status: Status, version: str, handlers: Handlers, access: Access) -> list[Page]:
     """Return the pages of this version; ``version`` is the program's."""
     return [
         *pipelines.pages(status, version),
@@ -53,4 +55,5 @@ def api_pages(status: Status, version: str, handlers: Handlers) -> list[Page]:
         *statements.pages(handlers),
         *snapshots.pages(handlers),
         *error_rows.pages(handlers),
+        *session.pages(access),
     ]

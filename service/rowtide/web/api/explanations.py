@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from starlette.requests import Request
 
+from rowtide.runtime.inspect.why_answer import RowExplanation
 from rowtide.web.access import Page
 from rowtide.web.declared import BODY_BYTES, OF_PIPELINE, PIPELINE, RELATION, ROW, ApiPath
 from rowtide.web.handlers import Handlers
@@ -24,6 +25,7 @@ EXPLAIN = ApiPath(
     problems=(Problem.UNKNOWN_RELATION, Problem.NOT_EXPLAINED),
     refused=Problem.NOT_EXPLAINED,
     method="POST",
+    answer=RowExplanation,
     body_bytes=BODY_BYTES,
 )
 PATHS = (EXPLAIN,)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
+from rowtide.flow.why_not import Holder
+from rowtide.runtime.inspect.why_not import Cause
 from rowtide.web.access import Page
 from rowtide.web.api.answers import At, Column, at_of, columns_of, values_of
 from rowtide.web.declared import AFTER, OF_PIPELINE, PAGE_ROWS, PIPELINE, RELATION_NAME, ApiPath
@@ -30,12 +32,42 @@ class Rows:
     total: int
 
 
+@dataclass(frozen=True, slots=True)
+class AccountAnswer:
+    """The counts of an operator's rows so far."""
+
+    relation: str
+    operator: str
+    partition: int | None
+    rows_in: int
+    done: int
+    filtered: int
+    late: int
+    rejected: int
+    rows_out: int
+    held: int
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNotAnswer:
+    """Why a relation has no new rows. Rowtime bounds are in milliseconds."""
+
+    pipeline: str
+    relation: str
+    phase: str
+    rows_out: int | None
+    causes: list[Cause]
+    operators: list[Holder]
+    accounts: list[AccountAnswer]
+
+
 WHY_NOT = ApiPath(
     f"{OF_RELATION}/why-not",
     Right.READ,
     "Explain why a relation has no new rows.",
     (PIPELINE, RELATION_NAME),
     problems=(Problem.UNKNOWN_RELATION,),
+    answer=WhyNotAnswer,
 )
 ROWS = ApiPath(
     f"{OF_RELATION}/rows",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
+from rowtide.runtime.query.contents import SnapshotTaken
 from rowtide.web.access import Page
 from rowtide.web.api.answers import rfc3339
 from rowtide.web.declared import OF_PIPELINE, PIPELINE, ApiPath
@@ -44,6 +45,7 @@ TAKE = ApiPath(
     problems=(Problem.NOT_POSSIBLE,),
     refused=Problem.NOT_POSSIBLE,
     method="POST",
+    answer=SnapshotTaken,
 )
 PATHS = (LIST, TAKE)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -15,6 +16,26 @@ from rowtide.web.parameters import flag, given
 from rowtide.web.problems import Problem, ProblemError
 from rowtide.web.tokens import Right
 
+
+@dataclass(frozen=True, slots=True)
+class StatementOutcomeAnswer:
+    """What has become of statements that were sent; ``did`` says what each has done.
+
+    ``rowtime`` is when the change holds; it is null if that is not known yet, or ``from_the_beginning``.
+    """
+
+    statement: int
+    outcome: Literal["queued", "applied"]
+    text: str
+    rows: int | None
+    did: list[str] | None
+    rowtime: str | None
+    from_the_beginning: bool
+    error: str | None
+    sent_at: str
+    settled_at: str | None
+
+
 SENT, WAITS = replace(STATEMENTS, where="body"), replace(WAIT, where="body")
 EXECUTE = ApiPath(
     f"{OF_PIPELINE}/statements",
@@ -24,6 +45,7 @@ EXECUTE = ApiPath(
     {200: "The statements are executed.", 202: "They are queued."},
     problems=(Problem.STATEMENT_REFUSED,),
     method="POST",
+    answer=StatementOutcomeAnswer,
     body_bytes=BODY_BYTES,
 )
 PATHS = (EXECUTE,)
