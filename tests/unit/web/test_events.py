@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,7 +22,9 @@ from rowtide.web import Handlers, build_app
 from rowtide.web.api import events
 from rowtide.web.api.events import MOST_WATCHERS, TOPICS, EventFeed
 from rowtide.web.problems import Problem
+from rowtide_connectors.memory import memory_broker
 from support.progress import ran
+from support.served import served
 from support.web import Pipeline, StoppedClock, asked, progress_of_orders
 
 PATH = "/api/v1/pipelines/orders_per_minute/events"
@@ -183,3 +188,44 @@ def test_an_unknown_topic_and_one_watcher_too_many_are_refused() -> None:
     answer = get(feed)
     assert (answer.status_code, answer.json()["type"]) == (503, Problem.UNAVAILABLE.urn)
     assert answer.headers["retry-after"] == "2"
+
+
+PIPELINE = """
+CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{file}');
+CREATE FOREIGN STREAM readings (sensor VARCHAR(8), amount INTEGER) SERVER k OPTIONS (topic 'readings', format 'JSON');
+CREATE FOREIGN TABLE latest (sensor VARCHAR(8), amount INTEGER, PRIMARY KEY (sensor)) SERVER d;
+CREATE PUMP p STARTED AS INSERT INTO latest SELECT STREAM sensor, amount FROM readings;
+"""
+
+
+def test_a_running_service_sends_its_progress_and_ends_its_streams_when_it_stops(tmp_path: Path) -> None:
+    database, file = tmp_path / "rows.db", tmp_path / "seen.sql"
+    file.write_text(PIPELINE.format(file=database))
+    broker = memory_broker(str(database))
+    sent = [b'{"sensor":"a","amount":%d}' % number for number in range(20)] + [b"{broken"]
+    broker.create_topic("readings")
+    broker.produce("readings", sent, timestamps=[1_000_000 + 1_000 * at for at in range(21)])
+    with ExitStack() as service:
+        base = f"{service.enter_context(served(file))}/api/v1/pipelines/seen"
+        graph = httpx.get(f"{base}/graph", trust_env=False).json()
+        (source,) = [node["first"][0] for node in graph["nodes"] if node["id"] == "READINGS"]
+        newest: dict[str, Any] = {"progress": {"steps": []}}
+        with httpx.stream("GET", f"{base}/events", trust_env=False, timeout=60) as answer:
+            topic, lines = "", answer.iter_lines()
+            for line in lines:
+                field, _, value = line.partition(": ")
+                if field == "event":
+                    topic = value
+                elif field == "data":
+                    newest[topic] = json.loads(value)
+                counts = {step: numbers[:5] for step, *numbers in newest["progress"]["steps"]}
+                if counts.get(source) == [21, 20, 0, 0, 1] and {"errors", "problem"} <= newest.keys():
+                    break
+            assert newest["progress"]["digest"] == newest["graph"]["digest"] == graph["digest"]
+            assert newest["errors"]["pending"] in ({}, {"READINGS": 1})
+            stopping = threading.Thread(target=service.close)
+            stopping.start()
+            # The stream ends by itself. One that the server has to cut is a protocol error here.
+            list(lines)
+        stopping.join()
