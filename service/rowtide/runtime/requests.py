@@ -9,7 +9,7 @@ from rowtide.errors import StatementError, TransientError, UnknownRelationError
 from rowtide.runtime.inspect.sending import StatementAnswer, outcome_of
 from rowtide.runtime.live.backpressure import Backpressure
 from rowtide.runtime.pipeline_io import PipelineIO
-from rowtide.runtime.progress.held_back import HeldBack
+from rowtide.runtime.progress.held_back import HoldingPartition
 from rowtide.runtime.query.contents import SnapshotTaken, TableContents, table_contents
 from rowtide.runtime.query.query_work import Question
 from rowtide.runtime.state.following import Follower, refuse_heavy
@@ -78,7 +78,7 @@ class Requests:
             )
         )
 
-    def held_back(self, work: PipelineState) -> tuple[HeldBack, ...]:
+    def held_back(self, work: PipelineState) -> tuple[HoldingPartition, ...]:
         """Return what holds rows back in the running pipeline. Called by its main thread."""
         from rowtide.runtime.inspect.holding_back import held_back
 

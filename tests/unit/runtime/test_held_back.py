@@ -8,7 +8,7 @@ import pytest
 
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.progress.board import SOUGHT_EACH_S, WATCHED_S, ProgressBoard
-from rowtide.runtime.progress.held_back import HeldBack
+from rowtide.runtime.progress.held_back import HoldingPartition
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.in_memory_topic import InMemoryTopic
@@ -18,13 +18,13 @@ from support.runtime import World
 
 def sought(
     seconds: float, *, watched: bool = True
-) -> tuple[list[tuple[float, tuple[HeldBack, ...] | None]], Service]:
+) -> tuple[list[tuple[float, tuple[HoldingPartition, ...] | None]], Service]:
     """Run with a partition that is silent; return what is shown, with the seconds since the start."""
     world = World(InMemoryTopic("readings", 2), plan=plan_pipeline(READINGS))
     for number in range(20):
         world.topic.add(0, 60_000 + number * 1_000, b'{"sensor":"a","amount":%d}' % (number + 20))
     world.topic.add(1, 61_000, b'{"sensor":"b","amount":50}')
-    shown: list[tuple[float, tuple[HeldBack, ...] | None]] = []
+    shown: list[tuple[float, tuple[HoldingPartition, ...] | None]] = []
     begin = world.clock.seconds
 
     def stopping() -> bool:
@@ -58,7 +58,7 @@ def test_a_silent_partition_is_named_with_its_path_and_what_to_do() -> None:
     assert "rowtide bound" in cause.change
 
 
-def test_nobody_watches_and_nothing_is_sought() -> None:
+def test_no_one_watches_and_nothing_is_sought() -> None:
     shown, _ = sought(8, watched=False)
     assert [found for _, found in shown] == [None]
 
@@ -74,7 +74,7 @@ def test_a_costly_search_is_rarer_and_ends_with_the_last_watcher() -> None:
     world, board = ran()
     searches = 0
 
-    def found() -> tuple[HeldBack, ...]:
+    def found() -> tuple[HoldingPartition, ...]:
         nonlocal searches
         searches += 1
         world.clock.sleep(0.1)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowtide.runtime.progress.history import COARSE_MS, FINE_MS, HOUR_MS, LIMIT_BYTES, RECENT_MS, History
+from rowtide.runtime.progress.history import COARSE_MS, FINE_MS, HOUR_MS, LIMIT_BYTES, RECENT_MS, CountHistory
 from rowtide.runtime.progress.layout import BOUND, Integers
 
 
@@ -17,7 +17,7 @@ def counts(number: int, relations: int = 2) -> Integers:
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 90_000), min_size=1, max_size=300), st.integers(0, 4_000_000))
 def test_each_kept_time_has_its_counts_and_the_newest_is_always_kept(steps: list[int], since: int) -> None:
-    history, now, added = History(2), 1_700_000_000_000, {}
+    history, now, added = CountHistory(2), 1_700_000_000_000, {}
     begin = now
     for number, step in enumerate(steps):
         now += step
@@ -40,7 +40,7 @@ def test_each_kept_time_has_its_counts_and_the_newest_is_always_kept(steps: list
 
 def test_the_history_of_many_relations_is_coarser_and_not_larger() -> None:
     for relations, each_ms in ((1, 1_000), (450, 1_000), (1_000, 3_000), (20_000, 45_000)):
-        history = History(relations)
+        history = CountHistory(relations)
         assert (history.recent.each_ms, history.hour.each_ms) == (each_ms, 10 * each_ms)
         held = history.recent._counts.nbytes + history.hour._counts.nbytes
         assert held <= LIMIT_BYTES

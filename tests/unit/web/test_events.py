@@ -17,7 +17,7 @@ import pytest
 from rowtide.checkpoint.ledger import PendingErrors
 from rowtide.metrics import Metrics
 from rowtide.runtime.progress.board import ProgressBoard
-from rowtide.runtime.progress.held_back import HeldBack
+from rowtide.runtime.progress.held_back import HoldingPartition
 from rowtide.web import Handlers, build_app
 from rowtide.web.api import events
 from rowtide.web.api.events import MOST_WATCHERS, TOPICS, EventFeed
@@ -33,7 +33,7 @@ Read = tuple[str, str, Mapping[str, Any]]
 """The id, topic and data of an event."""
 
 
-CAUSE = HeldBack(
+CAUSE = HoldingPartition(
     "IDLE",
     "READINGS",
     "readings",

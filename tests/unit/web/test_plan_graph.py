@@ -8,7 +8,7 @@ import pytest
 
 from rowtide.metrics import Metrics
 from rowtide.runtime.progress.board import ProgressBoard
-from rowtide.runtime.progress.held_back import HeldBack
+from rowtide.runtime.progress.held_back import HoldingPartition
 from rowtide.runtime.progress.layout import BOUND, COUNTED
 from rowtide.web import Handlers, build_app
 from support.progress import ran
@@ -72,7 +72,7 @@ def test_relations_have_the_counts_of_the_newest_progress(board: ProgressBoard) 
 def test_a_relation_names_the_partition_that_holds_its_rows_back() -> None:
     board = ran(partitions=1)[1]
     board.held_back = (
-        HeldBack(
+        HoldingPartition(
             "IDLE", "READINGS", "readings", 1, 61_000, 62_000, "w", "r", "c", 19, ("SAME",), (1,), ("SAME",)
         ),
     )

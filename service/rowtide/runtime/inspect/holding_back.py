@@ -8,10 +8,10 @@ from __future__ import annotations
 from rowtide.flow.why_not import Enquiry, Keeper, Waiting
 from rowtide.runtime.inspect.why_not import Facts, SilenceCause, kept_back
 from rowtide.runtime.progress.graph import PlanGraph
-from rowtide.runtime.progress.held_back import HeldBack
+from rowtide.runtime.progress.held_back import HoldingPartition
 
 
-def held_back(enquiry: Enquiry, graph: PlanGraph, facts: Facts) -> tuple[HeldBack, ...]:
+def held_back(enquiry: Enquiry, graph: PlanGraph, facts: Facts) -> tuple[HoldingPartition, ...]:
     """Return what holds rows back, those with the most rows first. What flows holds nothing back."""
     waiting: dict[tuple[str, int], list[tuple[Keeper, Waiting]]] = {}
     for each in enquiry.waiting():
@@ -28,7 +28,7 @@ def held_back(enquiry: Enquiry, graph: PlanGraph, facts: Facts) -> tuple[HeldBac
         path = [at for at in first.path if at in graph.relation_of or at == first.path[0]]
         relations = [graph.relation_of.get(at, first.relation) for at in path]
         found.append(
-            HeldBack(
+            HoldingPartition(
                 cause.cause,
                 cause.relation,
                 cause.topic,

@@ -12,8 +12,8 @@ from rowtide.clock import Clock
 from rowtide.flow.program import Program
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import Plan
-from rowtide.runtime.progress.held_back import HeldBack
-from rowtide.runtime.progress.history import History
+from rowtide.runtime.progress.held_back import HoldingPartition
+from rowtide.runtime.progress.history import CountHistory
 from rowtide.runtime.progress.layout import StepLayout
 from rowtide.runtime.progress.progress import PipelineProgress, progress_of
 from rowtide.runtime.state.pipeline_state import CommitBatch, PipelineState
@@ -52,8 +52,8 @@ class ProgressBoard:
         self.newest: tuple[PipelineProgress, ...] = ()
         """The newest progress, after the one before it; empty before this process runs the pipeline."""
         self.commit: CommitReport | None = None
-        self.held_back: tuple[HeldBack, ...] | None = None
-        """What holds rows back; None: nobody has watched lately, or the pipeline does not run."""
+        self.held_back: tuple[HoldingPartition, ...] | None = None
+        """What holds rows back; None: no one has watched lately, or the pipeline does not run."""
         self._watched_at = self._sought_at = float("-inf")
         self._seek_after_s = SOUGHT_EACH_S
 
@@ -65,9 +65,9 @@ class ProgressBoard:
         return self._layout
 
     @cached_property
-    def history(self) -> History:
+    def history(self) -> CountHistory:
         """What the relations have done over the last hour of this process."""
-        return History(len(self.layout.graph.nodes))
+        return CountHistory(len(self.layout.graph.nodes))
 
     def begins(self, work: PipelineState) -> None:
         """Note the state at which the pipeline continues, and to which it was recovered."""
@@ -98,7 +98,7 @@ class ProgressBoard:
         """Note that somebody looks at what holds rows back. Called by any thread."""
         self._watched_at = self._clock.monotonic()
 
-    def seek(self, found: Callable[[], tuple[HeldBack, ...]]) -> None:
+    def seek(self, found: Callable[[], tuple[HoldingPartition, ...]]) -> None:
         """Find out what holds rows back, if somebody watches and it is time. Everything must have been drained."""
         now = self._clock.monotonic()
         if now > self._watched_at + WATCHED_S:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class HeldBack:
+class HoldingPartition:
     """A partition that keeps ``rows`` back, which wait in the relations that it ``holds``.
 
     ``has`` and ``needs`` are rowtime bounds in ms; None: no bound, or more rows are needed. ``path`` are the steps of

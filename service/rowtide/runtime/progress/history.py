@@ -16,7 +16,7 @@ LIMIT_BYTES = 16 * 1024 * 1024
 _ROW_BYTES = 8 * (BOUND + 1)
 
 
-class History:
+class CountHistory:
     """What the relations of one plan have done over the last hour. Written by one thread, and read by any.
 
     A progress is kept under its time; of several within one resolution the last is kept.

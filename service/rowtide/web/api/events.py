@@ -23,7 +23,7 @@ from rowtide.checkpoint.ledger import PendingErrors
 from rowtide.clock import Clock
 from rowtide.errors import TransientError
 from rowtide.runtime.progress.board import CommitReport, ProgressBoard
-from rowtide.runtime.progress.held_back import HeldBack
+from rowtide.runtime.progress.held_back import HoldingPartition
 from rowtide.runtime.progress.layout import COUNTED
 from rowtide.runtime.progress.progress import PipelineProgress, shown_bound
 from rowtide.web.access import Page
@@ -284,6 +284,6 @@ def _errors(errors: PendingErrors) -> Mapping[str, object]:
     return {"pending": errors.by_relation, "newest": errors.newest}
 
 
-def _problem(held_back: tuple[HeldBack, ...]) -> Mapping[str, object]:
+def _problem(held_back: tuple[HoldingPartition, ...]) -> Mapping[str, object]:
     times = [{"has": rfc3339(each.has), "needs": rfc3339(each.needs)} for each in held_back]
     return {"causes": [asdict(each) | time for each, time in zip(held_back, times, strict=True)]}

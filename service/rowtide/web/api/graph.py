@@ -13,7 +13,7 @@ from rowtide.plan.plan import Definition
 from rowtide.rows.types import MAX_TIMESTAMP_MS
 from rowtide.runtime.progress.board import ProgressBoard
 from rowtide.runtime.progress.graph import GraphNode, PlanGraph
-from rowtide.runtime.progress.held_back import HeldBack
+from rowtide.runtime.progress.held_back import HoldingPartition
 from rowtide.runtime.progress.layout import BOUND, COUNTED
 from rowtide.runtime.progress.progress import PipelineProgress, shown_bound
 from rowtide.web.access import Page
@@ -267,5 +267,5 @@ class _Answers:
         return round(grown * 1000 / passed_ms, 3)
 
 
-def _holder(cause: HeldBack) -> HolderAnswer:
+def _holder(cause: HoldingPartition) -> HolderAnswer:
     return HolderAnswer(cause.relation, cause.topic, cause.partition, rfc3339(cause.needs))
