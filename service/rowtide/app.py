@@ -144,6 +144,7 @@ def build_process(
             execute=service.requests.execute,
             errors=pipeline.ledger.errors,
             snapshots=pipeline.ledger.snapshots,
+            allow_export=settings.service.allow_export,
         ),
         access=access,
     )

@@ -31,6 +31,8 @@ class Handlers:
     execute: StatementRunner | None = None
     errors: Callable[[ErrorFilter, int | None], Sequence[StoredError]] | None = None
     snapshots: Callable[[], Sequence[SnapshotEntry]] | None = None
+    allow_export: bool = True
+    """Whether rows are also given as files for other programs."""
 
 
 NO_HANDLERS = Handlers()
