@@ -154,6 +154,7 @@ def build_process(
             events=events,
             errors=pipeline.ledger.errors,
             snapshots=pipeline.ledger.snapshots,
+            allow_export=settings.service.allow_export,
         ),
         access=access,
     )

@@ -23,6 +23,7 @@ from starlette.routing import Route
 from rowtide.clock import Clock, SystemClock
 from rowtide.errors import StatementError
 from rowtide.web.declared import JSON, PIPELINE, ApiPath
+from rowtide.web.formats import chosen
 from rowtide.web.parameters import named, read_body
 from rowtide.web.problems import (
     API,
@@ -272,6 +273,8 @@ class Page:
                 f'this service runs no pipeline "{given[:80]}"',
                 hint=f'It runs "{pipeline}".',
             )
+        if self.declared.path.startswith(f"{API}/"):
+            request.state.media_type = _acceptable(request, self.declared.media_types)
         if fields := self.declared.parameters_in("body"):
             await read_body(request, fields)
         answer: Awaitable[Any]
@@ -281,6 +284,22 @@ class Page:
             answer = run_in_threadpool(self.handler, request)
         found = await answer
         return found if isinstance(found, Response) else written(found)
+
+
+def _acceptable(request: Request, offered: tuple[str, ...]) -> str:
+    """Return the type of the answer.
+
+    Raises:
+      ProblemError: the client takes none of those that the path has.
+    """
+    found = chosen(request.headers.get("accept", ""), offered)
+    if found is None:
+        raise ProblemError(
+            Problem.NOT_ACCEPTABLE,
+            "the client does not take any format of this path",
+            hint=f"Send the header Accept with {' or '.join(offered)}, or without it.",
+        )
+    return found
 
 
 def written(answer: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -46,8 +46,9 @@ class ApiPath:
     ``answers`` are those that are no problem, by status; ``problems`` are its own. ``refused`` is what a StatementError
     of the runtime means here.
 
-    ``body_bytes`` is the largest body that it takes; ``media_type`` that of a successful answer. ``answer`` is the
-    type of a successful answer in JSON. ``successor``: the path is an alias of this one, for one release.
+    ``body_bytes`` is the largest body that it takes; ``media_type`` that of a successful answer, or one of
+    ``more_types`` if the client prefers it. ``answer`` is the type of a successful answer in JSON. ``successor``: the
+    path is an alias of this one, for one release.
     """
 
     path: str
@@ -59,6 +60,7 @@ class ApiPath:
     refused: Problem = Problem.STATEMENT_REFUSED
     method: Literal["GET", "POST", "DELETE"] = "GET"
     media_type: str = JSON
+    more_types: tuple[str, ...] = ()
     body_bytes: int = 0
     answer: type | None = None
     successor: str | None = None
@@ -68,6 +70,11 @@ class ApiPath:
     def parameters_in(self, where: Literal["query", "path", "body"]) -> tuple[Parameter, ...]:
         """Return the parameters that are there."""
         return tuple(each for each in self.parameters if each.where == where)
+
+    @property
+    def media_types(self) -> tuple[str, ...]:
+        """Return the types of a successful answer, the default first."""
+        return self.media_type, *self.more_types
 
     def all_answers(self) -> dict[int, str]:
         """Return the meaning of every status that a client may get, in order."""
@@ -85,6 +92,8 @@ class ApiPath:
             found |= {*SHARED} - {Problem.RIGHT_MISSING, Problem.SUPERSEDED}
         if PIPELINE in self.parameters:
             found.add(Problem.UNKNOWN_PIPELINE)
+        if self.path.startswith(f"{API}/") and self.right is not None:
+            found.add(Problem.NOT_ACCEPTABLE)
         if self.parameters_in("query"):
             found.add(Problem.INVALID_PARAMETER)
         if self.parameters_in("body"):
@@ -136,7 +145,12 @@ READY = ApiPath(
     answers={503: "It does not; the answer says what it waits for."},
 )
 METRICS = ApiPath("/metrics", Right.READ, "Return the metrics for Prometheus.", media_type=TEXT)
-OPENAPI = ApiPath(f"{API}/openapi.json", None, "Return this description as an OpenAPI document.")
+OPENAPI = ApiPath(
+    f"{API}/openapi.json",
+    None,
+    "Return this description as an OpenAPI document.",
+    answers={200: "The document.", 304: "It is the one of the header If-None-Match."},
+)
 WHY_NOT = ApiPath(
     "/why-not",
     Right.READ,

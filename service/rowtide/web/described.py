@@ -12,8 +12,8 @@ from rowtide.web.declared import JSON, SHARED, UNVERSIONED, ApiPath, Parameter
 from rowtide.web.problems import API, PROBLEM_JSON, Problem, ProblemAnswer
 from rowtide.web.sessions import COOKIE
 
-NO_CONTENT, REFUSED = 204, 300
-"""Statuses: an answer without a body, and the first of those that refuse."""
+BODILESS, REFUSED = (204, 304), 300
+"""Statuses: answers without a body, and the first of those that refuse."""
 _REFERENCE = "#/components/schemas/{name}"
 ALL = (*UNVERSIONED, *PATHS)
 """Every path that a service can have."""
@@ -95,8 +95,9 @@ def _operation(declared: ApiPath, schema: dict[str, Any]) -> dict[str, Any]:
     answers: dict[str, dict[str, Any]] = {}
     for status, meaning in declared.all_answers().items():
         answers[str(status)] = {"description": meaning}
-        if status != NO_CONTENT:
-            answers[str(status)]["content"] = {declared.media_type: schema} if status < REFUSED else refusal
+        if status not in BODILESS:
+            types = {declared.media_type: schema, **{each: {} for each in declared.more_types}}
+            answers[str(status)]["content"] = types if status < REFUSED else refusal
     found: dict[str, Any] = {
         "summary": declared.meaning,
         "parameters": [_parameter(each) for each in declared.parameters if each.where != "body"],
@@ -169,6 +170,8 @@ def _section(declared: ApiPath) -> str:
             for each in declared.parameters
         ]
         lines.append("")
+    if declared.more_types:
+        lines.append(f"Formats: {', '.join(f'`{each}`' for each in declared.media_types)}.\n")
     lines += [f"{status}: {meaning}\n" for status, meaning in declared.answers.items()]
     own = [_linked(each) for each in declared.all_problems() if each not in SHARED]
     lines += [f"Problems: {', '.join(own)}.\n"] if own else []

@@ -41,6 +41,8 @@ class Handlers:
     snapshots: Callable[[], Sequence[SnapshotEntry]] | None = None
     progress: ProgressBoard | None = None
     events: EventFeed | None = None
+    allow_export: bool = True
+    """Whether rows are also given as files for other programs."""
 
 
 NO_HANDLERS = Handlers()

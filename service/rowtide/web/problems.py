@@ -99,6 +99,11 @@ class Problem(Enum):
     METHOD_NOT_ALLOWED = ProblemType(
         405, "The path does not have this method", "The header `Allow` has those that it has."
     )
+    NOT_ACCEPTABLE = ProblemType(
+        406,
+        "The path does not answer in this format",
+        "`hint` lists the formats that the header `Accept` may name. `service.allow_export` decides about CSV.",
+    )
     NOT_POSSIBLE = ProblemType(
         409,
         "The pipeline cannot do this now",

@@ -66,6 +66,7 @@ PROVOKED = {
     Problem.UNKNOWN_PIPELINE: Provoked(path=f"{API}/pipelines/other/tried"),
     Problem.UNKNOWN_RELATION: Provoked(UnknownRelationError("no such relation")),
     Problem.METHOD_NOT_ALLOWED: Provoked(method="DELETE"),
+    Problem.NOT_ACCEPTABLE: Provoked(headers={"accept": "text/html"}),
     Problem.NOT_POSSIBLE: Provoked(StatementError("not now"), refused=Problem.NOT_POSSIBLE),
     Problem.LENGTH_REQUIRED: Provoked(headers={"transfer-encoding": "chunked"}, body_bytes=8),
     Problem.BODY_TOO_LARGE: Provoked(headers={"content-length": "9"}, body_bytes=8),

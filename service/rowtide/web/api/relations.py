@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from rowtide.flow.why_not import Holder
 from rowtide.runtime.inspect.why_not import Cause
 from rowtide.web.access import Page
 from rowtide.web.api.answers import At, Column, at_of, columns_of, values_of
-from rowtide.web.declared import AFTER, OF_PIPELINE, PAGE_ROWS, PIPELINE, RELATION_NAME, ApiPath
+from rowtide.web.declared import AFTER, LINES, OF_PIPELINE, PAGE_ROWS, PIPELINE, RELATION_NAME, ApiPath
+from rowtide.web.formats import CSV, csv_of, lines_of
 from rowtide.web.handlers import Handlers
 from rowtide.web.parameters import named, number
 from rowtide.web.problems import Problem
@@ -76,6 +78,7 @@ ROWS = ApiPath(
     (PIPELINE, RELATION_NAME, PAGE_ROWS, AFTER),
     problems=(Problem.UNKNOWN_RELATION,),
     answer=Rows,
+    more_types=(LINES, CSV),
 )
 PATHS = (WHY_NOT, ROWS)
 
@@ -91,13 +94,29 @@ def pages(handlers: Handlers, status: Status) -> list[Page]:
         found.append(Page(WHY_NOT, explained))
     if (contents := handlers.contents) is not None:
 
-        def rows(request: Request) -> Rows:
+        def rows(request: Request) -> Response | Rows:
             after = number(request, AFTER)
             held = contents(named(request, RELATION_NAME), number(request, PAGE_ROWS), after)
             columns = columns_of(held.columns, held.types)
             read = after + len(held.rows)
             following = str(read) if held.rows and read < held.total else None
-            return Rows(columns, values_of(held.rows, columns), at_of(status.status()), following, held.total)
+            values = values_of(held.rows, columns)
+            return _in_format(request, Rows(columns, values, at_of(status.status()), following, held.total))
 
-        found.append(Page(ROWS, rows))
+        found.append(Page(ROWS if handlers.allow_export else replace(ROWS, more_types=(LINES,)), rows))
     return found
+
+
+def _in_format(request: Request, rows: Rows) -> Response | Rows:
+    """Return rows in the format that the client prefers; the next page is in the header Link."""
+    media_type = request.state.media_type
+    if media_type == CSV:
+        content = csv_of([each.name for each in rows.columns], rows.rows)
+    elif media_type == LINES:
+        head = {name: value for name, value in asdict(rows).items() if name != "rows"}
+        content = lines_of(head, rows.rows)
+    else:
+        return rows
+    limit = number(request, PAGE_ROWS)
+    more = {} if rows.next is None else {"link": f'<?limit={limit}&after={rows.next}>; rel="next"'}
+    return Response(content, headers=more, media_type=media_type)
