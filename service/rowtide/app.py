@@ -27,7 +27,8 @@ from rowtide.sql.sent_statements import SentStatements
 from rowtide.startup import leave_pandas_out
 from rowtide.web import Handlers, WebServer, build_app, build_monitoring_app
 from rowtide.web.access import access_of
-from rowtide.web.query import QueryRunner
+from rowtide.web.api.events import EventFeed
+from rowtide.web.handlers import QueryRunner
 from rowtide.web.tls import tls_of
 
 if TYPE_CHECKING:
@@ -52,11 +53,15 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class PipelineProcess:
-    """A service, the server of its API and that of its monitoring, if it has one; nothing is started."""
+    """A service, the server of its API with its events, and that of its monitoring, if it has one.
+
+    Nothing is started.
+    """
 
     service: Service
     web: WebServer
     monitoring: WebServer | None
+    events: EventFeed
 
     @contextmanager
     def serving(self) -> Iterator[dict[str, str]]:
@@ -72,6 +77,8 @@ class PipelineProcess:
                     server.start()
                     started.callback(server.stop)
                     urls[name] = server.url
+            # First of all at the end: the servers wait for open requests.
+            started.callback(self.events.end)
             yield urls
 
 
@@ -121,6 +128,7 @@ def build_process(
         allow_anonymous=settings.service.allow_anonymous,
         allowed_hosts=settings.service.allowed_hosts,
         oidc=_provider(settings, clock),
+        clock=clock,
     )
     tls = tls_of(settings.service.tls_cert_file, settings.service.tls_key_file)
     if not _has_models(pipeline.plan):
@@ -129,6 +137,7 @@ def build_process(
         _running(context_of(pipeline, settings), settings, options, clock, metrics, version, stopping),
         options.runs,
     )
+    events = EventFeed(service.progress, service.board, clock, pipeline.ledger.pending_errors)
     pages = build_app(
         service.board,
         metrics,
@@ -141,11 +150,19 @@ def build_process(
             contents=service.requests.contents,
             query=query_of(service.requests),
             execute=service.requests.execute,
+            progress=service.progress,
+            events=events,
+            errors=pipeline.ledger.errors,
+            snapshots=pipeline.ledger.snapshots,
+            allow_export=settings.service.allow_export,
         ),
         access=access,
     )
     return PipelineProcess(
-        service, WebServer(pages, listen, tls=tls), _monitoring(service, metrics, clock, settings, options)
+        service,
+        WebServer(pages, listen, tls=tls),
+        _monitoring(service, metrics, clock, settings, options),
+        events,
     )
 
 

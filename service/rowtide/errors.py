@@ -76,7 +76,7 @@ class StatementError(RowtideError):
             source = self.text.splitlines()
             if 1 <= self.place.line <= len(source):
                 line = source[self.place.line - 1]
-                lines.append(_without_secrets(line))
+                lines.append(without_secrets(line))
                 pad = "".join("\t" if char == "\t" else " " for char in line[: self.place.column - 1])
                 lines.append(pad + "^" * max(1, min(self.place.length, len(line) - len(pad))))
         if self.hint is not None:
@@ -84,14 +84,22 @@ class StatementError(RowtideError):
         return "\n".join(lines)
 
 
-def _without_secrets(line: str) -> str:
-    """Return a line of the same length, with asterisks for what a user must not see."""
+def without_secrets(text: str) -> str:
+    """Return a text of the same length, with asterisks for what a user must not see."""
 
     def masked(found: re.Match[str]) -> str:
         kept = found[1] or found[3] or found[5]
         return kept + "*" * (len(found[0]) - len(kept))
 
-    return _SECRET.sub(masked, line)
+    return _SECRET.sub(masked, text)
+
+
+class UnknownRelationError(StatementError):
+    """A request names a relation that the pipeline does not have."""
+
+
+class LimitReachedError(StatementError):
+    """As many run as the service allows: the same may be accepted later."""
 
 
 class Reason(StrEnum):

@@ -19,6 +19,7 @@ from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.web import Handlers, WebServer, build_app
 from rowtide.web.access import Access
+from rowtide.web.api.events import EventFeed
 
 
 @contextmanager
@@ -39,6 +40,7 @@ def served(file: Path, limits: QueryLimits | None = None, access: Access | None 
                 stopping=stop.is_set,
             )
         )
+        events = EventFeed(service.progress, service.board, clock, pipeline.ledger.pending_errors)
         pages = build_app(
             service.board,
             Metrics(),
@@ -47,7 +49,12 @@ def served(file: Path, limits: QueryLimits | None = None, access: Access | None 
             handlers=Handlers(
                 snapshot=service.requests.snapshot,
                 contents=service.requests.contents,
+                execute=service.requests.execute,
+                errors=pipeline.ledger.errors,
+                snapshots=pipeline.ledger.snapshots,
                 query=query_of(file, service.requests, limits),
+                progress=service.progress,
+                events=events,
             ),
             access=access,
         )
@@ -63,4 +70,5 @@ def served(file: Path, limits: QueryLimits | None = None, access: Access | None 
         finally:
             stop.set()
             thread.join()
+            events.end()
             web.stop()

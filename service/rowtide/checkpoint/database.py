@@ -17,6 +17,7 @@ from rowtide.checkpoint.database_statements import DatabaseStatements, drop_stat
 from rowtide.checkpoint.error_stream import (
     ALL_ERRORS,
     ErrorFilter,
+    count_pending,
     mark_resubmitted,
     read_resubmissions,
     select_errors,
@@ -32,6 +33,7 @@ from rowtide.checkpoint.ledger import (
     KeptAccount,
     KeptSnapshot,
     PartitionPosition,
+    PendingErrors,
     Record,
     Resubmission,
     SnapshotEntry,
@@ -400,6 +402,14 @@ class DatabaseLedger:
                 return ()
             query = select_errors(self._of(connection), self._pipeline, wanted)
             return [stored_error(row) for row in connection.execute(query.limit(limit))]
+
+    def pending_errors(self) -> PendingErrors:
+        """Count the error rows that are not resubmitted."""
+        with self._database.begin() as transaction:
+            connection = sql_connection(transaction)
+            if not check_version(connection):
+                return PendingErrors({}, None)
+            return count_pending(connection, self._of(connection), self._pipeline)
 
     def refused_within(self, transaction: Transaction, table: str) -> Sequence[tuple[int | None, str | None]]:
         """Return rowtime and JSON of the rows that a foreign table did not take; see ``ledger.Ledger``."""

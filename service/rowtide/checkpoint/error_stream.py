@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rowtide.checkpoint.ledger import ErrorRow, Resubmission, StoredError
+from rowtide.checkpoint.ledger import ErrorRow, PendingErrors, Resubmission, StoredError
 from rowtide.checkpoint.tables import Tables, now, to_ms
 from rowtide.errors import StatementError
 
@@ -57,6 +57,18 @@ def select_errors(tables: Tables, pipeline: str, wanted: ErrorFilter) -> sa.Sele
     if wanted.pending:
         query = query.where(table.c.resubmitted.is_(None))
     return query.order_by(table.c.error_id)
+
+
+def count_pending(connection: sa.Connection, tables: Tables, pipeline: str) -> PendingErrors:
+    """Count the error rows that are not resubmitted."""
+    table = tables.errors
+    ours = sa.select(table.c.relation, sa.func.count()).where(table.c.pipeline == pipeline)
+    pending = ours.where(table.c.resubmitted.is_(None)).group_by(table.c.relation).order_by(table.c.relation)
+    newest = sa.select(sa.func.max(table.c.error_id)).where(table.c.pipeline == pipeline)
+    return PendingErrors(
+        {relation: rows for relation, rows in connection.execute(pending)},
+        connection.execute(newest).scalar_one(),
+    )
 
 
 def select_resubmitted(tables: Tables, pipeline: str, number: int) -> sa.Select[Any]:

@@ -295,6 +295,14 @@ def takes_any(_: Record) -> None:
     """Refuse no record: any is taken over."""
 
 
+@dataclass(frozen=True, slots=True)
+class PendingErrors:
+    """How many error rows of each relation are not resubmitted, and the number of the newest error row."""
+
+    by_relation: Mapping[str, int]
+    newest: int | None
+
+
 class Ledger(Protocol):
     """The checkpoint of one pipeline in one database.
 
@@ -396,6 +404,9 @@ class Ledger(Protocol):
 
     def accounts(self) -> Sequence[KeptAccount]:
         """Return all accounts as of the last commit."""
+
+    def pending_errors(self) -> PendingErrors:
+        """Count the error rows that are not resubmitted."""
 
     def refused_within(self, transaction: Transaction, table: str) -> Sequence[tuple[int | None, str | None]]:
         """Return rowtime and JSON of the rows that a foreign table has refused."""

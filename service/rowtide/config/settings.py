@@ -104,6 +104,9 @@ class ServiceSettings:
             "strangers out"
         ),
     )
+    allow_export: bool = field(
+        default=True, metadata=_means("give rows also as CSV, for other programs; false: as JSON only")
+    )
 
 
 @dataclass(frozen=True, slots=True)

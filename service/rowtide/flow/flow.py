@@ -322,6 +322,10 @@ class Flow:
             for place, at in self._program.entrances.items()
         }
 
+    def step_bounds(self) -> list[int]:
+        """Return the rowtime bound of each step (ms), by position."""
+        return [bound.rowtime for bound in self._circuit.bounds.values()]
+
     def promised(self) -> dict[str, int]:
         """Return the rowtime bound of each output (ms)."""
         return {name: self._circuit.bounds[at].rowtime for name, at in self._program.outputs.items()}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from rowtide.errors import SourceSpan
 from rowtide.plan.nodes import Node
 from rowtide.plan.pseudo import with_pseudo_columns
 from rowtide.rows.types import Field, Kind, RowType, Type
@@ -115,6 +116,23 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class Definition:
+    """A relation or pump as it was defined: its kind, the text of its statement without secrets, and its columns.
+
+    ``key`` are the fields of its PRIMARY KEY; empty: none, or they are unknown. ``reads`` are the relations that its
+    query names, and the pumps that write to it.
+    """
+
+    name: str
+    kind: str
+    text: str
+    place: SourceSpan
+    row_type: RowType
+    key: tuple[int, ...] = ()
+    reads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The content of a pipeline file, resolved and typed, as pure values.
 
@@ -122,7 +140,7 @@ class Plan:
     ``relations`` are all named relations that rows can be read from (streams, foreign streams,
     views, engine tables) with their nodes: the scenario kit and ``rowtide sql`` read any of them.
     Sorts and merges are where order is first needed (``plan.order``). ``streams`` names those of CREATE
-    STREAM: their producers may come and go.
+    STREAM: their producers may come and go. ``definitions`` are those of all relations and pumps, to show.
     """
 
     servers: tuple[Server, ...]
@@ -133,6 +151,7 @@ class Plan:
     notices: tuple[Notice, ...] = ()
     streams: tuple[str, ...] = ()
     written_streams: tuple[ForeignStream, ...] = ()
+    definitions: tuple[Definition, ...] = field(default=(), compare=False)
 
     @property
     def targets(self) -> tuple[ForeignTable | ForeignStream, ...]:

@@ -30,6 +30,7 @@ from rowtide.runtime.outbox.outboxes import Outboxes
 from rowtide.runtime.outbox.sender import Begun, Sender, SenderParts
 from rowtide.runtime.outbox_options import outbox_options
 from rowtide.runtime.polling.topic import PolledTopic
+from rowtide.runtime.progress.board import ProgressBoard
 from rowtide.runtime.retry import Patience, Retry
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.runtime.state.pipeline_state import PipelineState
@@ -63,6 +64,7 @@ class PipelineIO:
             stream.name: stream for stream in context.plan.foreign_streams if stream.name in context.sources
         }
         self.board = StatusBoard(context.name, context.clock, context.observer.entered_phase)
+        self.progress = ProgressBoard(context.plan, self.board, context.clock)
         topics = TopicNames(context.sources)
         self.partitions = PartitionWatch(self.streams, topics, context.clock, self.board, context.observer)
         self.identities: Mapping[str, str] = {}

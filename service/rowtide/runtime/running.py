@@ -31,6 +31,7 @@ def run_live(
     committer = io.committer(record, work.source_of)
     backpressure = io.backpressure()
     io.board.enter("running")
+    io.progress.begins(work)
     clocks = io.partitions.decisions(work)
     io.feed(record.epoch)
     # A run to the end reads the tables of databases as they are now.
@@ -48,6 +49,8 @@ def run_live(
     def admit() -> None:
         admission.admit(inbox)
         desk.work_off()
+        io.progress.look(work)
+        io.progress.seek(lambda: requests.held_back(work))
 
     live = Live(
         context,
@@ -55,7 +58,7 @@ def run_live(
         Inflow(inbox, backpressure, clocks, seam),
         committer,
         between=BetweenTurns(io.is_stopping, admit, requests.questions, outboxes),
-        observer=Watching(io.board, context.observer, work, claimed.created),
+        observer=Watching(io.board, io.progress.committed, context.observer, work, claimed.created),
         carries_state=bool(claimed.compacted),
     )
 
@@ -70,6 +73,7 @@ def run_live(
         # A run to the end may have nothing to read.
         desk.work_off()
         live.run(ends_of(ranges) if until_end else None)
+        io.progress.ends(work)
         io.board.enter("stopping")
         if until_end:
             outboxes.finish(limit_s=None, stopping=io.is_stopping)

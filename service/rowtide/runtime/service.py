@@ -67,7 +67,7 @@ class RunLive:
 
 
 class Service:
-    """The run of a pipeline. ``board`` and ``requests`` are for other threads.
+    """The run of a pipeline. ``board``, ``progress`` and ``requests`` are for other threads.
 
     ``runs``: what runs it once it is recovered: this process, or Spark.
     """
@@ -76,6 +76,7 @@ class Service:
         self._io = PipelineIO(context)
         self._runs = runs or RunLive()
         self.board = self._io.board
+        self.progress = self._io.progress
         self.requests = Requests(self._io, answers_queries=self._runs.answers_queries)
 
     def run(self, begin: Begin = StartEdge.WATERMARK, *, until_end: bool = False) -> None:

@@ -51,6 +51,7 @@ from rowtide.sql.grammar.statements import (
 from rowtide.sql.grammar.syntax import DeclaredFunction, QuerySyntax
 from rowtide.sql.grammar.syntax_walk import pseudo_in
 from rowtide.sql.located import located
+from rowtide.sql.planning.defined import definitions
 from rowtide.sql.planning.planner import Listing, PlannedPump, Planner, written_in
 from rowtide.sql.row_changes import CHANGED, refuse_pumped, with_row_change
 from rowtide.sql.sent_statements import SentStatements
@@ -429,6 +430,7 @@ def _plan(
             *notices(ordered | ordered_flows, _that_may_be_silent(catalog, streams)),
             *text_notices(catalog, ordered | ordered_flows),
         ),
+        definitions=definitions(catalog, ordered | ordered_flows, planner.readers, pumps),
     )
     return stages, plan
 

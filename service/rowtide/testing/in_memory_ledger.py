@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -16,6 +17,7 @@ from rowtide.checkpoint.ledger import (
     KeptAccount,
     KeptSnapshot,
     PartitionPosition,
+    PendingErrors,
     Pulse,
     Record,
     Resubmission,
@@ -250,6 +252,14 @@ class InMemoryLedger:
         """Return committed error rows, the oldest first."""
         found = (each for each in self._committed().stored_errors if _is_wanted(each, wanted))
         return list(islice(found, limit))
+
+    def pending_errors(self) -> PendingErrors:
+        """Count the error rows that are not resubmitted."""
+        stored = self._committed().stored_errors
+        pending = Counter(each.row.relation for each in stored if each.resubmitted is None)
+        return PendingErrors(
+            dict(sorted(pending.items())), max((each.error_id for each in stored), default=None)
+        )
 
     def refused_within(self, transaction: Transaction, table: str) -> Sequence[tuple[int | None, str | None]]:
         """Return rowtime and JSON of the rows that a foreign table refused."""

@@ -1,12 +1,4 @@
-"""The service's pages: ``/`` status, ``/healthz`` alive, ``/readyz`` ready, ``/metrics``, ``/why-not``.
-
-``POST /snapshot`` commits with a snapshot; ``/table?relation=NAME&limit=N`` returns rows of an engine table;
-``/query?sql=..`` returns rows of a query as they arrive (``web.query``); ``POST /execute?sql=..`` changes rows of
-engine tables (``web.execute``).
-
-``/why-not?relation=NAME`` (a catalog name) explains in JSON why a relation has no new rows.
-``/why?relation=NAME&row=ROW`` explains an output row; it reads the log again. The status is 400 if a
-parameter is missing or invalid, 404 if the relation does not exist, and 503 while the main loop is busy.
+"""The service's pages: ``/`` status, ``/healthz`` alive, ``/readyz`` ready, ``/metrics``, and the API of version 1.
 
 Alive and ready differ. A process whose database is down is alive (a restart
 does not help) but not ready; a process whose main loop hangs is not alive.
@@ -15,24 +7,27 @@ does not help) but not ready; a process whose main loop hangs is not alive.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from hashlib import sha256
 
+import msgspec
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from rowtide.clock import Clock
-from rowtide.errors import RowtideError, StatementError, TransientError
 from rowtide.metrics import Metrics
 from rowtide.web import declared
-from rowtide.web.access import Access, Page
-from rowtide.web.declared import RELATION
+from rowtide.web.access import Access, Page, no_page
+from rowtide.web.aliases import alias_pages
+from rowtide.web.api import api_pages
+from rowtide.web.arrival import Arrival
 from rowtide.web.described import openapi
-from rowtide.web.execute import StatementRunner, execute_handler
-from rowtide.web.parameters import ParameterError, given, number
-from rowtide.web.query import QueryRunner, query_handler
-from rowtide.web.status import JsonAnswer, PipelineStatus, ReplicaProgress, Status, WhyNot
+from rowtide.web.handlers import NO_HANDLERS, Handlers
+from rowtide.web.status import PipelineStatus, ReplicaProgress, Status
 from rowtide_connectors.several import place_of
 
 BEAT_LIMIT_S = 60.0
@@ -41,21 +36,6 @@ a database's lock or connection time-out, commonly 30 s."""
 
 
 AsyncHandler = Callable[[Request], Awaitable[Response]]
-
-
-@dataclass(frozen=True, slots=True)
-class Handlers:
-    """The handlers of pages that query the pipeline; a page without a handler does not exist."""
-
-    why_not: WhyNot | None = None
-    why: Callable[[str, str], JsonAnswer] | None = None
-    snapshot: Callable[[], JsonAnswer] | None = None
-    contents: Callable[[str, int], JsonAnswer] | None = None
-    query: QueryRunner | None = None
-    execute: StatementRunner | None = None
-
-
-NO_HANDLERS = Handlers()
 
 
 def build_app(
@@ -74,25 +54,11 @@ def build_app(
     """
     health = _Health(status, metrics, clock, beat_limit_s)
     pages = [Page(declared.STATUS, _root(status, version)), *health.pages()]
-    if (why_not := handlers.why_not) is not None:
-        pages.append(Page(declared.WHY_NOT, _answering(lambda request: why_not(given(request, RELATION)))))
-    if (why := handlers.why) is not None:
-        answer = _answering(lambda request: why(given(request, RELATION), given(request, declared.ROW)))
-        pages.append(Page(declared.WHY, answer))
-    if (snapshot := handlers.snapshot) is not None:
-        pages.append(Page(declared.SNAPSHOT, _answering(lambda _request: snapshot())))
-    if (contents := handlers.contents) is not None:
-        answer = _answering(
-            lambda request: contents(given(request, RELATION), number(request, declared.LIMIT))
-        )
-        pages.append(Page(declared.TABLE, answer))
-    if handlers.query is not None:
-        pages.append(Page(declared.ROWS, query_handler(handlers.query)))
-    if handlers.execute is not None:
-        pages.append(Page(declared.EXECUTE, execute_handler(handlers.execute)))
+    access = access or Access()
+    pages += [*alias_pages(handlers), *api_pages(status, version, handlers, access)]
     document = openapi(version, [declared.OPENAPI, *(each.declared for each in pages)])
     pages.append(Page(declared.OPENAPI, _document(document)))
-    return _application(pages, access or Access())
+    return application(pages, access, status.status().pipeline)
 
 
 def build_monitoring_app(
@@ -100,11 +66,16 @@ def build_monitoring_app(
 ) -> Starlette:
     """Return the ASGI application of the monitoring listener: health, readiness and metrics, nothing else."""
     health = _Health(status, metrics, clock, beat_limit_s)
-    return _application(health.pages(is_open=True), Access())
+    return application(health.pages(is_open=True), Access(), status.status().pipeline)
 
 
-def _application(pages: Sequence[Page], access: Access) -> Starlette:
-    return Starlette(routes=[page.route(access) for page in pages])
+def application(pages: Sequence[Page], access: Access, pipeline: str) -> Starlette:
+    """Return the ASGI application of pages; ``pipeline`` is the one of the service."""
+    return Starlette(
+        routes=[page.route(access, pipeline) for page in pages],
+        middleware=[Middleware(Arrival)],
+        exception_handlers={HTTPException: no_page},
+    )
 
 
 def _root(status: Status, version: str) -> AsyncHandler:
@@ -183,32 +154,16 @@ class _Health:
 
 
 def _document(content: Mapping[str, object]) -> AsyncHandler:
-    """Return the handler of a document that never changes."""
+    """Return the handler of a document that never changes: a client that has it gets 304."""
+    written = msgspec.json.encode(content)
+    headers = {"etag": f'"{sha256(written).hexdigest()[:32]}"', "cache-control": "no-cache"}
 
-    async def document(_request: Request) -> Response:
-        return JSONResponse(content)
+    async def document(request: Request) -> Response:
+        if headers["etag"] in request.headers.get("if-none-match", "").split(", "):
+            return Response(status_code=304, headers=headers)
+        return Response(written, headers=headers, media_type=declared.JSON)
 
     return document
-
-
-def _answering(question: Callable[[Request], JsonAnswer]) -> Callable[[Request], Response]:
-    """Return the handler of a query. It waits for the main loop, so it runs in a separate thread."""
-
-    def handler(request: Request) -> Response:
-        try:
-            return JSONResponse(question(request).to_json())
-        except ParameterError as error:
-            return _refused(error, 400)
-        except StatementError as error:
-            return _refused(error, 404)
-        except TransientError as error:
-            return _refused(error, 503)
-
-    return handler
-
-
-def _refused(error: RowtideError, code: int) -> Response:
-    return JSONResponse({"error": error.message, "hint": error.hint}, status_code=code)
 
 
 def _replica(replica: ReplicaProgress) -> dict[str, str | int | float | bool]:

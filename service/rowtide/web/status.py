@@ -6,7 +6,7 @@ here. Its frozen values match because they have these attributes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from rowtide.runtime.state.status import Phase, Role
@@ -32,6 +32,10 @@ class PositionStatus(Protocol):
         """Return the committed position: the next offset to read."""
 
     @property
+    def start_offset(self) -> int:
+        """Return the first offset of the pipeline."""
+
+    @property
     def end_offset(self) -> int | None:
         """Return the partition's end at the last check; None before the first check."""
 
@@ -42,6 +46,30 @@ class PositionStatus(Protocol):
 
 class Summary(Protocol):
     """The progress of a run."""
+
+    @property
+    def read(self) -> int:
+        """Return the messages that were read."""
+
+    @property
+    def held(self) -> int:
+        """Return the rows that wait for output."""
+
+    @property
+    def written(self) -> Mapping[str, int]:
+        """Return the rows that were written, by table."""
+
+    @property
+    def late(self) -> Mapping[str, int]:
+        """Return the late rows, by relation."""
+
+    @property
+    def rejected(self) -> Mapping[str, int]:
+        """Return the rejected rows, by relation."""
+
+    @property
+    def created(self) -> Sequence[str]:
+        """Return the tables that were created."""
 
     def fields(self) -> Mapping[str, object]:
         """Return it as plain values."""
@@ -95,6 +123,10 @@ class PipelineStatus(Protocol):
         """Return the fencing epoch; None before the first answer of the checkpoint."""
 
     @property
+    def commits(self) -> int | None:
+        """Return the number of the last commit; None before the first answer of the checkpoint."""
+
+    @property
     def last_commit_ms(self) -> int | None:
         """Return when the pipeline was last committed, ms since the Unix epoch; None before the first."""
 
@@ -134,7 +166,3 @@ class JsonAnswer(Protocol):
 
     def to_json(self) -> Mapping[str, object]:
         """Return it as plain values."""
-
-
-WhyNot = Callable[[str], JsonAnswer]
-"""Explains why a relation (its catalog name) has no new rows; waits for the main loop."""

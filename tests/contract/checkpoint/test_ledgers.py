@@ -22,6 +22,7 @@ from rowtide.checkpoint.ledger import (
     KeptSnapshot,
     Ledger,
     PartitionPosition,
+    PendingErrors,
     Pulse,
     Record,
     Resubmission,
@@ -288,7 +289,11 @@ def test_error_rows_are_resubmitted_once_and_read_in_the_order_of_their_rowtimes
         ledger.write_errors(transaction, epoch, [later, sooner, decoded, REJECTED])
     assert list(ledger.resubmissions()) == []
     rows = ledger.errors()
+    pending = ledger.pending_errors()
+    assert sum(pending.by_relation.values()) == 4
+    assert (pending.by_relation["ORDERS"] >= 1, pending.newest) == (True, rows[3].error_id)
     assert ledger.resubmit(rows[:3]) == 2
+    assert ledger.pending_errors() == PendingErrors({REJECTED.relation: 1}, rows[3].error_id)
     assert list(ledger.resubmissions()) == [
         Resubmission(1, "ORDERS", "ORDERS", entered=True),
         Resubmission(2, "ORDERS", "ORDERS", entered=False),

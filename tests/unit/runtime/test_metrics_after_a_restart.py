@@ -19,15 +19,18 @@ def test_a_restart_without_new_rows_shows_positions_lag_bounds_and_the_last_comm
         service.run(until_end=True)
         return metrics, service
 
-    first, _ = run()
+    first, served = run()
     record = world.checkpoint.record
     assert record is not None
+    assert record.commits > 1
+    assert served.board.status().commits == record.commits
     committed_ms = 1_700_000_000_000
     world.checkpoint.record = type(record)(
         record.epoch, record.holder, record.commits, record.digest, record.partition_positions, committed_ms
     )
     second, service = run()
     assert service.board.status().last_commit_ms == committed_ms
+    assert service.board.status().commits == record.commits
     assert second.registry.get_sample_value("rowtide_last_commit_timestamp_seconds") == committed_ms / 1000
     per_partition = ("rowtide_position", "rowtide_lag_offsets", "rowtide_end_offset")
     for position in record.partition_positions:

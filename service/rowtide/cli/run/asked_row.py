@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rowtide.codec.written.times import ScenarioDay
 from rowtide.codec.written.values import value_of
-from rowtide.errors import StatementError
+from rowtide.errors import StatementError, UnknownRelationError
 from rowtide.runtime.inspect.why_answer import RowQuestion
 from rowtide.runtime.recovery.begin import parse_time
 
@@ -52,7 +52,7 @@ def _row_type(plan: Plan, relation: str) -> RowType:
     for name, node in plan.relations:
         if name == relation:
             return node.row_type
-    raise StatementError(f'relation "{relation}" does not exist', hint="Write the name as in SQL.")
+    raise UnknownRelationError(f'relation "{relation}" does not exist', hint="Write the name as in SQL.")
 
 
 def _named(text: str, row_type: RowType) -> dict[str, str | None]:

@@ -68,6 +68,7 @@ class RunBatches:
         context, record = io.context, claimed.record
         committer = io.committer(record, work.source_of)
         io.board.enter("running")
+        io.progress.begins(work)
         clocks = io.partitions.decisions(work)
         for relation, held in claimed.ranges.items():
             io.partitions.looked_up(relation, held)
@@ -83,7 +84,7 @@ class RunBatches:
                 committer,
                 clocks,
                 requests.questions,
-                Watching(io.board, context.observer, work, claimed.created),
+                Watching(io.board, io.progress.committed, context.observer, work, claimed.created),
                 # A run to the end leaves the rest of history, if there is more, to the next one.
                 None if until_end else Seam(ends, context.clock),
                 carries_state=bool(claimed.compacted),
@@ -101,6 +102,7 @@ class RunBatches:
         )
         try:
             batches.run(ends if until_end else None)
+            io.progress.ends(work)
             io.board.enter("stopping")
         finally:
             work.followers.end("the service stops")

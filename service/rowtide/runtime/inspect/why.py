@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rowtide.checkpoint.ledger import CUT, Decision, KeptSnapshot, PartitionId, Record, is_resubmission
-from rowtide.errors import StatementError
+from rowtide.errors import StatementError, UnknownRelationError
 from rowtide.flow.flow import Flow
 from rowtide.flow.lineage import Back, Lineage, Search
 from rowtide.flow.table_changes import number_of
@@ -154,7 +154,7 @@ class _Asked:
         context = self._context
         nodes = dict(context.plan.relations)
         if self._relation not in nodes and self._relation not in self._nodes:
-            raise StatementError(
+            raise UnknownRelationError(
                 f'relation "{self._relation}" does not exist in pipeline "{context.name}"',
                 hint="Write the name as in SQL; a foreign table must be written to by a pump.",
             )

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 
 from rowtide.checkpoint.ledger import KeptSnapshot
-from rowtide.errors import StatementError
+from rowtide.errors import UnknownRelationError
 from rowtide.flow.flow import ENTRANCES, Flow
 from rowtide.operators.merge.merge import PROMISED
 
@@ -76,20 +76,20 @@ def state_entries(snapshot: KeptSnapshot) -> list[StateEntry]:
     return sorted(found, key=lambda each: (each.relation, each.operator, each.partition or 0))
 
 
-def table_contents(flow: Flow, relation: str, limit: int) -> TableContents:
-    """Return the first rows of an engine table.
+def table_contents(flow: Flow, relation: str, limit: int, after: int = 0) -> TableContents:
+    """Return at most ``limit`` rows of an engine table, those after the first ``after``.
 
     Raises:
-      StatementError: the flow has no such table.
+      UnknownRelationError: the flow has no such table.
     """
     try:
         tray = flow.table(relation)
     except KeyError:
-        raise StatementError(
+        raise UnknownRelationError(
             f'"{relation}" is not an engine table of the pipeline',
             hint="Engine tables have contents: those of CREATE TABLE that a pump reads, and those of models.",
         ) from None
-    rows = [timed.row for timed in islice(tray.rows(), limit)]
+    rows = [timed.row for timed in islice(tray.rows(), after, after + limit)]
     types = tuple(str(field.type) for field in tray.row_type)
     return TableContents(relation, tray.row_type.names, types, rows, len(tray))
 

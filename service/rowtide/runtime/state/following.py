@@ -15,13 +15,14 @@ import queue
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 
 from rowtide.checkpoint.ledger import PartitionId
-from rowtide.errors import StatementError
+from rowtide.errors import LimitReachedError, StatementError
 from rowtide.flow.flow import Flow
 from rowtide.flow.table_changes import LastStatement
 from rowtide.plan.nodes import KeyedTable, Node, Source, TableSource, nodes_below
@@ -102,14 +103,14 @@ class QueryProcess:
     """The process of one query: it plans the query first, and is ended after its time limit.
 
     Raises:
-      StatementError: there are too many.
+      LimitReachedError: there are too many.
     """
 
     _running = threading.BoundedSemaphore(QUERIES_AT_MOST)
 
     def __init__(self, limits: QueryLimits) -> None:
         if not self._running.acquire(blocking=False):
-            raise StatementError(
+            raise LimitReachedError(
                 f"{QUERIES_AT_MOST} queries are subscribed already",
                 hint="End one of them, or write the rows to a table with a pump.",
             )
@@ -182,6 +183,35 @@ class QueryProcess:
         process.close()
         self.pipe.close()
         self._running.release()
+
+
+@dataclass(frozen=True, slots=True)
+class StartedQuery:
+    """A query that has started: its lines, and what they are of. ``changes`` as in ``Question``."""
+
+    follower: Follower
+    process: QueryProcess
+    columns: Sequence[str]
+    types: Sequence[str]
+    changes: bool
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the answer, as ``Follower.lines`` does."""
+        return self.follower.lines(self.process)
+
+    def close(self) -> None:
+        """End the query at once. No thread may be reading ``lines``."""
+        self.follower.close()
+        self.process.close()
+
+
+def started(question: Question, follower: Follower, process: QueryProcess) -> StartedQuery:
+    """Return a query that has started."""
+    row_type = question.node.row_type
+    # The last fields are the sort keys.
+    shown = len(row_type) - len(question.order)
+    types = [str(field.type) for field in row_type][:shown]
+    return StartedQuery(follower, process, row_type.names[:shown], types, question.changes)
 
 
 def refuse_heavy(question: Question) -> None:

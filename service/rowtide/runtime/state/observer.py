@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from rowtide.checkpoint.ledger import ErrorRow, PartitionId, Record
@@ -90,15 +90,25 @@ class Unobserved:
         """Ignore the event."""
 
 
+Committed = Callable[[PipelineState, CommitBatch, Sequence[ErrorRow], float], None]
+"""Notes a commit, as ``Observer.committed`` does."""
+
+
 class Watching:
-    """Keeps the status board up to date, and notifies the next observer."""
+    """Keeps the status board up to date, and notifies ``progress`` and then the next observer."""
 
     def __init__(
-        self, board: StatusBoard, observer: Observer, work: PipelineState, created: Sequence[str]
+        self,
+        board: StatusBoard,
+        progress: Committed,
+        observer: Observer,
+        work: PipelineState,
+        created: Sequence[str],
     ) -> None:
         self._board = board
         self._tally = Tally(work, created)
         board.tell(self._tally.summary(work, work.held()))
+        self._progress = progress
         self._next = observer
         self.entered = observer.entered
         self.read = observer.read
@@ -117,4 +127,5 @@ class Watching:
         self._board.committed(cut.partition_positions)
         self._tally.committed(cut, errors)
         self._board.tell(self._tally.summary(work, work.counts.held))
+        self._progress(work, cut, errors, seconds)
         self._next.committed(work, cut, errors, seconds)

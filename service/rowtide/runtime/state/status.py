@@ -47,6 +47,7 @@ class PartitionStatus:
     topic: str
     partition: int
     next_offset: int
+    start_offset: int
     end_offset: int | None
     bound: int | None
 
@@ -75,6 +76,8 @@ class Snapshot:
     beat: float
     waits_for: str | None = None
     epoch: int | None = None
+    commits: int | None = None
+    """The number of the last commit, by any process."""
     last_commit_ms: int | None = None
     positions: tuple[PartitionStatus, ...] = ()
     summary: RunSummary | None = None
@@ -132,7 +135,7 @@ class StatusBoard:
     def begins_at(self, record: Record) -> None:
         """Note the committed positions and the time of the commit, by any process."""
         with self._lock:
-            self._shown = replace(self._shown, last_commit_ms=record.committed_at_ms)
+            self._shown = replace(self._shown, commits=record.commits, last_commit_ms=record.committed_at_ms)
         self._place(record.partition_positions)
 
     def replicates(self, replica: ReplicaStatus) -> None:
@@ -154,7 +157,8 @@ class StatusBoard:
     def committed(self, partition_positions: Iterable[PartitionPosition]) -> None:
         """Note the positions after a commit of this process."""
         with self._lock:
-            self._shown = replace(self._shown, last_commit_ms=self._clock.now_ms())
+            commits = None if self._shown.commits is None else self._shown.commits + 1
+            self._shown = replace(self._shown, commits=commits, last_commit_ms=self._clock.now_ms())
         self._place(partition_positions)
 
     def _place(self, partition_positions: Iterable[PartitionPosition]) -> None:
@@ -168,6 +172,7 @@ class StatusBoard:
                     each.topic,
                     each.partition,
                     each.next_offset,
+                    each.start_offset,
                     self._log_end(each.place),
                     each.bound,
                 )

@@ -85,6 +85,17 @@ def parse(text: str) -> list[Statement]:
     return statements
 
 
+def statement_texts(text: str) -> dict[tuple[int, int], str]:
+    """Return the text of each statement by the line and column at which it begins."""
+    tokens, places = tokenize(text)
+    found = {}
+    for part in _split(tokens):
+        begin, end = part[0].start, part[-1].end
+        place = places.place(begin, end)
+        found[place.line, place.column] = text[begin:end]
+    return found
+
+
 def parse_name(text: str) -> QualifiedName:
     """Read ``text`` as the name of a relation: folded unless quoted, with a schema before a dot.
 

@@ -1,0 +1,127 @@
+"""The newest progress of a pipeline, for other threads: they never wait for the main loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rowtide.checkpoint.ledger import ErrorRow
+from rowtide.clock import Clock
+from rowtide.flow.program import Program
+from rowtide.plan.outputs import table_nodes
+from rowtide.plan.plan import Plan
+from rowtide.runtime.progress.held_back import HoldingPartition
+from rowtide.runtime.progress.history import CountHistory
+from rowtide.runtime.progress.layout import StepLayout
+from rowtide.runtime.progress.progress import PipelineProgress, progress_of
+from rowtide.runtime.state.pipeline_state import CommitBatch, PipelineState
+from rowtide.runtime.state.status import Snapshot, StatusBoard
+
+WATCHED_S = 10.0
+"""How long after a look somebody watches."""
+SOUGHT_EACH_S, SOUGHT_SHARE = 5.0, 0.002
+"""The least time between two searches for what holds rows back, and their greatest share of the main loop."""
+MADE_EACH_S = 1.0
+"""The least time between two progresses: people look at them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReport:
+    """One commit of this process. ``rows`` are those that it wrote, by target; ``status`` is the one after it."""
+
+    status: Snapshot
+    seconds: float
+    messages: int
+    rows: Mapping[str, int]
+    late: int
+    rejected: int
+
+
+class ProgressBoard:
+    """The newest progress and commit of one pipeline. Its main thread writes, any thread reads."""
+
+    def __init__(self, plan: Plan, board: StatusBoard, clock: Clock) -> None:
+        self.plan = plan
+        self._board = board
+        self._clock = clock
+        self._made_at = float("-inf")
+        self._is_due = False
+        self._layout: StepLayout | None = None
+        self.newest: tuple[PipelineProgress, ...] = ()
+        """The newest progress, after the one before it; empty before this process runs the pipeline."""
+        self.commit: CommitReport | None = None
+        self.held_back: tuple[HoldingPartition, ...] | None = None
+        """What holds rows back; None: no one has watched lately, or the pipeline does not run."""
+        self._watched_at = self._sought_at = float("-inf")
+        self._seek_after_s = SOUGHT_EACH_S
+
+    @property
+    def layout(self) -> StepLayout:
+        """The steps that run. Before the pipeline runs, its partitions are not known, and sources have one."""
+        if self._layout is None:
+            self._layout = StepLayout(self.plan, Program(table_nodes(self.plan), {}))
+        return self._layout
+
+    @cached_property
+    def history(self) -> CountHistory:
+        """What the relations have done over the last hour of this process."""
+        return CountHistory(len(self.layout.graph.nodes))
+
+    def begins(self, work: PipelineState) -> None:
+        """Note the state at which the pipeline continues, and to which it was recovered."""
+        work.check()
+        self._make(work)
+
+    def committed(
+        self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
+    ) -> None:
+        """Note a commit. Nothing has entered since."""
+        kinds = Counter(each.kind for each in errors)
+        rows = {each.name: len(each.tray) for each in cut.writes}
+        rows |= {each.relation: len(each.messages) for each in cut.sends}
+        self.commit = CommitReport(
+            self._board.status(), seconds, cut.messages, rows, kinds["LATE"], kinds["REJECTED"]
+        )
+        self._is_due = True
+        self.look(work)
+
+    def look(self, work: PipelineState) -> None:
+        """Make the progress of a commit that soon followed another. Everything must have been drained."""
+        if not self._is_due or self._clock.monotonic() < self._made_at + MADE_EACH_S:
+            return
+        if not work.has_moved:
+            self._make(work)
+
+    def watch(self) -> None:
+        """Note that somebody looks at what holds rows back. Called by any thread."""
+        self._watched_at = self._clock.monotonic()
+
+    def seek(self, found: Callable[[], tuple[HoldingPartition, ...]]) -> None:
+        """Find out what holds rows back, if somebody watches and it is time. Everything must have been drained."""
+        now = self._clock.monotonic()
+        if now > self._watched_at + WATCHED_S:
+            self.held_back = None
+        elif self.held_back is None or now >= self._sought_at + self._seek_after_s:
+            self.held_back, self._sought_at = found(), now
+            self._seek_after_s = max(SOUGHT_EACH_S, (self._clock.monotonic() - now) / SOUGHT_SHARE)
+
+    def ends(self, work: PipelineState) -> None:
+        """Make the progress of the last commit."""
+        self.held_back = None
+        if self._is_due:
+            self._make(work)
+
+    def layout_of(self, work: PipelineState) -> StepLayout:
+        """Return the layout of what runs now."""
+        program, layout = work.flow.program, self._layout
+        if layout is None or program is not layout.program:
+            layout = self._layout = StepLayout(self.plan, program)
+        return layout
+
+    def _make(self, work: PipelineState) -> None:
+        self._is_due, self._made_at = False, self._clock.monotonic()
+        made = progress_of(work, self.layout_of(work), self._board.status())
+        self.newest = (*self.newest[-1:], made)
+        self.history.add(self._clock.now_ms(), made.by_node)
