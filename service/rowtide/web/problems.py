@@ -187,7 +187,7 @@ class ProblemError(RowtideError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProblemPlace:
     """A place in a text: line and column from 1, and how many characters."""
 
     line: int
@@ -204,7 +204,7 @@ class ProblemAnswer:
     status: int
     detail: str
     hint: str | None
-    place: Place | None
+    place: ProblemPlace | None
     retry_after_s: int | None
     instance: str
 
@@ -257,7 +257,7 @@ def answered(found: ProblemError, request: Request) -> Response:
         kind.status,
         found.message,
         found.hint,
-        None if place is None else Place(place.line, place.column, place.length),
+        None if place is None else ProblemPlace(place.line, place.column, place.length),
         found.retry_after_s,
         request_id(request),
     )

@@ -25,7 +25,8 @@ from rowtide.runtime.inspect.why_not import Cause, SilenceExplanation
 from rowtide.runtime.query.contents import TableContents
 from rowtide.web import Handlers, build_app
 from rowtide.web.access import Access
-from rowtide.web.api.relations import AccountAnswer, WhyNotAnswer
+from rowtide.web.api.explanations import ExplanationAnswer, InputAnswer
+from rowtide.web.api.relations import AccountAnswer, CauseAnswer, WhyNotAnswer
 from rowtide.web.api.statements import StatementOutcomeAnswer
 from rowtide.web.declared import OF_PIPELINE, UNVERSIONED, ApiPath
 from rowtide.web.described import ALL
@@ -251,6 +252,7 @@ def test_why_not_has_the_declared_type() -> None:
     assert found.keys() == {each.name for each in fields(WhyNotAnswer)}
     assert found["accounts"][0].keys() == {each.name for each in fields(AccountAnswer)}
     assert found["causes"][0] == asdict(silence.causes[0])
+    assert found["causes"][0].keys() == {each.name for each in fields(CauseAnswer)}
 
 
 def test_an_explanation_has_the_declared_type() -> None:
@@ -260,7 +262,9 @@ def test_an_explanation_has_the_declared_type() -> None:
     handlers = Handlers(why=lambda _relation, _row: made)
     app = build_app(Pipeline(), Metrics(), StoppedClock(), version="1", handlers=handlers)
     found = asked(app, "POST", f"{HERE}/explanations", body={"relation": "T", "row": "n=1"})
-    assert msgspec.json.decode(found.content, type=RowExplanation) == made
+    assert msgspec.json.decode(found.content, type=ExplanationAnswer)
+    assert found.json().keys() == {each.name for each in fields(ExplanationAnswer)}
+    assert found.json()["inputs"][0].keys() == {each.name for each in fields(InputAnswer)}
 
 
 def test_a_statement_that_was_sent_has_the_declared_type() -> None:

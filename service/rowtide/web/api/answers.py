@@ -14,7 +14,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class AnswerColumn:
     """A column of rows, and its SQL type."""
 
     name: str
@@ -40,12 +40,12 @@ def at_of(now: PipelineStatus) -> At:
     return At(now.epoch, now.commits, rfc3339(least), rfc3339(now.last_commit_ms))
 
 
-def columns_of(names: Sequence[str], types: Sequence[str]) -> list[Column]:
+def columns_of(names: Sequence[str], types: Sequence[str]) -> list[AnswerColumn]:
     """Return columns by their names and types."""
-    return [Column(name, of) for name, of in zip(names, types, strict=True)]
+    return [AnswerColumn(name, of) for name, of in zip(names, types, strict=True)]
 
 
-def values_of(rows: Sequence[Sequence[object]], columns: Sequence[Column]) -> list[list[object]]:
+def values_of(rows: Sequence[Sequence[object]], columns: Sequence[AnswerColumn]) -> list[list[object]]:
     """Return rows as they are written: a BIGINT and a DECIMAL as text, which no reader of JSON rounds."""
     wide = [column.type.startswith(_WIDE) for column in columns]
     return [

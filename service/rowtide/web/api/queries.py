@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from rowtide.runtime.state.following import StartedQuery
 from rowtide.web.access import Page, written
-from rowtide.web.api.answers import Column, columns_of
+from rowtide.web.api.answers import AnswerColumn, columns_of
 from rowtide.web.declared import BODY_BYTES, LINES, OF_PIPELINE, ONCE, PIPELINE, QUERY, ApiPath, Parameter
 from rowtide.web.handlers import Handlers
 from rowtide.web.parameters import flag, given, named
@@ -38,7 +38,7 @@ class QueryAnswer:
     """A query that has started; ``changes``: its rows are changes of a table."""
 
     id: str
-    columns: list[Column]
+    columns: list[AnswerColumn]
     changes: bool
 
 

@@ -9,9 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rowtide.flow.why_not import Holder
-from rowtide.runtime.inspect.why_not import Cause
 from rowtide.web.access import Page
-from rowtide.web.api.answers import At, Column, at_of, columns_of, values_of
+from rowtide.web.api.answers import AnswerColumn, At, at_of, columns_of, values_of
 from rowtide.web.declared import AFTER, LINES, OF_PIPELINE, PAGE_ROWS, PIPELINE, RELATION_NAME, ApiPath
 from rowtide.web.formats import CSV, csv_of, lines_of
 from rowtide.web.handlers import Handlers
@@ -24,14 +23,31 @@ OF_RELATION = f"{OF_PIPELINE}/relations/{{relation}}"
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowsAnswer:
     """Rows of a table. ``next`` is ``after`` of the rows that follow, null at the end; ``total`` counts all rows."""
 
-    columns: list[Column]
+    columns: list[AnswerColumn]
     rows: Sequence[Sequence[object]]
     at: At
     next: str | None
     total: int
+
+
+@dataclass(frozen=True, slots=True)
+class CauseAnswer:
+    """One reason. ``has`` and ``needs`` are rowtime bounds; null: no bound, or not known."""
+
+    cause: str
+    relation: str
+    why: str
+    released: str
+    change: str
+    topic: str | None
+    partition: int | None
+    has: int | None
+    needs: int | None
+    position: int | None
+    end_offset: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +74,7 @@ class WhyNotAnswer:
     relation: str
     phase: str
     rows_out: int | None
-    causes: list[Cause]
+    causes: list[CauseAnswer]
     operators: list[Holder]
     accounts: list[AccountAnswer]
 
@@ -77,7 +93,7 @@ ROWS = ApiPath(
     "Return rows of an engine table as it is now. Between two pages the table may change.",
     (PIPELINE, RELATION_NAME, PAGE_ROWS, AFTER),
     problems=(Problem.UNKNOWN_RELATION,),
-    answer=Rows,
+    answer=RowsAnswer,
     more_types=(LINES, CSV),
 )
 PATHS = (WHY_NOT, ROWS)
@@ -94,20 +110,22 @@ def pages(handlers: Handlers, status: Status) -> list[Page]:
         found.append(Page(WHY_NOT, explained))
     if (contents := handlers.contents) is not None:
 
-        def rows(request: Request) -> Response | Rows:
+        def rows(request: Request) -> Response | RowsAnswer:
             after = number(request, AFTER)
             held = contents(named(request, RELATION_NAME), number(request, PAGE_ROWS), after)
             columns = columns_of(held.columns, held.types)
             read = after + len(held.rows)
             following = str(read) if held.rows and read < held.total else None
             values = values_of(held.rows, columns)
-            return _in_format(request, Rows(columns, values, at_of(status.status()), following, held.total))
+            return _in_format(
+                request, RowsAnswer(columns, values, at_of(status.status()), following, held.total)
+            )
 
         found.append(Page(ROWS if handlers.allow_export else replace(ROWS, more_types=(LINES,)), rows))
     return found
 
 
-def _in_format(request: Request, rows: Rows) -> Response | Rows:
+def _in_format(request: Request, rows: RowsAnswer) -> Response | RowsAnswer:
     """Return rows in the format that the client prefers; the next page is in the header Link."""
     media_type = request.state.media_type
     if media_type == CSV:
