@@ -12,7 +12,7 @@ from rowtide_connectors.registry import find_sink
 
 
 def refuse_unrunnable(plan: Plan, checkpoint_url: str | None) -> None:
-    """Refuse a plan that no run takes. One without pumps has definitions only, which may be checked.
+    """Refuse a plan that no run takes. One without pumps may be checked: see ``nothing_to_run``.
 
     Raises:
       As ``refuse_own_topics`` and ``database_server``.
@@ -22,13 +22,23 @@ def refuse_unrunnable(plan: Plan, checkpoint_url: str | None) -> None:
         database_server(plan, checkpoint_url)
 
 
+def nothing_to_run(plan: Plan) -> StatementError | None:
+    """Return why a run of a plan without pumps is refused; None: it has pumps. Its definitions may be checked."""
+    if plan.pumps:
+        return None
+    return StatementError(
+        "no pump writes to a foreign table or a foreign stream, so the pipeline does nothing",
+        hint="CREATE PUMP name STARTED AS INSERT INTO a foreign table SELECT .. creates one.",
+    )
+
+
 def database_server(plan: Plan, checkpoint_url: str | None) -> Server:
     """Return the server whose database has the output and the positions of a pipeline.
 
     ``checkpoint_url`` is the database of a pipeline without foreign tables.
 
     Raises:
-      StatementError: the plan has no database, or two of them.
+      StatementError: the plan has no pumps, no database, or two of them.
       OptionError: a connector has no sink.
     """
     servers = {server.name: server for server in plan.servers}
@@ -47,7 +57,7 @@ def database_server(plan: Plan, checkpoint_url: str | None) -> Server:
     if used:
         return used[0]
     if checkpoint_url is None:
-        raise StatementError(
+        raise nothing_to_run(plan) or StatementError(
             "the pipeline has no foreign table, so its positions have no database to be stored in",
             hint="Set checkpoint.url in the configuration.",
         )

@@ -62,6 +62,28 @@ def test_each_command_refuses_the_same_plans(
         assert refusal in result.output
 
 
+DEFINITIONS = STREAMS.partition("CREATE PUMP")[0]
+
+
+@pytest.mark.parametrize("table", ["", "CREATE FOREIGN TABLE log (celsius INTEGER) SERVER db;"])
+@pytest.mark.parametrize(("command", "code"), [("check", 0), ("connectors check", 0), ("run", 2)])
+def test_each_command_says_that_definitions_alone_do_nothing(
+    tmp_path: Path, command: str, code: int, table: str
+) -> None:
+    from rowtide_connectors.memory import memory_broker
+
+    for topic in ("readings", "alerts"):
+        memory_broker(str(tmp_path)).ensure_topic(topic, 1)
+    file = tmp_path / "definitions.sql"
+    file.write_text(DEFINITIONS.format(folder=tmp_path) + table)
+    result = run(command, file, *(["--listen", "127.0.0.1:0"] if command == "run" else []))
+    assert result.exit_code == code, result.output
+    assert (
+        "no pump writes to a foreign table or a foreign stream, so the pipeline does nothing" in result.output
+    )
+    assert "CREATE PUMP name STARTED AS INSERT INTO" in result.output
+
+
 POLLED = """
 CREATE SERVER broker FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers 'localhost:9092');
 CREATE SERVER db FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'postgresql://app@localhost/shop');

@@ -12,11 +12,12 @@ import typer
 from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.config.reading import load_settings
 from rowtide.plan.explain import columns_of
+from rowtide.plan.plan import Notice
 from rowtide.rows.types import RowType
 from rowtide.runtime.configured import configured
 from rowtide.runtime.option_check import check_options
 from rowtide.runtime.polling.options import poller_of
-from rowtide.runtime.runnable import refuse_unrunnable
+from rowtide.runtime.runnable import nothing_to_run, refuse_unrunnable
 from rowtide.sql.catalog.notices import notices
 from rowtide.sql.pipeline import SqlSession
 from rowtide_connectors.errors import OptionError
@@ -26,7 +27,7 @@ from rowtide_connectors.registry import find_connector
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowtide.plan.plan import Notice, Plan
+    from rowtide.plan.plan import Plan
 
 EXAMPLE = "Example: rowtide check pipeline.sql --config config.toml"
 FROM_CONFIGURATION = "(from the configuration)"
@@ -41,7 +42,7 @@ def check(
     """Parse, type-check and plan a pipeline, and show what it defines; change nothing.
 
     The command reads the options of servers, streams and tables with the configuration, as a run does. A
-    missing option is a warning.
+    missing option is a warning, and so is a file without a pump, which a run refuses.
 
     Exit code 0: accepted. 2: refused, with the place and the reason.
     """
@@ -52,6 +53,8 @@ def check(
         settings = load_settings(config)
         plan = configured(session.plan, settings)
         missing = check_options(plan, text, file=str(pipeline))
+        if (idle := nothing_to_run(plan)) is not None:
+            missing += (Notice(settings.pipeline.name or pipeline.stem, f"{idle.message}. {idle.hint}"),)
         refuse_unrunnable(plan, None if (url := settings.checkpoint.url) is None else url.reveal())
         found = described(session, plan, missing)
         if as_json:
@@ -65,8 +68,7 @@ def check(
 def described(session: SqlSession, plan: Plan, missing: Sequence[Notice] = ()) -> dict[str, Any]:
     """Return the definitions of a session as plain values; secrets in options are hidden.
 
-    ``plan`` is the session's plan with the options of the configuration; ``missing`` are the options that
-    a run needs.
+    ``plan`` is the session's plan with the options of the configuration; ``missing`` is what a run needs.
     """
     written = {server.name: dict(server.options) for server in session.plan.servers}
     # Each poll of a table moves its bound, so no rows wait for it.

@@ -26,7 +26,7 @@ from rowtide.runtime.outbox_options import MESSAGE_OPTIONS, OUTBOX_OPTIONS
 from rowtide.runtime.pipeline import open_database, open_polled, open_source
 from rowtide.runtime.polling.options import OWN_POLLED_OPTIONS, poller_of
 from rowtide.runtime.recovery.begin import refuse_tables_of_others
-from rowtide.runtime.runnable import database_server, refuse_unrunnable
+from rowtide.runtime.runnable import database_server, nothing_to_run, refuse_unrunnable
 from rowtide.runtime.state.output import target_table
 from rowtide.runtime.state.owned_tables import OWN_TABLE_OPTIONS
 from rowtide.runtime.state.topic_sinks import sink_of
@@ -284,7 +284,9 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
 
 
 def _start(plan: Plan, name: str, checkpoint_url: str | None) -> Iterator[Tried]:
-    """Yield why no run of the pipeline starts, if there is a reason."""
+    """Yield why no run of the pipeline starts, if there is a reason. Definitions alone may be checked."""
+    if (idle := nothing_to_run(plan)) is not None:
+        yield Tried("pipeline", name, True, idle.message, hint=idle.hint)
     try:
         refuse_unrunnable(plan, checkpoint_url)
     except (ConnectorError, StatementError) as error:

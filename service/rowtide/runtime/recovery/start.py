@@ -16,7 +16,6 @@ from functools import partial
 import structlog
 
 from rowtide.checkpoint.ledger import KeptSnapshot, PartitionId, PartitionPosition, Record, takes_any
-from rowtide.errors import StatementError
 from rowtide.plan.outputs import table_nodes
 from rowtide.runtime.configured import takes_append_times
 from rowtide.runtime.ingest.append_times import AppendTimes, by_message_time
@@ -43,6 +42,7 @@ from rowtide.runtime.recovery.recovery import (
     telling_progress,
     usable,
 )
+from rowtide.runtime.runnable import nothing_to_run
 from rowtide.runtime.state.owned_tables import owned_tables
 from rowtide.runtime.state.pipeline_state import PipelineState
 from rowtide.runtime.topics import adopt_topics, compacted_topics, ids_of, known_ids
@@ -102,11 +102,8 @@ def check_start(io: PipelineIO, begin: Begin) -> Checked:
       As ``claim``.
     """
     context = io.context
-    if not context.plan.pumps:
-        raise StatementError(
-            "no pump writes to a foreign table or a foreign stream, so the pipeline does nothing",
-            hint="CREATE PUMP name STARTED AS INSERT INTO a foreign table SELECT .. creates one.",
-        )
+    if (idle := nothing_to_run(context.plan)) is not None:
+        raise idle
     digests = plan_digests(context.plan)
     record = io.database.call(context.ledger.read)
     adopt_topics(context.sources, record)
