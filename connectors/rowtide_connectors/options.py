@@ -8,6 +8,7 @@ it; otherwise it is rejected with the nearest declared name.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -30,6 +31,8 @@ _WORDS_OF_TRUTH = {
     "no": False,
     "0": False,
 }
+_URL_USER, _URL_QUERY = re.compile(r"(?<=://)[^@\s]*(?=@)"), re.compile(r"(://[^?\s]*\?)\S+")
+"""The parts of a URL that can contain a password, whatever the option."""
 _SECRET_PARTS = ("password", "secret", "private.key", "key.pem", "token", "jaas", "sasl.oauthbearer.config")
 """Parts of the names of client options whose value must not be shown."""
 
@@ -158,5 +161,10 @@ def is_secret(declared: Iterable[Option], name: str) -> bool:
 
 
 def redacted(declared: Sequence[Option], given: Mapping[str, str]) -> dict[str, str]:
-    """Return options as they may be shown: secrets hidden."""
-    return {name: HIDDEN if is_secret(declared, name) else text for name, text in given.items()}
+    """Return options as they may be shown: secrets hidden, also those in the user and the query of a URL."""
+    return {
+        name: HIDDEN
+        if is_secret(declared, name)
+        else _URL_QUERY.sub(rf"\1{HIDDEN}", _URL_USER.sub(HIDDEN, text))
+        for name, text in given.items()
+    }

@@ -91,6 +91,7 @@ def context_of(pipeline: Pipeline, settings: Settings) -> PipelineContext:
         sinks=pipeline.sinks,
         database=pipeline.database,
         ledger=pipeline.ledger,
+        text=pipeline.text,
         clock=SystemClock(),
         pace=Pace(0, 0, None, None),
         stopping=lambda: False,

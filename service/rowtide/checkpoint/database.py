@@ -7,6 +7,7 @@ lock to the end, and a superseded process fails before it writes anything.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 
 import sqlalchemy as sa
@@ -50,7 +51,16 @@ from rowtide.checkpoint.statements import (
     own_target,
     replacing,
 )
-from rowtide.checkpoint.tables import SINCE_FILES, SINCE_POLLS, Tables, now, tables_of, to_ms
+from rowtide.checkpoint.tables import (
+    SINCE_FILES,
+    SINCE_POLLS,
+    SINCE_TEXT,
+    Tables,
+    now,
+    tables_of,
+    text_of,
+    to_ms,
+)
 from rowtide.checkpoint.texts import as_given, codec_of, storable
 from rowtide.errors import FaultError
 from rowtide_connectors.api import Database, Transaction
@@ -90,12 +100,37 @@ class DatabaseLedger:
             rows = connection.execute(sa.select(pipelines.c.pipeline, pipelines.c.digest).where(others))
             return {pipeline: digest for pipeline, digest in rows if digest}
 
-    def claim(self, digest: str, holder: str, refuse: Callable[[Record], None] = takes_any) -> Record:
+    def text(self) -> str | None:
+        """Return the text of the file that runs; see ``ledger.Ledger``."""
+        with self._database.begin() as transaction:
+            connection = sql_connection(transaction)
+            version = check_version(connection)
+            if version is None or version < SINCE_TEXT:
+                return None
+            table = text_of(connection.dialect.name)
+            kept = sa.select(table.c.content).where(table.c.pipeline == self._pipeline)
+            content = connection.execute(kept).scalar_one_or_none()
+            return None if content is None else str(json.loads(content))
+
+    def _write_text(self, connection: sa.Connection, text: str | None) -> None:
+        """Write the text as JSON: every encoding of a database has its characters."""
+        table = text_of(connection.dialect.name)
+        content = None if text is None else json.dumps(text)
+        connection.execute(sa.update(table).where(table.c.pipeline == self._pipeline).values(content=content))
+
+    def claim(
+        self,
+        digest: str,
+        holder: str,
+        refuse: Callable[[Record], None] = takes_any,
+        text: str | None = None,
+    ) -> Record:
         """Take the next epoch; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
             connection = sql_connection(transaction)
             record = self._claimed(connection, digest, holder)
             refuse(record)
+            self._write_text(connection, text)
             if not record.has_begun and record.digest != digest:
                 pipelines = self._of(connection).pipelines
                 connection.execute(
@@ -293,7 +328,9 @@ class DatabaseLedger:
             [{name: getattr(decision, name) for name in DECISION_FIELDS} for decision in decisions],
         )
 
-    def replace_plan(self, transaction: Transaction, digest: str, gone: Sequence[str]) -> None:
+    def replace_plan(
+        self, transaction: Transaction, digest: str, gone: Sequence[str], text: str | None = None
+    ) -> None:
         """Record that the commit under way is the first of another plan; see ``ledger.Ledger``."""
         connection = sql_connection(transaction)
         tables = self._of(connection)
@@ -303,6 +340,7 @@ class DatabaseLedger:
             .where(pipelines.c.pipeline == self._pipeline)
             .values(digest=digest, changed_at=pipelines.c.commits)
         )
+        self._write_text(connection, text)
         connection.execute(
             sa.delete(positions).where(positions.c.pipeline == self._pipeline, positions.c.relation.in_(gone))
         )

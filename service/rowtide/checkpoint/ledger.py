@@ -326,7 +326,20 @@ class Ledger(Protocol):
           StatementError: the tables were written by a newer program.
         """
 
-    def claim(self, digest: str, holder: str, refuse: Callable[[Record], None] = takes_any) -> Record:
+    def text(self) -> str | None:
+        """Return the text of the file that runs, without its secrets; None: no process has stored one.
+
+        Raises:
+          StatementError: the tables were written by a newer program.
+        """
+
+    def claim(
+        self,
+        digest: str,
+        holder: str,
+        refuse: Callable[[Record], None] = takes_any,
+        text: str | None = None,
+    ) -> Record:
         """Take the next epoch, or leave it; creates the tables and the record if they do not exist.
 
         ``refuse`` is called with the record that is taken over, within the transaction: what it raises
@@ -334,7 +347,8 @@ class Ledger(Protocol):
         committed.
 
         ``holder`` names this process (host and process) for the one that it supersedes. ``digest`` is
-        stored only if the record has no positions yet; otherwise the digest of the positions stays.
+        stored only if the record has no positions yet; otherwise the digest of the positions stays. ``text`` is
+        that of the file that runs from now on: ``refuse`` has compared its plan.
 
         Raises:
           StatementError: the tables were written by a newer program.
@@ -383,8 +397,10 @@ class Ledger(Protocol):
     def decisions(self) -> Sequence[Decision]:
         """Return all decisions, in the order in which they were committed."""
 
-    def replace_plan(self, transaction: Transaction, digest: str, gone: Sequence[str]) -> None:
-        """Record that the current commit is the first of another plan.
+    def replace_plan(
+        self, transaction: Transaction, digest: str, gone: Sequence[str], text: str | None = None
+    ) -> None:
+        """Record that the current commit is the first of another plan, whose file has this ``text``.
 
         Drops snapshots of the old plan, positions of the streams that are ``gone``, and jumps of time:
         kept models have theirs in their state.

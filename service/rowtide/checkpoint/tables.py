@@ -31,6 +31,9 @@ SINCE_STATEMENTS = "0013"
 SINCE_BEATS = "0011"
 """The migration that adds the heartbeats of leaders."""
 
+SINCE_TEXT = "0014"
+"""The migration that adds the text of the file that runs."""
+
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -265,6 +268,16 @@ def beats_of(dialect: str) -> sa.Table:
         sa.Column("epoch", sa.BigInteger),
         sa.Column("commits", sa.BigInteger),
         sa.Column("beats", sa.BigInteger),
+    )
+
+
+def text_of(dialect: str) -> sa.Table:
+    """Return the columns of the table of pipelines with the text of the file that runs, apart from the record, too."""
+    return sa.Table(
+        named(dialect, "pipelines"),
+        sa.MetaData(schema=schema_of(dialect)),
+        sa.Column("pipeline", sa.Text, primary_key=True),
+        sa.Column("content", sa.Text),
     )
 
 

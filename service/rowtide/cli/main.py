@@ -63,6 +63,10 @@ class Root(LazyGroup):
             "author",
             "Serve one model to clients that send lines, such as nc: try it without a pipeline.",
         ),
+        "show": (
+            "operate",
+            "Show the text of the file that runs under a pipeline's name, as its last start has stored it.",
+        ),
         "snapshot": (
             "operate",
             "Make the running service of a pipeline commit now, with a snapshot of its state.",

@@ -33,15 +33,18 @@ def opened(file: Path, config: Path | None) -> Iterator[tuple[Pipeline, Settings
     Raises:
       StatementError, OptionError: the file, the configuration or an option is wrong.
     """
+    from rowtide.runtime.change.kept_text import kept_text
     from rowtide.runtime.logs import set_up_logs
     from rowtide.runtime.pipeline import open_pipeline
 
     settings = load_settings(config)
     set_up_logs(settings.log)
-    plan = configured(plan_pipeline(read_text(file), file=str(file)), settings)
+    statements = read_text(file)
+    planned = plan_pipeline(statements, file=str(file))
+    plan, text = configured(planned, settings), kept_text(statements, planned)
     name = settings.pipeline.name or file.stem
     url = settings.checkpoint.url
-    with open_pipeline(plan, name, None if url is None else url.reveal()) as pipeline:
+    with open_pipeline(plan, name, None if url is None else url.reveal(), text=text) as pipeline:
         yield pipeline, settings
 
 

@@ -43,6 +43,8 @@ class Pipeline:
     sinks: Mapping[str, SinkOfStream]
     database: Database
     ledger: DatabaseLedger
+    text: str | None = None
+    """The text of its file as the checkpoint keeps it: without secrets."""
 
     def close(self) -> None:
         """Release every connection."""
@@ -52,13 +54,16 @@ class Pipeline:
 
 
 @contextmanager
-def open_pipeline(plan: Plan, name: str, checkpoint_url: str | None = None) -> Iterator[Pipeline]:
+def open_pipeline(
+    plan: Plan, name: str, checkpoint_url: str | None = None, *, text: str | None = None
+) -> Iterator[Pipeline]:
     """Build a pipeline, and close it at the end of the block.
 
     Args:
       plan: the plan with its effective options (``configured``).
       name: the name under which its positions are stored.
       checkpoint_url: the database of a pipeline without foreign tables.
+      text: the text of its file as the checkpoint keeps it.
 
     Raises:
       StatementError: it has no database, or two; or a stream would read what the pipeline writes.
@@ -68,7 +73,7 @@ def open_pipeline(plan: Plan, name: str, checkpoint_url: str | None = None) -> I
     database = open_database(database_server(plan, checkpoint_url))
     sources = {stream.name: _source(plan, stream, database, name) for stream in streams_read(plan)}
     sinks = {stream.name: sink_of(plan, stream) for stream in plan.written_streams}
-    pipeline = Pipeline(name, plan, sources, sinks, database, DatabaseLedger(database, name))
+    pipeline = Pipeline(name, plan, sources, sinks, database, DatabaseLedger(database, name), text)
     try:
         yield pipeline
     finally:

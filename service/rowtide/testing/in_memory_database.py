@@ -31,6 +31,7 @@ class Checkpoint:
     """The stored state of one pipeline."""
 
     record: Record | None = None
+    text: str | None = None
     claimed_at_ms: int = 0
     stored_errors: list[StoredError] = field(default_factory=list)
     snapshots: list[EncodedSnapshot] = field(default_factory=list)

@@ -75,11 +75,23 @@ class InMemoryLedger:
             and each.record.digest
         }
 
-    def claim(self, digest: str, holder: str, refuse: Callable[[Record], None] = takes_any) -> Record:
+    def text(self) -> str | None:
+        """Return the text of the file that runs; see ``ledger.Ledger``."""
+        self._database.before("read")
+        return self._committed().text
+
+    def claim(
+        self,
+        digest: str,
+        holder: str,
+        refuse: Callable[[Record], None] = takes_any,
+        text: str | None = None,
+    ) -> Record:
         """Take the next epoch; see ``ledger.Ledger``."""
         with self._database.begin() as transaction:
             record = self._claimed(transaction, digest, holder)
             refuse(record)
+            self._within(transaction).text = text
             if not record.has_begun:
                 record = self._within(transaction).record = replace(record, digest=digest)
         return record
@@ -147,13 +159,16 @@ class InMemoryLedger:
             checkpoint.last_decision += 1
             checkpoint.decision_numbers[_point(each)] = checkpoint.last_decision
 
-    def replace_plan(self, transaction: Transaction, digest: str, gone: Sequence[str]) -> None:
+    def replace_plan(
+        self, transaction: Transaction, digest: str, gone: Sequence[str], text: str | None = None
+    ) -> None:
         """Record that the current commit is the first one of another plan."""
         checkpoint, record = self._within(transaction), self._record(transaction)
         partition_positions = tuple(each for each in record.partition_positions if each.relation not in gone)
         checkpoint.record = replace(
             record, digest=digest, changed_at=record.commits, partition_positions=partition_positions
         )
+        checkpoint.text = text
         checkpoint.decisions = [each for each in checkpoint.decisions if each.kind != RESET]
         checkpoint.snapshots = []
         checkpoint.incomplete = None

@@ -138,6 +138,26 @@ def test_the_digest_stays_that_of_the_positions(database: Database, ledger: AnyL
     assert ledger.claim("three", "a").digest == "two"
 
 
+def test_the_text_is_that_of_the_last_start_or_change(database: Database, ledger: AnyLedger) -> None:
+    def refuse(_: Record) -> None:
+        raise StatementError("not this one")
+
+    assert ledger.text() is None
+    ledger.claim("one", "a", text="first \u20ac 'text'\n")
+    assert ledger.text() == "first \u20ac 'text'\n"
+    with pytest.raises(StatementError, match="not this one"):
+        ledger.claim("one", "a", refuse, "refused")
+    epoch = ledger.claim("one", "a", text="second").epoch
+    assert ledger.text() == "second"
+    commit(database, ledger, epoch, 0, *POSITIONS)
+    with database.begin() as transaction:
+        ledger.fence(transaction, epoch=epoch, commits=1)
+        ledger.replace_plan(transaction, "two", [], "third")
+    assert ledger.text() == "third"
+    ledger.claim("two", "of a pipeline without a file")
+    assert ledger.text() is None
+
+
 def test_a_record_that_is_refused_is_not_taken_over(database: Database, ledger: AnyLedger) -> None:
     seen: list[Record] = []
 

@@ -91,7 +91,7 @@ def test_an_addition_keeps_what_there_is(files: Files) -> None:
 def test_a_changed_group_loses_its_state(files: Files) -> None:
     files.call("run", "--until-end")
     files.sql.write_text(files.text.replace("TO MINUTE", "TO HOUR"))
-    assert "that ran last with --was" in files.call("plan", code=1)
+    assert "state that is lost:" in files.call("plan", code=1)
     answer = json.loads(files.call("plan", "--was", str(files.was), "--json", code=1))
     assert [(each["relation"], each["rows"]) for each in answer["lost"]] == [("PER_MINUTE", 3)]
     assert [each["relation"] for each in answer["begins_empty"]] == ["PER_MINUTE"]

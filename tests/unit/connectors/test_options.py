@@ -89,6 +89,11 @@ def test_secrets_are_hidden_also_those_of_clients() -> None:
     }
 
 
+def test_who_logs_in_at_a_url_is_hidden() -> None:
+    given = {"address": "http://me:it@here/a?key=k", "ssl.ca": "me@here?"}
+    assert redacted(OPTIONS, given) == {"address": f"http://{HIDDEN}@here/a?{HIDDEN}", "ssl.ca": "me@here?"}
+
+
 def test_librdkafkas_own_options_pass_but_not_those_that_exactly_once_rests_on() -> None:
     server = {"bootstrap_servers": "here:9092"}
     config = client_config(read_server(server | {"security.protocol": "SASL_SSL"}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +20,7 @@ from rowtide.runtime.runnable import nothing_to_run, refuse_unrunnable
 from rowtide.sql.catalog.notices import notices
 from rowtide.sql.pipeline import SqlSession
 from rowtide_connectors.errors import OptionError
-from rowtide_connectors.options import HIDDEN, redacted
+from rowtide_connectors.options import redacted
 from rowtide_connectors.registry import find_connector
 
 if TYPE_CHECKING:
@@ -132,10 +131,7 @@ def _shown(wrapper: str, written: dict[str, str], options: dict[str, str]) -> di
         declared = find_connector(wrapper).options
     except OptionError:
         declared = ()
-    # The user part and the query part of a URL can contain a password, whatever the option.
     return {
-        name: re.sub(r"(://[^?\s]*\?)\S+", rf"\1{HIDDEN}", re.sub(r"(?<=://)[^@\s]*(?=@)", HIDDEN, value))
-        if options[name] == written.get(name)
-        else FROM_CONFIGURATION
+        name: value if options[name] == written.get(name) else FROM_CONFIGURATION
         for name, value in redacted(declared, options).items()
     }

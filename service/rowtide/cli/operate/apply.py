@@ -5,33 +5,31 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rowtide.app import context_of
-from rowtide.cli.errors import FAILED, read_text, shown_to_user
+from rowtide.cli.errors import FAILED, shown_to_user
 from rowtide.cli.operate.plan import show_change
 from rowtide.cli.operate.replay import comparison_as_json, range_of, show_comparison
+from rowtide.cli.operate.what_ran import Was, what_ran
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
 from rowtide.errors import StatementError
 from rowtide.runtime.change import applying
 from rowtide.runtime.change.planned_change import change_from
 from rowtide.runtime.change.switching import apply_at
-from rowtide.runtime.configured import configured
 from rowtide.runtime.inspect.replay import compare
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.recovery.begin import parse_time
 from rowtide.runtime.stopping import StopSignals
-from rowtide.sql.pipeline import plan_pipeline
 
-EXAMPLE = "Example: rowtide apply pipeline.sql --was pipeline-as-it-runs.sql --yes"
+EXAMPLE = "Example: rowtide apply pipeline.sql --yes"
 
 
 def apply(
     pipeline: PipelineFile,
-    was: Annotated[Path, typer.Option("--was", help="The pipeline file that ran last.", metavar="OLD.sql")],
+    was: Was = None,
     config: ConfigFile = None,
     lose: Annotated[
         bool, typer.Option("--lose", help="Apply the change although state is lost; `rowtide plan` lists it.")
@@ -83,11 +81,11 @@ def apply(
     """
     with shown_to_user(), opened(pipeline, config) as (found, settings):
         # A change that was applied before is not applied again, although --was differs from what is committed.
-        if not change_from(found, None, "").changes:
+        if not change_from(found).changes:
             typer.echo("Nothing has changed.")
             return
-        older = configured(plan_pipeline(read_text(was), file=str(was)), settings)
-        change = change_from(found, older, str(was))
+        ran = what_ran(found, settings, pipeline, was)
+        older, change = ran.plan, change_from(found, ran.plan, ran.name)
         if not as_json:
             show_change(found.name, change)
         if shadow:
@@ -120,7 +118,7 @@ def apply(
             if not typer.confirm("Apply it?"):
                 raise typer.Exit(FAILED)
         url = settings.checkpoint.url
-        with open_pipeline(older, found.name, None if url is None else url.reveal()) as before:
+        with open_pipeline(older, found.name, None if url is None else url.reveal(), text=ran.text) as before:
             equipped = (context_of(before, settings), context_of(found, settings))
             if at_ms is None:
                 empty = frozenset((each.relation, each.operator) for each in lost)

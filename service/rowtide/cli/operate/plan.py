@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowtide.cli.errors import FAILED, read_text, shown_to_user
+from rowtide.cli.errors import FAILED, shown_to_user
+from rowtide.cli.operate.what_ran import Was, what_ran
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
+from rowtide.errors import StatementError
 from rowtide.runtime.change.planned_change import change_from
-from rowtide.runtime.configured import configured
-from rowtide.sql.pipeline import plan_pipeline
 
 if TYPE_CHECKING:
     from rowtide.runtime.change.planned_change import OperatorFate, PlannedChange
 
-EXAMPLE = "Example: rowtide plan pipeline.sql --was pipeline-as-it-runs.sql"
+EXAMPLE = "Example: rowtide plan pipeline.sql --config config.toml"
 
 
 def plan(
     pipeline: PipelineFile,
     config: ConfigFile = None,
-    was: Annotated[
-        Path | None,
-        typer.Option(
-            "--was",
-            help="The file that ran last, to show what happens to the state.",
-            metavar="OLD.sql",
-        ),
-    ] = None,
+    was: Was = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write it as JSON.")] = False,
 ) -> None:
     """Compare a pipeline file with the committed plan of the pipeline; change nothing.
 
-    Shows which pumps, streams and tables differ and, with --was, which operators keep their state, which
-    start empty and which state is lost. `rowtide apply` applies the change.
+    Shows which pumps, streams and tables differ, which operators keep their state, which start empty and which state
+    is lost. `rowtide apply` applies the change.
 
     Exit code 0: nothing differs, or nothing is committed. 1: the plan has changed. 2: a file is refused,
     --was is not the file that ran, or a table does not fit. 3: the database is down.
@@ -48,14 +40,23 @@ def plan(
             text = f'Pipeline "{found.name}" has committed nothing: everything restarts.'
             typer.echo(nothing if as_json else text)
             return
-        older = None
-        if was is not None:
-            older = configured(plan_pipeline(read_text(was), file=str(was)), settings)
-        change = change_from(found, older, str(was))
+        change, unknown = change_from(found), None
+        if change.changes or was is not None:
+            try:
+                ran = what_ran(found, settings, pipeline, was)
+                change = change_from(found, ran.plan, ran.name)
+            except StatementError as error:
+                if was is not None:
+                    raise
+                unknown = error
         if as_json:
             typer.echo(json.dumps({"committed": True, **change.to_json()}, indent=2))
         else:
             show_change(found.name, change)
+            if unknown is not None:
+                typer.echo(
+                    f"What happens to the state is not known: {unknown.message}. {unknown.hint or ''}".rstrip()
+                )
             if change.changes:
                 typer.echo(
                     "Apply the change with `rowtide apply`, or run the file under another pipeline name with "
@@ -84,8 +85,6 @@ def show_change(name: str, change: PlannedChange) -> None:
     ):
         if names:
             typer.echo(f"{title} {', '.join(names)}")
-    if change.kept is None:
-        typer.echo("Pass the file that ran last with --was to see what happens to the state.")
 
 
 def _list(title: str, fates: tuple[OperatorFate, ...] | None) -> None:

@@ -252,7 +252,9 @@ class _Backfill:
         self._database.call(partial(prepare_tables, context.name, context.database, context.plan, kept=kept))
         digests = dumped(plan_digests(context.plan), owned_tables(context.plan))
         record = self._database.call(
-            lambda: context.ledger.claim(digests, holder(), partial(refuse_changed, self._found))
+            lambda: context.ledger.claim(
+                digests, holder(), partial(refuse_changed, self._found), context.text
+            )
         )
         _log.info(
             "backfill",

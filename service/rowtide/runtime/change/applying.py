@@ -150,7 +150,7 @@ def commit_switch(
     cut = replace(
         cut,
         partition_positions=(*cut.partition_positions, *begun.begun),
-        moves=[lambda transaction: newer.ledger.replace_plan(transaction, digest, begun.gone)],
+        moves=[lambda transaction: newer.ledger.replace_plan(transaction, digest, begun.gone, newer.text)],
     )
     rows: dict[str, int] = {}
     for writes in cut.writes:

@@ -1,8 +1,7 @@
 """The committed state that a changed pipeline file would keep, restart and lose. Nothing is changed.
 
 ``flow.succession`` decides from the two plans which operators keep their
-state. The checkpoint has only digests of the plan that ran, so this report
-needs the file that ran.
+state. The checkpoint has digests of the plan that ran, and its text.
 """
 
 from __future__ import annotations
@@ -55,10 +54,10 @@ class PlannedChange:
         return asdict(self)
 
 
-def change_from(pipeline: Pipeline, older: Plan | None, file: str) -> PlannedChange:
+def change_from(pipeline: Pipeline, older: Plan | None = None, text: str = "") -> PlannedChange:
     """Return the effect of running a pipeline instead of the one that is committed under its name.
 
-    ``older`` is the plan that ``file`` contains.
+    ``older`` is the plan of ``text``, which is a file's name or what messages call it.
 
     Raises:
       StatementError: the pipeline has no commit, or the committed plan is another one.
@@ -69,8 +68,8 @@ def change_from(pipeline: Pipeline, older: Plan | None, file: str) -> PlannedCha
         raise StatementError(f'pipeline "{pipeline.name}" has committed nothing')
     if older is not None and (wrong := differences(record.digest, plan_digests(older))):
         raise StatementError(
-            f'{file} is not what pipeline "{pipeline.name}" has run: {"; ".join(wrong)}',
-            hint="Name the file as it was at the last start.",
+            f'{text} is not what pipeline "{pipeline.name}" has run: {"; ".join(wrong)}',
+            hint="Pass the file as it was at the last start with --was, beside the modules that it read.",
         )
     return planned_change(
         record,

@@ -159,7 +159,8 @@ def take_epoch(
         refuse(found)
 
     def take() -> Record:
-        return context.ledger.claim(dumped(checked.digests, owned_tables(context.plan)), holder, refuse_found)
+        digest = dumped(checked.digests, owned_tables(context.plan))
+        return context.ledger.claim(digest, holder, refuse_found, context.text)
 
     context.crash_points.reach("start.before_epoch")
     holder = f"{socket.gethostname()} process {os.getpid()}"

@@ -34,6 +34,7 @@ class PipelineContext:
     that is down ends the service. ``recreate_tables``: missing output tables are created again even
     if positions are committed. ``threads`` False reads in the main thread, for simulations.
     ``statements`` resolves the names of statements that are sent to the running pipeline; None: they wait.
+    ``text`` is that of the pipeline's file as the checkpoint keeps it.
     ``standby``: this process is one of several replicas; None: it is the only one.
     """
 
@@ -57,5 +58,6 @@ class PipelineContext:
     poll_messages: int = POLL_MESSAGES
     queue_messages: int = QUEUE_MESSAGES
     queue_bytes: int = QUEUE_BYTES
+    text: str | None = None
     standby: Standby | None = None
     statements: Callable[[str], SentStatements] | None = None
