@@ -114,15 +114,20 @@ def test_a_late_row_goes_to_the_relation_that_refused_it_at_the_least_time_it_ac
 
 
 def test_what_fails_again_is_a_new_error_row_of_the_same_message(files: Files) -> None:
-    files.call("errors resubmit", "--reason", "decode")
     files.call("errors resubmit", "--reason", "DIVISION_BY_ZERO")
     files.read(7, 300_000)
     files.run()
     again = [row for row in files.errors() if row["resubmitted_at"] is None and row["kind"] == "REJECTED"]
+    # The broken message still stands there alone: it is not read a second time.
     assert {(row["relation"], row["partition"], row["offset"]) for row in again} == {
         ("READINGS", 0, 4),
         ("P3", 0, 3),
     }
+    broken = next(str(row["number"]) for row in again if row["relation"] == "READINGS")
+    stays = files.call("errors resubmit", "--reason", "decode")
+    assert f"{broken} stays: its message does not change, and cannot be decoded: " in stays
+    assert "0 rows are resubmitted, 1 stay." in stays
+    assert "cannot be decoded" in files.call("errors resubmit", broken, code=2)
     assert [row[1] for row in files.rows("in_time")].count(4) == 1
     # Now it goes through.
     files.factor("z", 4, 901_000)

@@ -16,6 +16,7 @@ from rowtide.cli.help_format import App
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst, opened
 from rowtide.errors import StatementError
 from rowtide.rowtime.text import length_text, time_text
+from rowtide.runtime.inspect.where_counts import Counting, where_counts
 from rowtide.runtime.live.resubmission import Resubmittable
 from rowtide.runtime.recovery.begin import refuse_another_plan
 from rowtide.runtime.recovery.digest import plan_digests
@@ -102,8 +103,9 @@ def resubmit(
     """Resubmit error rows: the pipeline reads their messages again, each once.
 
     A row goes only to the relation that refused it. A late row takes the least rowtime that the relation
-    accepts; its columns do not change. A running service reads it within seconds, otherwise the next
-    start does. A row that fails again becomes a new error row.
+    accepts; its columns do not change. The command says from which rowtime on and in which windows it counts. A
+    running service reads it within seconds, otherwise the next start does. A row that fails again becomes a new
+    error row; a message that cannot be decoded stays.
 
     Exit code 0: resubmitted. 2: a row named by its number cannot be resubmitted, or no rows are selected;
     nothing has changed. 3: the database is down.
@@ -132,17 +134,22 @@ def resubmit(
         chosen = [row for row in rows if refusals[row.error_id] is None]
         if chosen and not dry_run:
             found.ledger.resubmit(chosen)
+        positions = () if record is None else record.partition_positions
+        counting = {row.error_id: where_counts(found.plan, positions, row) for row in chosen}
         left = {number: why for number, why in refusals.items() if why is not None}
         if as_json:
             document = {
                 "resubmitted": [] if dry_run else [row.error_id for row in chosen],
                 "would_resubmit": [row.error_id for row in chosen] if dry_run else [],
+                "counts": [_counting(number, each) for number, each in counting.items() if each is not None],
                 "refused": [{"number": number, "why": why} for number, why in left.items()],
             }
             typer.echo(json.dumps(document, indent=2))
             return
         for row in chosen:
             typer.echo(_line(row))
+            if (counts := counting[row.error_id]) is not None:
+                typer.echo(f"{'':>6} {counts.text()}")
         for number, why in left.items():
             typer.echo(f"{number:>6} stays: {why}")
         typer.echo(f"{len(chosen)} rows {'would be' if dry_run else 'are'} resubmitted, {len(left)} stay.")
@@ -176,6 +183,12 @@ def show(
                 typer.echo(f"{name:<14} {value}")
         if raw is not None:
             typer.echo(f"{'raw':<14} {bytes_text(raw)}")
+
+
+def _counting(number: int, counting: Counting) -> dict[str, object]:
+
+    windows = [{"relation": name, "ends": time_text(end)} for name, end in counting.windows]
+    return {"number": number, "rowtime": time_text(counting.rowtime), "windows": windows}
 
 
 def _filter(
