@@ -17,6 +17,7 @@ from rowtide.codec.message import MessageEncoder
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Flow
 from rowtide.operators.contract import RESUBMITTED
+from rowtide.plan.plan import ForeignStream
 from rowtide.runtime.commit.commit import Committer
 from rowtide.runtime.ingest.channels import channel
 from rowtide.runtime.ingest.inbox import DirectInbox, Inbox, ThreadedInbox
@@ -105,6 +106,10 @@ class PipelineIO:
     def channel(self, relation: str, flow: Flow) -> Channel:
         """Return the channel of one stream to ``flow``, which leaves out skipped messages."""
         return channel(self.streams[relation], self.context.sources[relation], flow, self._skipped)
+
+    def topic_streams(self) -> list[ForeignStream]:
+        """Return the foreign streams that are read, without tables of databases: these have no messages."""
+        return [stream for relation, stream in self.streams.items() if relation not in self._polled()]
 
     def feed(self, epoch: int) -> None:
         """Let the readers of tables of databases poll them from now on, under ``epoch``."""

@@ -6,12 +6,13 @@ import structlog
 
 from rowtide.runtime.admission.partitions import Admission
 from rowtide.runtime.admission.statements import StatementDesk
+from rowtide.runtime.inspect.first_look import FirstLook
 from rowtide.runtime.live.end_of_history import Seam
 from rowtide.runtime.live.live import BetweenTurns, Inflow, Live
 from rowtide.runtime.live.partition_watch import ends_of
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.query.contents import SnapshotTaken
-from rowtide.runtime.recovery.start import Claimed
+from rowtide.runtime.recovery.start import START_COMMITS, Claimed
 from rowtide.runtime.requests import Requests
 from rowtide.runtime.state.observer import Watching
 from rowtide.runtime.state.pipeline_state import PipelineState
@@ -45,6 +46,7 @@ def run_live(
     inbox = io.open_inbox(work.positions, io.channels(work.flow))
     # A run to the end leaves the rest of history, if there is more, to the next one.
     seam = None if until_end else Seam(ends_of(ranges), context.clock)
+    look = FirstLook(context.name, io.topic_streams() if record.commits == START_COMMITS else ())
 
     def admit() -> None:
         admission.admit(inbox)
@@ -55,7 +57,7 @@ def run_live(
     live = Live(
         context,
         work,
-        Inflow(inbox, backpressure, clocks, seam),
+        Inflow(inbox, backpressure, clocks, look, seam),
         committer,
         between=BetweenTurns(io.is_stopping, admit, requests.questions, outboxes),
         observer=Watching(io.board, io.progress.committed, context.observer, work, claimed.created),

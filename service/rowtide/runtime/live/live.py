@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from rowtide.checkpoint.ledger import PartitionId
 from rowtide.runtime.commit.commit import Committer
@@ -31,6 +32,19 @@ TURN_MESSAGES = 50_000
 """Maximum messages of one turn, so that commits are on time and a stop is obeyed soon."""
 
 
+class Looks(Protocol):
+    """Looks at the first messages of a new pipeline. Its methods may not raise."""
+
+    def entered(self, delivery: Delivery) -> None:
+        """Note a delivery that has entered the flow."""
+
+    def committed(self) -> None:
+        """Note a commit."""
+
+    def ended(self) -> None:
+        """Note that no more messages follow."""
+
+
 @dataclass(frozen=True, slots=True)
 class Inflow:
     """The input of a running pipeline, and the sources of its decisions.
@@ -39,12 +53,14 @@ class Inflow:
       inbox: returns deliveries from the pipeline's positions on.
       backpressure: balances the partitions.
       clocks: makes the decisions that do not follow from the messages.
+      look: looks at the first messages of a new pipeline.
       seam: decides when history is over; None: this run does not decide it.
     """
 
     inbox: Inbox
     backpressure: Backpressure
     clocks: ClockDecisions
+    look: Looks
     seam: Seam | None = None
 
 
@@ -94,6 +110,7 @@ class Live(ReadLoop):
         self._committer = committer
         self._between = between
         self._observer = observer
+        self._look = inflow.look
         self._carries_state = carries_state
         now = self._clock.monotonic()
         self._last_commit = now
@@ -123,6 +140,7 @@ class Live(ReadLoop):
                 self.commit()
         while self.work.has_moved or self._committer.is_storing:
             self.commit()
+        self._look.ended()
 
     def patience_s(self) -> float:
         """Return how long to wait for messages: at most until the next commit is due."""
@@ -139,6 +157,7 @@ class Live(ReadLoop):
         """Pass a delivery to the flow, and notify the observers."""
         super().enter(delivery)
         self._observer.entered(delivery)
+        self._look.entered(delivery)
         self._clocks.hear(delivery)
 
     def decide(self) -> None:
@@ -184,6 +203,7 @@ class Live(ReadLoop):
         if stored is not before:
             self._observer.stored_snapshot(stored.size_bytes, self._cut_seconds + stored.seconds)
         self._observer.committed(self.work, cut, errors, now - began)
+        self._look.committed()
 
     def _has_reached_all(self) -> bool:
         return not self.waiting and len(self.reached()) == len(self._until)
