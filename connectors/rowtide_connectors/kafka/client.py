@@ -56,6 +56,15 @@ NO_LEADER = frozenset(
 )
 """A partition has no leader, or another one than the client knows: after its creation, or when brokers change."""
 
+_UNREACHABLE = frozenset({ck.KafkaError._TRANSPORT, ck.KafkaError._RESOLVE, ck.KafkaError._SSL})
+_SLOW = _UNREACHABLE | {ck.KafkaError._TIMED_OUT}
+_FIRST_LOOK_S = 1.0
+"""Seconds after which a client whose brokers are all down is not waited for any longer."""
+UNREACHABLE_HINT = (
+    "Start the broker, or correct 'bootstrap_servers' (in the configuration: bootstrap_servers of the server) and the "
+    "options of TLS and SASL. `rowtide connectors check` tries each server."
+)
+
 _OUT_OF_RANGE = frozenset({ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE})
 
 RETRY_S = 0.1
@@ -77,14 +86,28 @@ AGED_OUT_HINT = (
 
 
 class Refusals:
-    """The last refusal of credentials: librdkafka reports it to a callback only, and the calls time out."""
+    """Why a client does not get through: librdkafka reports it to a callback only, and the calls time out.
+
+    ``last`` is the last refusal of credentials, ``unreachable`` why a broker cannot be connected to; ``all_down``: no
+    broker can be.
+    """
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget what was reported before a call."""
         self.last: ck.KafkaError | None = None
+        self.unreachable: str | None = None
+        self.all_down = False
 
     def __call__(self, error: ck.KafkaError) -> None:
         if error.code() in _DENIED:
             self.last = error
+        elif error.code() == ck.KafkaError._ALL_BROKERS_DOWN:
+            self.all_down = True
+        elif error.code() in _UNREACHABLE:
+            self.unreachable = error.str()
 
 
 def with_leaders(ask: Callable[[], _T], timeout_s: float) -> _T:
@@ -121,19 +144,27 @@ def cluster_metadata(
 
     Raises:
       KafkaException: no broker answers.
+      UnavailableError: no broker can be connected to, with the reason; known at once if that holds for all.
     """
-    refusals.last = None
-    try:
-        return (
-            client.list_topics(topic, timeout_s)
-            if topic is not None
-            else client.list_topics(timeout=timeout_s)
-        )
-    except ck.KafkaException as error:
-        client.poll(0)  # Calls the callback.
-        if refusals.last is not None:
-            raise ck.KafkaException(refusals.last) from error
-        raise
+    refusals.forget()
+    for limit_s in (min(_FIRST_LOOK_S, timeout_s), timeout_s):
+        try:
+            return (
+                client.list_topics(topic, limit_s)
+                if topic is not None
+                else client.list_topics(timeout=limit_s)
+            )
+        except ck.KafkaException as error:
+            client.poll(0)  # Calls the callback.
+            if refusals.last is not None:
+                raise ck.KafkaException(refusals.last) from error
+            if refusals.unreachable is not None and (refusals.all_down or limit_s == timeout_s):
+                raise UnavailableError(
+                    f"Kafka does not answer: {refusals.unreachable}", hint=UNREACHABLE_HINT
+                ) from error
+            if limit_s == timeout_s or error.args[0].code() not in _SLOW:
+                raise
+    raise AssertionError("the last look returns or raises")
 
 
 def _topic_metadata(client: ck.Consumer, refusals: Refusals, topic: str, timeout_s: float) -> Any:
@@ -269,16 +300,12 @@ def cluster_line(config: Mapping[str, object], timeout_s: float) -> str:
     Raises:
       OptionError, UnavailableError.
     """
-    troubles: list[str] = []
-    consumer = open_consumer(config, lambda error: troubles.append(error.str()))
+    refusals = Refusals()
+    consumer = open_consumer(config, refusals)
     servers = config["bootstrap.servers"]
     try:
         with kafka_errors(f'Kafka at "{servers}"'):
-            metadata = consumer.list_topics(timeout=timeout_s)
-    except UnavailableError as error:
-        # librdkafka reports why a connection fails only to the callback.
-        consumer.poll(0)
-        raise UnavailableError("; ".join([error.message, *troubles[:2]])) from error
+            metadata = cluster_metadata(consumer, refusals, timeout_s)
     finally:
         consumer.close()
     return f'Kafka at "{servers}": {len(metadata.brokers)} broker(s), {len(metadata.topics)} topic(s)'

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from codecs import getincrementaldecoder
+from collections.abc import Mapping
 
 from rowtide.expr.functions.casts.text_writing import UTC_OFFSET, WRITERS
 from rowtide.rows.types import Kind, Type
@@ -56,6 +57,11 @@ def row_cell(value: object, of: Type) -> str:
     if of.element is not None:
         return cell(value, str(of))
     return bytes_text(value) if isinstance(value, bytes) else cell(value, of.kind.value)
+
+
+def offsets_text(held: Mapping[int, int]) -> str:
+    """Return the offsets of partitions as the terminal shows them."""
+    return ", ".join(f"partition {partition} offset {offset:,}" for partition, offset in sorted(held.items()))
 
 
 def bytes_text(raw: bytes, most: int | None = None) -> str:

@@ -13,6 +13,7 @@ import re
 import tomllib
 import typing
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +73,27 @@ def load_settings(path: Path | None = None, environment: Mapping[str, str] | Non
             setting = _find(section, names[0], variable)
             values[section][names[0]] = _typed(setting, text, variable)
         else:
-            known = [each.env for each in SETTINGS]
             raise StatementError(
-                f'environment variable "{variable}" is not a setting', hint=nearest(variable, known)
+                f'environment variable "{variable}" is not a setting', hint=_hint_for(variable, section)
             )
     hints = typing.get_type_hints(Settings)
     built: dict[str, Any] = {section: hints[section](**given) for section, given in values.items()}
     built.update(objects)
     return Settings(**built, file=None if path is None else str(path))
+
+
+def _hint_for(variable: str, section: str) -> str:
+    """Return the hint for a variable that is not a setting: the nearest one of its section, or the sections."""
+    if section in OBJECTS:
+        return f"Write {ENV_PREFIX}{section.upper()}{ENV_SEPARATOR}NAME{ENV_SEPARATOR}OPTION."
+    sections = [*SECTIONS, *OBJECTS]
+    near = get_close_matches(section, sections, n=1)
+    known = [each.env for each in SETTINGS if each.section in near]
+    if known:
+        return nearest(variable, known)
+    # All variables have one beginning, so that the nearest of all may have nothing else in common.
+    names = ", ".join(f"{ENV_PREFIX}{each.upper()}" for each in near or sections)
+    return f"The first part names a section: {names}."
 
 
 class _File:

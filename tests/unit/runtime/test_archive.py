@@ -313,6 +313,6 @@ def test_the_command_archives_the_topics_of_streams_each_once(tmp_path: Path) ->
     assert found["messages"] == 61
     done = call("--file-mb", "1")
     assert "1 messages archived in 1 files" in done.stdout
-    assert "u continues at 0: 1" in done.stdout
+    assert "u continues at partition 0 offset 1" in done.stdout
     check(root, broker)
     assert (root / "topic=u" / NOTES).is_dir()

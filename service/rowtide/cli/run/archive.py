@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from rowtide.cli.cells import offsets_text
 from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile
 from rowtide.clock import SystemClock
@@ -150,6 +151,5 @@ def _as_json(report: ArchiveReport) -> dict[str, object]:
 def _shown(report: ArchiveReport) -> str:
     lines = [f"{report.messages:,} messages archived in {report.files:,} files"]
     for topic, held in report.positions.items():
-        where = ", ".join(f"{partition}: {offset:,}" for partition, offset in sorted(held.items()))
-        lines.append(f"{topic} continues at {where}")
+        lines.append(f"{topic} continues at {offsets_text(held)}")
     return "\n".join(lines)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowtide.app import context_of
+from rowtide.cli.cells import offsets_text
 from rowtide.cli.errors import shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
 from rowtide.cli.run.spark_options import (
@@ -179,8 +180,7 @@ def _shown(report: BackfillReport) -> str:
         lines = ["The backfill is complete: an earlier run has reached the cut."]
     lines += [f"{count:>12,} rows into {table}" for table, count in sorted(report.rows.items())]
     for name, held in sorted(report.positions.items()):
-        where = ", ".join(f"{partition}: {offset:,}" for partition, offset in sorted(held.items()))
-        lines.append(f"{name} continues at {where}")
+        lines.append(f"{name} continues at {offsets_text(held)}")
     lines += [each.shown() for each in report.held_back[:NAMED]]
     if len(report.held_back) > NAMED:
         lines.append(f"Rows wait for {len(report.held_back) - NAMED} more partitions: --json names all.")
