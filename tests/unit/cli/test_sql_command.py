@@ -90,6 +90,26 @@ def test_order_by_lists_the_rows_of_a_table(local: str) -> None:
     assert "must begin with ROWTIME" in call(local, "-e", "SELECT STREAM id FROM orders ORDER BY id", code=2)
 
 
+def test_limit_without_an_order_ends_any_query_that_is_asked_once(foreign: Path) -> None:
+    for query in ("SELECT STREAM * FROM readings", "SELECT STREAM sensor FROM readings WHERE amount >= 0"):
+        # Without --until-end: the topic has no end, but the query has one.
+        answer = call(str(foreign), "-e", f"{query} LIMIT 3", "--json")
+        assert len(answer.splitlines()) == 3
+        assert call(str(foreign), "-e", f"{query} LIMIT 0", "--json") == ""
+        all_rows = call(str(foreign), "-e", query, "--json", "--until-end").splitlines()
+        assert (
+            call(str(foreign), "-e", f"{query} LIMIT 1000", "--json", "--until-end").splitlines() == all_rows
+        )
+    assert "add ORDER BY with the period" in call(
+        str(foreign), "-e", "CREATE VIEW v AS SELECT STREAM * FROM readings LIMIT 3", code=2
+    )
+
+
+def test_limit_of_a_table_lists_its_first_rows(local: str) -> None:
+    assert call(local, "-e", "SELECT name FROM names LIMIT 1").splitlines() == ["NAME", "one", "(1 row)"]
+    assert call(local, "-e", "SELECT name FROM names LIMIT 9").splitlines()[-1] == "(2 rows)"
+
+
 def test_what_is_defined_can_be_listed(local: str) -> None:
     assert call(local, "-e", "SHOW TABLES LIKE 'na%'").splitlines() == [
         "TABLE_NAME | TABLE_SCHEMA | TABLE_TYPE",
@@ -221,6 +241,10 @@ def test_a_query_on_a_running_service_begins_with_what_it_keeps_and_follows(fore
             {"SENSOR": "s0"},
         ]
         assert "changes have no order" in call("--service", url, "-e", listed, "--follow", code=2)
+        few = call("--service", url, "-e", "SELECT * FROM latest_of LIMIT 2", "--json")
+        assert len(few.splitlines()) == 2
+        few = call("--service", url, "-e", "SELECT * FROM latest_of LIMIT 2", "--follow", "--json")
+        assert len(few.splitlines()) == 2
         changes = call(
             "--service", url, "-e", "SELECT * FROM latest_of", "--follow", "--limit", "3", "--json"
         )
@@ -259,7 +283,7 @@ pid, terminal = pty.fork()
 if pid == 0:
     os.environ["HOME"] = {str(tmp_path)!r}
     os.execv(sys.executable, [sys.executable, "-m", "rowtide", "sql"])
-os.write(terminal, b"CREATE STREAM s (a INTEGER);\\n\\\\d\\nSELECT nope\\nFROM s;\\n\\\\q\\n")
+os.write(terminal, b"CREATE STREAM s (a INTEGER);\\n\\\\d\\n\\\\d s\\n\\\\x\\nSELECT nope\\nFROM s;\\n\\\\q\\n")
 received = b""
 try:
     while chunk := os.read(terminal, 4096):
@@ -279,6 +303,11 @@ sys.stdout.write(received.decode())
     ).stdout
     assert "rowtide>" in answer
     assert 'column "NOPE" does not exist' in answer
+    # Columns are aligned on a terminal, and commands need no semicolon.
+    assert "TABLE_NAME | TABLE_TYPE\nS          | STREAM\n(1 row)" in answer
+    assert "COLUMN_NAME | DATA_TYPE | IS_NULLABLE | KEY_POSITION\n" in answer
+    assert "A           | INTEGER   | YES         | NULL\n" in answer
+    assert "command \\x does not exist" in answer
     assert (tmp_path / ".rowtide_history").exists()
 
 

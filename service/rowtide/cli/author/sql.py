@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -39,7 +39,8 @@ _WORDS = """
 SELECT STREAM FROM WHERE GROUP BY ORDER WITHIN INTERVAL FLOOR ROWTIME JOIN ON OVER PARTITION RANGE PRECEDING
 FOLLOWING SHOW DESCRIBE CREATE VIEW TABLE FOREIGN SERVER PUMP INSERT INTO VALUES DROP AS UNION ALL
 """
-HELP = "Statements end with a semicolon. \\d lists relations, \\q leaves, Ctrl-C stops a query."
+HELP = "Statements end with a semicolon. \\d lists relations, \\d NAME columns, \\q leaves, Ctrl-C stops a query."
+RELATIONS = "SELECT table_name, table_type FROM INFORMATION_SCHEMA.TABLES ORDER BY table_name"
 
 
 def sql(
@@ -140,26 +141,63 @@ def _engine(
 
 def _shower(*, as_json: bool, limit: int | None) -> Callable[[Iterator[QueryEvent]], None]:
     """Return the object that writes an answer as it arrives."""
+    is_terminal = sys.stdout.isatty()
 
     def show(answers: Iterator[QueryEvent]) -> None:
         columns: ResultColumns | None = None
         rows = 0
+        lines = Lines(aligned=False)
         for each in answers:
             if isinstance(each, ResultColumns):
                 columns = each
+                # The rows of a table come all at once, those of a stream one after another.
+                lines = Lines(aligned=is_terminal, at_once=not each.timed)
                 if not as_json:
-                    typer.echo(" | ".join((*_leading(each), *each.names)))
+                    lines.write((*_leading(each), *each.names))
             elif isinstance(each, ResultNote):
                 typer.echo(each.text, err=True)
             elif columns is not None:
-                typer.echo(_json(each, columns) if as_json else _line(each, columns))
+                if as_json:
+                    typer.echo(_json(each, columns))
+                else:
+                    lines.write(_cells(each, columns))
                 rows += 1
                 if rows == limit:
-                    return
-        if columns is not None and not as_json:
+                    break
+        lines.end()
+        if columns is not None and not as_json and rows != limit:
             typer.echo(f"({rows} row{'' if rows == 1 else 's'})")
 
     return show
+
+
+class Lines:
+    """Writes rows of cells, with columns that are ``aligned`` as far as their widths are known.
+
+    ``at_once``: the rows wait for the end, so that all widths are known.
+    """
+
+    def __init__(self, *, aligned: bool, at_once: bool = False) -> None:
+        self._aligned = aligned
+        self._at_once = aligned and at_once
+        self._widths: list[int] = []
+        self._waiting: list[Sequence[str]] = []
+
+    def write(self, cells: Sequence[str]) -> None:
+        """Write a row, or let it wait."""
+        known = self._widths or [0] * len(cells)
+        self._widths = [max(width, len(each)) for width, each in zip(known, cells, strict=True)]
+        self._waiting.append(cells)
+        if not self._at_once:
+            self.end()
+
+    def end(self) -> None:
+        """Write the rows that wait."""
+        for cells in self._waiting:
+            widths = self._widths if self._aligned else [0] * len(cells)
+            padded = [each.ljust(width) for each, width in zip(cells[:-1], widths, strict=False)]
+            typer.echo(" | ".join((*padded, *cells[-1:])))
+        self._waiting.clear()
 
 
 def _leading(columns: ResultColumns) -> tuple[str, ...]:
@@ -168,13 +206,13 @@ def _leading(columns: ResultColumns) -> tuple[str, ...]:
     return ("OP", "ROWTIME") if columns.changes else ("ROWTIME",)
 
 
-def _line(row: object, columns: ResultColumns) -> str:
+def _cells(row: object, columns: ResultColumns) -> Sequence[str]:
 
     assert isinstance(row, ResultRow)
     time = "" if row.rowtime is None else time_text(row.rowtime)
     cells = map(cell, row.row, columns.types)
     leading = dict(zip(("ROWTIME", "OP"), (time, row.op), strict=True))
-    return " | ".join((*(leading[name] for name in _leading(columns)), *cells))
+    return (*(leading[name] for name in _leading(columns)), *cells)
 
 
 def _json(row: object, columns: ResultColumns) -> str:
@@ -203,20 +241,43 @@ def _prompt(engine: Engine, show: Callable[[Iterator[QueryEvent]], None]) -> Non
                 text = ""
                 typer.echo()
                 continue
-            if (word := text.strip()) in ("\\q", "quit", "exit", "\\d", "help", "\\?"):
-                text = ""
-                if word in ("\\q", "quit", "exit"):
-                    return
-                typer.echo("\n".join(engine.names()) if word == "\\d" else HELP)
+            word = text.strip()
+            if word in ("\\q", "quit", "exit"):
+                return
+            if word in ("help", "\\?"):
+                typer.echo(HELP)
+            elif word.startswith("\\"):
+                _answered(engine, show, [word])
             elif word.endswith(";") or not word:
-                statements, text = split_statements(text), ""
-                for each in statements:
-                    try:
-                        show(engine.execute(each))
-                    except KeyboardInterrupt:
-                        typer.echo()
-                    except (RowtideError, ConnectorError) as error:
-                        typer.echo(rendered(error), err=True)
+                _answered(engine, show, split_statements(text))
+            else:
+                continue
+            text = ""
+
+
+def _described(command: str) -> str:
+    """Return the statement of a command that begins with a backslash.
+
+    Raises:
+      StatementError: the prompt does not have the command.
+    """
+    word, _, name = command.rstrip("; ").partition(" ")
+    if word == "\\d":
+        return f"DESCRIBE {name}" if name.strip() else RELATIONS
+    raise StatementError(f"command {word} does not exist", hint=HELP)
+
+
+def _answered(
+    engine: Engine, show: Callable[[Iterator[QueryEvent]], None], statements: Sequence[str]
+) -> None:
+    """Execute statements of the prompt, which goes on after an error and after Ctrl-C."""
+    for each in statements:
+        try:
+            show(engine.execute(_described(each) if each.startswith("\\") else each))
+        except KeyboardInterrupt:
+            typer.echo()
+        except (RowtideError, ConnectorError) as error:
+            typer.echo(rendered(error), err=True)
 
 
 @contextmanager

@@ -29,9 +29,9 @@ from rowtide.runtime.pipeline import open_for_query, open_pipeline
 from rowtide.runtime.polling.options import poller_of
 from rowtide.runtime.query.contents import plain
 from rowtide.runtime.query.listing import Contents
+from rowtide.runtime.query.query_work import CONTENTS, ENOUGH
 from rowtide.runtime.recovery.begin import Begin, first_offsets
 from rowtide.runtime.state.deadletters import error_values
-from rowtide.runtime.state.following import CONTENTS
 from rowtide.sql.catalog.system import ERRORS
 from rowtide.sql.definitions.objects import relation_name
 from rowtide.sql.grammar.statement_grammar import parse
@@ -174,16 +174,22 @@ class EmbeddedEngine:
         changes = listing.changes and not is_contents
         types = contents.shown([str(field.type) for field in node.row_type])
         yield ResultColumns(contents.shown(node.row_type.names), types, changes, not is_contents)
+        given = 0
         for emitted in self._run(node):
             if is_contents:
                 contents.take(_rows(emitted))
             else:
                 for timed in _rows(emitted):
+                    if given == listing.limit:
+                        return
                     op = "-" if timed.opcode == Opcode.DELETE else "+"
                     yield ResultRow(op, timed.rowtime, [plain(value) for value in timed.row])
+                    given += 1
             for fault in emitted.faults:
                 yield ResultNote(f"{fault.relation}: {fault.reason}: {fault.message}")
-        for row in contents.rows():
+            if given == listing.limit:
+                return
+        for row in contents.rows()[: listing.limit]:
             yield ResultRow("+", None, [plain(value) for value in row])
 
     def _late(self, before: int) -> Iterator[str]:
@@ -334,7 +340,7 @@ def _contents(events: Iterator[QueryEvent]) -> Iterator[QueryEvent]:
             yield contents
         elif contents is not None and isinstance(answer, ResultRow):
             held[tuple(answer.row)] += -1 if answer.op == "-" else 1
-        elif contents is None or answer != ResultNote(CONTENTS):
+        elif answer != ResultNote(ENOUGH) and (contents is None or answer != ResultNote(CONTENTS)):
             yield answer
     for row in held.elements():
         yield ResultRow("+", None, row)

@@ -41,6 +41,8 @@ RESULT = "RESULT"
 """The one output of a query's flow."""
 CONTENTS = "these were all rows"
 """The reason for the end of a query that reads once."""
+ENOUGH = "LIMIT asks for no more rows"
+"""The reason for the end of a query that has the rows of its LIMIT."""
 LINES_AT_ONCE = 500
 _encode = msgspec.json.Encoder(decimal_format="string").encode
 """Writes what ``json`` writes of ``contents.plain``, in less time."""
@@ -77,13 +79,15 @@ class Question:
     """A planned query.
 
     ``changes``: its rows are changes of a table; ``order`` has, for each sort key of the contents,
-    whether it descends. With ``once`` the query returns the current rows and ends.
+    whether it descends. With ``once`` the query returns the current rows and ends. With a ``limit`` it ends after as
+    many rows.
     """
 
     node: Node
     changes: bool
     order: tuple[bool, ...]
     once: bool
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,10 @@ class DrainIn:
     """Process the input so far."""
 
 
+class _EnoughError(Exception):
+    """The query has as many rows as its LIMIT asks for."""
+
+
 class LimitError(RowtideError):
     """A query exceeds its limits."""
 
@@ -162,6 +170,8 @@ def run_query(pipe: Connection, limits: QueryLimits) -> None:
         answer = _Answer(pipe, begin, limits)
         try:
             answer.run()
+        except _EnoughError:
+            answer.end(ENOUGH)
         except LimitError as error:
             answer.fail(error.message, error.hint)
         except MemoryError:
@@ -199,9 +209,11 @@ def _plan(pipe: Connection, asked: QueryText, limits: QueryLimits) -> bool:
     try:
         listing = session.listing(asked.sql)
         once = asked.once and listing.changes
-        node = listing.node if asked.once else session.query(asked.sql)
+        is_listed = asked.once or listing.limit is not None
+        node = listing.node if is_listed else session.query(asked.sql)
         order = tuple(listing.order) if asked.once else ()
-        pipe.send_bytes(PLANNED + pickle.dumps(Question(node, listing.changes, order, once)))
+        question = Question(node, listing.changes, order, once, listing.limit)
+        pipe.send_bytes(PLANNED + pickle.dumps(question))
         return True
     except StatementError as error:
         pipe.send_bytes(REFUSED + pickle.dumps(error))
@@ -220,6 +232,7 @@ class _Answer:
         self._question = begin.question
         self._contents = Contents(begin.question.order)
         self._lines: list[bytes] = []
+        self._given = 0
         self._has_floats = any(_holds_floats(field.type) for field in begin.question.node.row_type)
 
     def run(self) -> None:
@@ -246,7 +259,7 @@ class _Answer:
 
     def end(self, why: str) -> None:
         """Send the last lines of a query that ends normally."""
-        for row in self._contents.rows():
+        for row in self._contents.rows()[: self._question.limit]:
             self._row("+", None, row)
         self._tell({"ended": why})
         self._flush(LAST)
@@ -293,9 +306,15 @@ class _Answer:
             if self._question.once and self._contents.size > self._limits.rows:
                 raise LimitError(f"the query has more than {self._limits.rows} rows", hint=ROWS_HINT)
             return
+        limit = self._question.limit
+        if limit == 0:
+            raise _EnoughError
         for timed in rows:
             rowtime = None if timed.rowtime == EARLIEST else timed.rowtime
             self._row("-" if timed.opcode == Opcode.DELETE else "+", rowtime, timed.row)
+            self._given += 1
+            if self._given == limit:
+                raise _EnoughError
 
     def _row(self, op: str, rowtime: int | None, row: Row) -> None:
         self._add(row_line(op, rowtime, row, has_floats=self._has_floats))

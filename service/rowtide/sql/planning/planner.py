@@ -102,12 +102,14 @@ class PlannedPump:
 class Listing:
     """A query whose rows are listed, sorted by its last fields; for each of them whether it descends.
 
-    ``changes``: its rows are changes, some of which retract others.
+    ``changes``: its rows are changes, some of which retract others. ``limit``: the first so many rows are listed; one
+    of an ORDER BY is part of ``node``.
     """
 
     node: Node
     changes: bool
     order: tuple[bool, ...] = ()
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,14 +214,25 @@ class Planner:
         return Planned(projected(shape, "QUERY"), shape.changelog)
 
     def listing(self, query: QuerySyntax, schema: str) -> Listing:
-        """Plan a query by itself; if it is a query of tables, its rows are listed in the order of ORDER BY."""
+        """Plan a query by itself; if it is a query of tables, its rows are listed in the order of ORDER BY.
+
+        LIMIT without ORDER BY counts the rows as they come: the query is asked once, so it needs no period.
+        """
         at, inner = _Reading("QUERY", schema, None), query
         while isinstance(inner, With):
             at, inner = self._with_tables(inner, at), inner.body
+        limit = None
+        if (
+            isinstance(inner, Select)
+            and not inner.order_by
+            and inner.limit is not None
+            and not inner.limit.offset
+        ):
+            limit, inner = inner.limit.count, replace(inner, limit=None)
         shape = self._select(inner, at, lists=True) if isinstance(inner, Select) else self._query(inner, at)
         named = (each for planned in self._planned.values() for each in nodes_below(planned.node))
         node = with_empty_groups(projected(shape, "QUERY"), named)
-        return Listing(node, shape.changelog, shape.order)
+        return Listing(node, shape.changelog, shape.order, limit)
 
     # -------------------------------------------------------------- relations
 
