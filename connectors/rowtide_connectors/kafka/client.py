@@ -96,7 +96,7 @@ class Refusals:
         self.forget()
 
     def forget(self) -> None:
-        """Forget what was reported before a call."""
+        """Drop what was reported before a call."""
         self.last: ck.KafkaError | None = None
         self.unreachable: str | None = None
         self.all_down = False

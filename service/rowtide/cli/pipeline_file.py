@@ -12,6 +12,7 @@ import typer
 from rowtide.cli.errors import read_text
 from rowtide.cli.help_format import Group
 from rowtide.config.reading import load_settings
+from rowtide.runtime.change.kept_text import kept_text
 from rowtide.runtime.configured import configured
 from rowtide.sql.pipeline import plan_pipeline
 
@@ -33,7 +34,6 @@ def opened(file: Path, config: Path | None) -> Iterator[tuple[Pipeline, Settings
     Raises:
       StatementError, OptionError: the file, the configuration or an option is wrong.
     """
-    from rowtide.runtime.change.kept_text import kept_text
     from rowtide.runtime.logs import set_up_logs
     from rowtide.runtime.pipeline import open_pipeline
 

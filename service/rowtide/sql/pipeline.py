@@ -52,7 +52,8 @@ from rowtide.sql.grammar.syntax import DeclaredFunction, QuerySyntax
 from rowtide.sql.grammar.syntax_walk import pseudo_in
 from rowtide.sql.located import located
 from rowtide.sql.planning.defined import definitions
-from rowtide.sql.planning.planner import Listing, PlannedPump, Planner, written_in
+from rowtide.sql.planning.listing import Listing
+from rowtide.sql.planning.planner import PlannedPump, Planner, written_in
 from rowtide.sql.row_changes import CHANGED, refuse_pumped, with_row_change
 from rowtide.sql.sent_statements import SentStatements
 from rowtide.sql.shown import as_query

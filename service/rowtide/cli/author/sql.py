@@ -270,7 +270,7 @@ def _described(command: str) -> str:
 def _answered(
     engine: Engine, show: Callable[[Iterator[QueryEvent]], None], statements: Sequence[str]
 ) -> None:
-    """Execute statements of the prompt, which goes on after an error and after Ctrl-C."""
+    """Execute statements of the prompt, which continues after an error and after Ctrl-C."""
     for each in statements:
         try:
             show(engine.execute(_described(each) if each.startswith("\\") else each))

@@ -67,6 +67,7 @@ from rowtide.sql.grammar.syntax_walk import holds_query
 from rowtide.sql.group.one_off import with_empty_groups
 from rowtide.sql.join.comma_joins import with_joined_where
 from rowtide.sql.planning.having import groups_in_from
+from rowtide.sql.planning.listing import Listing, without_limit
 from rowtide.sql.planning.selects import SelectPlanner
 from rowtide.sql.relations.relations import (
     Planned,
@@ -96,20 +97,6 @@ class PlannedPump:
     node: Node
     changelog: bool
     place: SourceSpan
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """A query whose rows are listed, sorted by its last fields; for each of them whether it descends.
-
-    ``changes``: its rows are changes, some of which retract others. ``limit``: the first so many rows are listed; one
-    of an ORDER BY is part of ``node``.
-    """
-
-    node: Node
-    changes: bool
-    order: tuple[bool, ...] = ()
-    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,21 +201,11 @@ class Planner:
         return Planned(projected(shape, "QUERY"), shape.changelog)
 
     def listing(self, query: QuerySyntax, schema: str) -> Listing:
-        """Plan a query by itself; if it is a query of tables, its rows are listed in the order of ORDER BY.
-
-        LIMIT without ORDER BY counts the rows as they come: the query is asked once, so it needs no period.
-        """
+        """Plan a query by itself; if it is a query of tables, its rows are listed in the order of ORDER BY."""
         at, inner = _Reading("QUERY", schema, None), query
         while isinstance(inner, With):
             at, inner = self._with_tables(inner, at), inner.body
-        limit = None
-        if (
-            isinstance(inner, Select)
-            and not inner.order_by
-            and inner.limit is not None
-            and not inner.limit.offset
-        ):
-            limit, inner = inner.limit.count, replace(inner, limit=None)
+        inner, limit = without_limit(inner)
         shape = self._select(inner, at, lists=True) if isinstance(inner, Select) else self._query(inner, at)
         named = (each for planned in self._planned.values() for each in nodes_below(planned.node))
         node = with_empty_groups(projected(shape, "QUERY"), named)
