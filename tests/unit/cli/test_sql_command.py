@@ -13,8 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from rowtide.cli.author.sql import split_statements
-from rowtide.cli.author.sql_engine import QueryEvent, ResultNote, ResultRow, ServiceEngine
+from rowtide.cli.author.sql_engine import ServiceEngine
 from rowtide.cli.main import app
+from rowtide.embedded.events import QueryEvent, ResultNote, ResultRow
 from rowtide.sql.pipeline import STAGES
 from rowtide_connectors.memory import MemoryBroker, memory_broker
 from support.served import served

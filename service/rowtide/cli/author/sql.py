@@ -11,27 +11,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowtide.cli.author.sql_engine import (
-    EmbeddedEngine,
-    ResultColumns,
-    ResultNote,
-    ResultRow,
-    ServiceEngine,
-    history_file,
-)
+from rowtide.cli.author.sql_engine import ServiceEngine, history_file
 from rowtide.cli.cells import cell, json_cell
 from rowtide.cli.errors import read_text, rendered, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile
 from rowtide.cli.service_url import CaFile, RunningService, ServiceUrl, TokenFile, running_service
 from rowtide.clock import SystemClock
 from rowtide.config.reading import load_settings
+from rowtide.embedded.engine import EmbeddedEngine
+from rowtide.embedded.events import ResultColumns, ResultNote, ResultRow
 from rowtide.errors import RowtideError, StatementError
 from rowtide.rowtime.text import time_text
 from rowtide.runtime.recovery.begin import parse_begin
 from rowtide_connectors.errors import ConnectorError
 
 if TYPE_CHECKING:
-    from rowtide.cli.author.sql_engine import Engine, QueryEvent
+    from rowtide.embedded.events import Engine, QueryEvent
 
 EXAMPLE = "Example: rowtide sql pipeline.sql -e 'SELECT STREAM * FROM orders' --limit 10"
 PROMPT, CONTINUED = "rowtide> ", "    ...> "

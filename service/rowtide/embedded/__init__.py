@@ -1,0 +1,1 @@
+"""An engine inside the caller's process: of the prompt."""

@@ -1,0 +1,243 @@
+"""The engine in this process: statements, and queries over inserted rows and the messages of topics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from rowtide.clock import Clock
+from rowtide.config.settings import Settings
+from rowtide.embedded.events import QueryEvent, ResultColumns, ResultNote, ResultRow, is_query
+from rowtide.errors import BoundRegressionError, StatementError
+from rowtide.flow.flow import Emitted, Flow
+from rowtide.plan.explain import explain
+from rowtide.plan.nodes import Node, Source, TableSource, nodes_below
+from rowtide.plan.pseudo import PSEUDO_COLUMNS
+from rowtide.rows.rowop import Opcode, Row, TimedRow
+from rowtide.rows.tray import Tray
+from rowtide.rows.types import VARCHAR
+from rowtide.rowtime.text import time_text
+from rowtide.runtime.configured import configured
+from rowtide.runtime.ingest.channels import channel
+from rowtide.runtime.ingest.intake import POLL_MESSAGES, ExplicitBound
+from rowtide.runtime.pipeline import open_for_query, open_pipeline
+from rowtide.runtime.polling.options import poller_of
+from rowtide.runtime.query.contents import plain
+from rowtide.runtime.query.listing import Contents
+from rowtide.runtime.recovery.begin import Begin, first_offsets
+from rowtide.runtime.state.deadletters import error_values
+from rowtide.sql.catalog.system import ERRORS
+from rowtide.sql.definitions.objects import relation_name
+from rowtide.sql.pipeline import STAGES, SqlSession
+from rowtide_connectors.api import OffsetRange, PartitionReader
+
+RESULT = "RESULT"
+SYS_ERRORS = relation_name(ERRORS)
+POLL_S = 0.2
+"""How long to wait for one topic, so that several topics alternate and Ctrl-C takes effect."""
+
+
+class EmbeddedEngine:
+    """An engine in this process: definitions and inserted rows live as long as it; topics are read.
+
+    Args:
+      settings: options of servers, streams and tables.
+      begin: the position at which reading of topics starts.
+      until_end: a query ends at the ends that the topics had at its start; else it continues.
+      name: the pipeline whose committed errors SYS.ERRORS has.
+      stopping: returns whether to stop a query.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        begin: Begin,
+        clock: Clock,
+        *,
+        until_end: bool,
+        name: str | None = None,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._settings = settings
+        self._begin = begin
+        self._clock = clock
+        self._until_end = until_end
+        self._stopping = stopping
+        # Later queries can name any pseudo-column.
+        self._session = SqlSession(takes_rows=True, pseudo=frozenset(PSEUDO_COLUMNS), errors=True)
+        self._name = name
+        self._inserted: list[tuple[str, list[tuple[int, Row]]]] = []
+
+    def load(self, text: str, file: str | None = None) -> None:
+        """Execute statements that define and insert.
+
+        Raises:
+          StatementError: a statement is refused; nothing has changed.
+        """
+        self._session.feed(text, file=file)
+        now = self._clock.now_ms()
+        for arrived in self._session.arrived:
+            rows = [(now if rowtime is None else rowtime, row) for rowtime, row in arrived.at(now)]
+            self._inserted.append((arrived.relation, rows))
+
+    def execute(self, text: str) -> Iterator[QueryEvent]:
+        if not is_query(text):
+            known, before = len(self._session.explained), len(self._inserted)
+            self.load(text)
+            explained = self._session.explained[known:]
+            if not explained:
+                yield from map(ResultNote, self._session.changed or ("ok",))
+                yield from map(ResultNote, self._late(before))
+                return
+            yield ResultColumns(("PLAN",), (str(VARCHAR),), changes=False, timed=False)
+            for _, nodes in explained:
+                yield from _plan_lines(nodes)
+            return
+        listing = self._session.listing(text)
+        read = {each.relation for each in nodes_below(listing.node) if isinstance(each, TableSource)}
+        if SYS_ERRORS in read:
+            listing = self._session.listing(text, self._errors())
+        is_contents = listing.changes and self._is_finite(listing.node)
+        if listing.order and not is_contents:
+            listing = replace(listing, node=self._session.query(text), order=())
+        node, contents = listing.node, Contents(listing.order)
+        changes = listing.changes and not is_contents
+        types = contents.shown([str(field.type) for field in node.row_type])
+        yield ResultColumns(contents.shown(node.row_type.names), types, changes, not is_contents)
+        for emitted in self._run(node):
+            if is_contents:
+                contents.take(_rows(emitted))
+            else:
+                for timed in _rows(emitted):
+                    op = "-" if timed.opcode == Opcode.DELETE else "+"
+                    yield ResultRow(op, timed.rowtime, [plain(value) for value in timed.row])
+            for fault in emitted.faults:
+                yield ResultNote(f"{fault.relation}: {fault.reason}: {fault.message}")
+        for row in contents.rows():
+            yield ResultRow("+", None, [plain(value) for value in row])
+
+    def _late(self, before: int) -> Iterator[str]:
+        """Yield a note for each late row that was inserted after the first ``before`` statements."""
+        highest: dict[str, int] = {}
+        for number, (relation, rows) in enumerate(self._inserted):
+            for rowtime, _ in rows:
+                reached = highest.get(relation, rowtime)
+                if rowtime < reached and number >= before:
+                    yield (
+                        f'a row at {time_text(rowtime)} is late: "{relation}" is at {time_text(reached)}, '
+                        "so no query sees it"
+                    )
+                highest[relation] = max(reached, rowtime)
+
+    def names(self) -> list[str]:
+        columns = (name for _, node in self._session.plan.relations for name in node.row_type.names)
+        return [*(name for name, _ in self._session.kinds), *dict.fromkeys(columns)]
+
+    def relations(self) -> list[tuple[str, str]]:
+        """Return all relations and pumps with their kinds."""
+        return list(self._session.kinds)
+
+    def _errors(self) -> list[Row]:
+        """Read the error rows that the pipeline has committed, the oldest first.
+
+        Raises:
+          StatementError: no pipeline is set, or it has no database.
+        """
+        if self._name is None:
+            raise StatementError(
+                f"{SYS_ERRORS} has the errors of a pipeline: none is given",
+                hint="rowtide sql pipeline.sql -e 'SELECT * FROM SYS.ERRORS' names one.",
+            )
+        url = self._settings.checkpoint.url
+        plan = configured(self._session.plan, self._settings)
+        with open_pipeline(plan, self._name, None if url is None else url.reveal()) as pipeline:
+            return [error_values(stored) for stored in pipeline.ledger.errors(limit=None)]
+
+    def _is_finite(self, node: Node) -> bool:
+        """Return whether a query ends: a topic has no end, and a table of a database is read once."""
+        plan = self._session.plan
+        read = {each.relation for each in nodes_below(node) if isinstance(each, Source) and each.foreign}
+        topics = [
+            each for each in plan.foreign_streams if each.name in read and poller_of(plan, each) is None
+        ]
+        return self._until_end or not topics
+
+    def _run(self, node: Node) -> Iterator[Emitted]:
+        """Run a query over all inserted rows and all messages of its topics."""
+        plan = configured(self._session.plan, self._settings)
+        read = {each.relation for each in nodes_below(node) if isinstance(each, Source)}
+        streams = {stream.name: stream for stream in plan.foreign_streams if stream.name in read}
+        sources = {name: open_for_query(plan, stream) for name, stream in streams.items()}
+        readers: dict[str, PartitionReader] = {}
+        is_finite = self._is_finite(node)
+        try:
+            ranges = {name: source.ranges() for name, source in sources.items()}
+            flow = Flow({RESULT: node}, {name: sorted(held) for name, held in ranges.items()})
+            self._insert(flow, node)
+            yield flow.drain()
+            positions = {name: dict(first_offsets(source, self._begin)) for name, source in sources.items()}
+            channels = {name: channel(stream, sources[name], flow) for name, stream in streams.items()}
+            readers = {name: source.reader(positions[name]) for name, source in sources.items()}
+            while readers and not self._stopping():
+                if is_finite and _has_reached(positions, ranges):
+                    return
+                for name, reader in readers.items():
+                    for messages in reader.poll(POLL_MESSAGES, POLL_S):
+                        delivery = channels[name].deliver(messages)
+                        positions[name][messages.partition] = messages.next_offset
+                        for part in delivery.parts:
+                            if isinstance(part, ExplicitBound):
+                                with suppress(BoundRegressionError):
+                                    flow.bound(name, messages.partition, part.bound)
+                            else:
+                                flow.insert(name, messages.partition, part)
+                        yield Emitted({}, list(delivery.faults))
+                yield flow.drain()
+        finally:
+            for reader in readers.values():
+                reader.close()
+            for source in sources.values():
+                source.close()
+
+    def _insert(self, flow: Flow, node: Node) -> None:
+        """Feed the rows of INSERT statements."""
+        counters: Counter[str] = Counter()
+        row_types = {
+            each.relation: each.row_type
+            for each in nodes_below(node)
+            if isinstance(each, Source | TableSource)
+        }
+        for relation, rows in self._inserted:
+            if relation not in row_types:
+                continue
+            timed = []
+            for rowtime, row in rows:
+                timed.append(
+                    TimedRow(rowtime, flow.origin(relation, 0), counters[relation], Opcode.INSERT, row)
+                )
+                counters[relation] += 1
+            flow.insert(relation, 0, Tray.from_rows(row_types[relation], timed))
+
+
+def _rows(emitted: Emitted) -> Iterator[TimedRow]:
+    for tray in emitted.outputs.get(RESULT, ()):
+        yield from tray.rows()
+
+
+def _plan_lines(nodes: Sequence[Node]) -> Iterator[ResultRow]:
+    """Yield the plan of an explained query after every stage, one row for each line."""
+    for stage, node in zip(STAGES, nodes, strict=True):
+        for line in (f"-- {stage}", *explain(node).lines()):
+            yield ResultRow("+", None, [line])
+
+
+def _has_reached(
+    positions: Mapping[str, Mapping[int, int]], ranges: Mapping[str, Mapping[int, OffsetRange]]
+) -> bool:
+    return all(
+        positions[name][partition] >= held.end
+        for name, partitions in ranges.items()
+        for partition, held in partitions.items()
+    )
