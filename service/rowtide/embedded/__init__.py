@@ -1,1 +1,1 @@
-"""An engine inside the caller's process: of the prompt."""
+"""An engine inside the caller's process: of the prompt, and of programs in Python."""

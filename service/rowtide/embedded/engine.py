@@ -3,40 +3,62 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 
 from rowtide.clock import Clock
 from rowtide.config.settings import Settings
 from rowtide.embedded.events import QueryEvent, ResultColumns, ResultNote, ResultRow, is_query
-from rowtide.errors import BoundRegressionError, StatementError
+from rowtide.embedded.topics import TopicReading
+from rowtide.errors import StatementError
 from rowtide.flow.flow import Emitted, Flow
 from rowtide.plan.explain import explain
 from rowtide.plan.nodes import Node, Source, TableSource, nodes_below
 from rowtide.plan.pseudo import PSEUDO_COLUMNS
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
-from rowtide.rows.types import VARCHAR
+from rowtide.rows.types import VARCHAR, RowType
+from rowtide.rowtime.bound import EARLIEST
 from rowtide.rowtime.text import time_text
 from rowtide.runtime.configured import configured
-from rowtide.runtime.ingest.channels import channel
-from rowtide.runtime.ingest.intake import POLL_MESSAGES, ExplicitBound
-from rowtide.runtime.pipeline import open_for_query, open_pipeline
+from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.polling.options import poller_of
 from rowtide.runtime.query.contents import plain
 from rowtide.runtime.query.listing import Contents
-from rowtide.runtime.recovery.begin import Begin, first_offsets
+from rowtide.runtime.recovery.begin import Begin
 from rowtide.runtime.state.deadletters import error_values
 from rowtide.sql.catalog.system import ERRORS
 from rowtide.sql.definitions.objects import relation_name
 from rowtide.sql.pipeline import STAGES, SqlSession
-from rowtide_connectors.api import OffsetRange, PartitionReader
 
 RESULT = "RESULT"
 SYS_ERRORS = relation_name(ERRORS)
-POLL_S = 0.2
-"""How long to wait for one topic, so that several topics alternate and Ctrl-C takes effect."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryAnswer:
+    """All rows of a query; ``notes`` has a line for each row that could not be processed.
+
+    ``changes``: they are changes of a table; ``timed`` False: they are the contents of a table. ``bound`` is the
+    rowtime bound of the query (ms).
+    """
+
+    tray: Tray
+    changes: bool
+    timed: bool
+    bound: int
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A planned query. ``is_listed``: its rows are contents of a table, which come at the end, sorted."""
+
+    node: Node
+    contents: Contents
+    changes: bool
+    is_listed: bool
 
 
 class EmbeddedEngine:
@@ -95,28 +117,58 @@ class EmbeddedEngine:
             for _, nodes in explained:
                 yield from _plan_lines(nodes)
             return
+        asked = self._asked(text)
+        contents, types = asked.contents, [str(field.type) for field in asked.node.row_type]
+        yield ResultColumns(
+            contents.shown(asked.node.row_type.names),
+            contents.shown(types),
+            asked.changes,
+            not asked.is_listed,
+        )
+        with self._opened(asked.node) as (flow, topics):
+            for emitted in self._run(asked.node, flow, topics):
+                if asked.is_listed:
+                    contents.take(_rows(emitted))
+                else:
+                    for timed in _rows(emitted):
+                        op = "-" if timed.opcode == Opcode.DELETE else "+"
+                        yield ResultRow(op, timed.rowtime, [plain(value) for value in timed.row])
+                yield from map(ResultNote, _notes(emitted))
+        for row in contents.rows():
+            yield ResultRow("+", None, [plain(value) for value in row])
+
+    def answer(self, text: str) -> QueryAnswer:
+        """Execute one query up to its end, and return all rows.
+
+        Raises:
+          StatementError: it is not one query, or it is refused.
+        """
+        asked = self._asked(text)
+        trays, notes = [Tray.empty(asked.node.row_type)], list[str]()
+        with self._opened(asked.node) as (flow, topics):
+            for emitted in self._run(asked.node, flow, topics):
+                if asked.is_listed:
+                    asked.contents.take(_rows(emitted))
+                else:
+                    trays += emitted.outputs.get(RESULT, ())
+                notes += _notes(emitted)
+            bound = flow.promised()[RESULT]
+        if asked.is_listed:
+            row_type = RowType(asked.contents.shown(asked.node.row_type.fields))
+            rows = (TimedRow(EARLIEST, 0, 0, Opcode.INSERT, row) for row in asked.contents.rows())
+            trays = [Tray.from_rows(row_type, rows)]
+        return QueryAnswer(Tray.concat(trays), asked.changes, not asked.is_listed, bound, tuple(notes))
+
+    def _asked(self, text: str) -> _Asked:
+        """Plan one query."""
         listing = self._session.listing(text)
         read = {each.relation for each in nodes_below(listing.node) if isinstance(each, TableSource)}
         if SYS_ERRORS in read:
             listing = self._session.listing(text, self._errors())
-        is_contents = listing.changes and self._is_finite(listing.node)
-        if listing.order and not is_contents:
+        is_listed = listing.changes and self._is_finite(listing.node)
+        if listing.order and not is_listed:
             listing = replace(listing, node=self._session.query(text), order=())
-        node, contents = listing.node, Contents(listing.order)
-        changes = listing.changes and not is_contents
-        types = contents.shown([str(field.type) for field in node.row_type])
-        yield ResultColumns(contents.shown(node.row_type.names), types, changes, not is_contents)
-        for emitted in self._run(node):
-            if is_contents:
-                contents.take(_rows(emitted))
-            else:
-                for timed in _rows(emitted):
-                    op = "-" if timed.opcode == Opcode.DELETE else "+"
-                    yield ResultRow(op, timed.rowtime, [plain(value) for value in timed.row])
-            for fault in emitted.faults:
-                yield ResultNote(f"{fault.relation}: {fault.reason}: {fault.message}")
-        for row in contents.rows():
-            yield ResultRow("+", None, [plain(value) for value in row])
+        return _Asked(listing.node, Contents(listing.order), listing.changes and not is_listed, is_listed)
 
     def _late(self, before: int) -> Iterator[str]:
         """Yield a note for each late row that was inserted after the first ``before`` statements."""
@@ -164,42 +216,22 @@ class EmbeddedEngine:
         ]
         return self._until_end or not topics
 
-    def _run(self, node: Node) -> Iterator[Emitted]:
-        """Run a query over all inserted rows and all messages of its topics."""
+    @contextmanager
+    def _opened(self, node: Node) -> Iterator[tuple[Flow, TopicReading]]:
+        """Connect to the topics that a query reads, and make its flow."""
         plan = configured(self._session.plan, self._settings)
         read = {each.relation for each in nodes_below(node) if isinstance(each, Source)}
-        streams = {stream.name: stream for stream in plan.foreign_streams if stream.name in read}
-        sources = {name: open_for_query(plan, stream) for name, stream in streams.items()}
-        readers: dict[str, PartitionReader] = {}
-        is_finite = self._is_finite(node)
-        try:
-            ranges = {name: source.ranges() for name, source in sources.items()}
-            flow = Flow({RESULT: node}, {name: sorted(held) for name, held in ranges.items()})
-            self._insert(flow, node)
-            yield flow.drain()
-            positions = {name: dict(first_offsets(source, self._begin)) for name, source in sources.items()}
-            channels = {name: channel(stream, sources[name], flow) for name, stream in streams.items()}
-            readers = {name: source.reader(positions[name]) for name, source in sources.items()}
-            while readers and not self._stopping():
-                if is_finite and _has_reached(positions, ranges):
-                    return
-                for name, reader in readers.items():
-                    for messages in reader.poll(POLL_MESSAGES, POLL_S):
-                        delivery = channels[name].deliver(messages)
-                        positions[name][messages.partition] = messages.next_offset
-                        for part in delivery.parts:
-                            if isinstance(part, ExplicitBound):
-                                with suppress(BoundRegressionError):
-                                    flow.bound(name, messages.partition, part.bound)
-                            else:
-                                flow.insert(name, messages.partition, part)
-                        yield Emitted({}, list(delivery.faults))
-                yield flow.drain()
-        finally:
-            for reader in readers.values():
-                reader.close()
-            for source in sources.values():
-                source.close()
+        with closing(
+            TopicReading(plan, (each for each in plan.foreign_streams if each.name in read), self._begin)
+        ) as topics:
+            yield Flow({RESULT: node}, {name: sorted(held) for name, held in topics.ends().items()}), topics
+
+    def _run(self, node: Node, flow: Flow, topics: TopicReading) -> Iterator[Emitted]:
+        """Run a query over all inserted rows and all messages of its topics."""
+        ends = topics.ends() if self._is_finite(node) else None
+        self._insert(flow, node)
+        yield flow.drain()
+        yield from topics.read(flow, ends, self._stopping)
 
     def _insert(self, flow: Flow, node: Node) -> None:
         """Feed the rows of INSERT statements."""
@@ -226,18 +258,14 @@ def _rows(emitted: Emitted) -> Iterator[TimedRow]:
         yield from tray.rows()
 
 
+def _notes(emitted: Emitted) -> Iterator[str]:
+    """Yield a line for each row that could not be processed."""
+    for fault in emitted.faults:
+        yield f"{fault.relation}: {fault.reason}: {fault.message}"
+
+
 def _plan_lines(nodes: Sequence[Node]) -> Iterator[ResultRow]:
     """Yield the plan of an explained query after every stage, one row for each line."""
     for stage, node in zip(STAGES, nodes, strict=True):
         for line in (f"-- {stage}", *explain(node).lines()):
             yield ResultRow("+", None, [line])
-
-
-def _has_reached(
-    positions: Mapping[str, Mapping[int, int]], ranges: Mapping[str, Mapping[int, OffsetRange]]
-) -> bool:
-    return all(
-        positions[name][partition] >= held.end
-        for name, partitions in ranges.items()
-        for partition, held in partitions.items()
-    )

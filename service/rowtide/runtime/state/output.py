@@ -75,7 +75,7 @@ class Writes:
         """Return the last rowop of each key, or all rowops of a table without a key."""
         if not self.target.key:
             return self.tray
-        return self.tray.take(_last_of_each([column.to_list() for column in self._key_columns()]))
+        return self.tray.take(last_of_each([column.to_list() for column in self._key_columns()]))
 
     def apply(self, transaction: Transaction) -> None:
         """Do the writes; the transaction commits them or not.
@@ -169,7 +169,7 @@ class Writes:
         yield np.arange(start, len(self.tray), dtype=np.int64)
 
     def _last(self, transaction: Transaction) -> Indices:
-        return _last_of_each(self._keys(transaction))
+        return last_of_each(self._keys(transaction))
 
     def _keys(self, transaction: Transaction) -> Sequence[Sequence[object]]:
         """Return the columns of the keys, equal where the database takes them for one key."""
@@ -309,7 +309,7 @@ def target_table(table: ForeignTable) -> TargetTable:
     )
 
 
-def _last_of_each(keys: Sequence[Sequence[object]]) -> Indices:
+def last_of_each(keys: Sequence[Sequence[object]]) -> Indices:
     """Return the position of the last row of each key, in order of the rows."""
     listed = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
     last = dict(zip(listed, range(len(listed)), strict=True))
