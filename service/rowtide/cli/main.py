@@ -47,6 +47,10 @@ class Root(LazyGroup):
         ),
         "doctor": ("author", "Report what this machine has and lacks, and what to install."),
         "execute": ("operate", "Change rows of engine tables while the pipeline runs, exactly once."),
+        "init": (
+            "author",
+            "Write a project that runs at once: a pipeline, its scenario, settings and servers.",
+        ),
         "plan": (
             "operate",
             "Compare a pipeline file with the committed plan of the pipeline; change nothing.",

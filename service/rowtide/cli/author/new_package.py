@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import keyword
 import re
-import shutil
-import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rowtide.cli.errors import shown_to_user
-from rowtide.cli.template import files_of, package_name
+from rowtide.cli.template import files_of, package_name, write_folder
 from rowtide.codec.registry import format_names
 from rowtide.errors import StatementError
 from rowtide_connectors.registry import connector_names
@@ -39,13 +36,13 @@ def new(
     The package works: it has an entry point by which Rowtide finds it once it is installed, and tests that run
     the contract suite. Change it step by step, and keep the tests green.
 
-    Exit code 0: written. 2: the name is not valid or in use, or the folder exists.
+    Exit code 0: written. 2: the name is not valid or in use, or the folder has files.
     """
     kind = "connector" if connector else "format"
     with shown_to_user():
         _check_name(name, kind)
         folder = parent / package_name(name)
-        _write(folder, files_of(kind, name))
+        write_folder(folder, files_of(kind, name))
     typer.echo(f"{folder}: a package with the {kind} {name if connector else name.upper()}")
     typer.echo(f"Next: cd {folder} && pip install -e '.[dev]' && pytest")
 
@@ -69,25 +66,3 @@ def _check_name(name: str, kind: str) -> None:
             f'{kind} "{name}" already exists',
             hint="Choose another name. `rowtide connectors list` shows the names in use.",
         )
-
-
-def _write(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files into a new folder: all of them or none.
-
-    Raises:
-      StatementError: the folder exists, or cannot be written.
-    """
-    if folder.exists():
-        raise StatementError(
-            f'"{folder}" already exists', hint="Choose another name, another folder with --in, or remove it."
-        )
-    try:
-        with tempfile.TemporaryDirectory(prefix=".rowtide-new-", dir=folder.parent) as made:
-            whole = Path(made, folder.name)
-            for path, text in files.items():
-                file = whole / path
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text, encoding="utf-8")
-            shutil.move(whole, folder)
-    except OSError as error:
-        raise StatementError(f'"{folder}" cannot be written: {error.strerror}') from error

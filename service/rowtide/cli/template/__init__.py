@@ -1,9 +1,16 @@
-"""The template of a package with a connector or a format: ``rowtide connectors new`` writes it."""
+"""Templates that commands write into a new folder: here that of a package with a connector or a format.
+
+``rowtide connectors new`` writes it; ``project`` has the template of ``rowtide init``.
+"""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+
+from rowtide.errors import StatementError
 
 _HERE = Path(__file__).parent
 _KINDS = {
@@ -41,13 +48,39 @@ def files_of(kind: str, name: str) -> Mapping[str, str]:
         f"src/{module}/{file}.py": f"{file}.py",
         f"tests/test_{name}.py": f"test_{file}.py",
     }
-    texts = {path: _filled(template, words) for path, template in templates.items()}
+    texts = {path: filled(_HERE / f"{template}.template", words) for path, template in templates.items()}
     about = f'"""The {kind} {name} of Rowtide."""\n'
     return {**texts, f"src/{module}/__init__.py": about, f"src/{module}/py.typed": ""}
 
 
-def _filled(template: str, words: Mapping[str, str]) -> str:
-    text = (_HERE / f"{template}.template").read_text(encoding="utf-8")
+def filled(template: Path, words: Mapping[str, str]) -> str:
+    """Return the text of a template with these words for their names in double braces."""
+    text = template.read_text(encoding="utf-8")
     for word, value in words.items():
         text = text.replace("{{" + word + "}}", value)
     return text
+
+
+def write_folder(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files into a folder that does not exist or is empty: all of them or none.
+
+    Raises:
+      StatementError: the folder has files, or cannot be written.
+    """
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise StatementError(
+                f'"{folder}" already exists',
+                hint="Choose another name, another folder with --in, or remove it.",
+            )
+        with tempfile.TemporaryDirectory(prefix=".rowtide-new-", dir=folder.parent) as made:
+            whole = Path(made, folder.name)
+            for path, text in files.items():
+                file = whole / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, encoding="utf-8")
+            if folder.exists():
+                folder.rmdir()
+            shutil.move(whole, folder)
+    except OSError as error:
+        raise StatementError(f'"{folder}" cannot be written: {error.strerror}') from error
