@@ -33,7 +33,7 @@ from rowtide.runtime.state.output import TableOutput, last_of_each
 from rowtide.sql.catalog.system import ERROR_ROWS
 from rowtide.sql.pipeline import SqlSession
 from rowtide.testing.entrance import ScenarioEntrance
-from rowtide.testing.error_rows import settled
+from rowtide.testing.error_rows import ERRORS, settled
 from rowtide.testing.relations import Relations
 from rowtide.testing.rows import InputRow, RelationShape
 from rowtide.testing.source_log import Bounds, LogRows, SourceLog
@@ -76,6 +76,7 @@ class EmbeddedPipeline:
         self._relations = Relations(self._plan)
         self._wanted = self._relations.wanted(self._relations.names(), with_unread=True)
         self._log = SourceLog()
+        self._entries: list[LogRows | Bounds] = []
         self._inserted: set[str] = set()
         self._bounds: dict[str, int] = {}
         self._topics: TopicReading | None = None
@@ -132,7 +133,7 @@ class EmbeddedPipeline:
             self._take(name, inputs)
             if promise is not None:
                 self._bounds[name] = promise.bound.rowtime
-                self._feed(promise)
+                self._enter(promise)
 
     def run_until_end(self) -> None:
         """Read the topics of all foreign streams without inserted rows, up to the ends that they have now.
@@ -144,15 +145,7 @@ class EmbeddedPipeline:
         """
         with rendered():
             if self._topics is None:
-                streams = [each for each in self._plan.foreign_streams if each.name not in self._inserted]
-                self._topics = TopicReading(self._plan, streams, self._begin)
-                ends = self._topics.ends()
-                # Partitions are known only now, and rows must not have passed a merge that does not know them.
-                entries, self._log.entries = self._log.entries, []
-                self._start({name: tuple(sorted(held)) for name, held in ends.items()})
-                for entry in entries:
-                    assert isinstance(entry, LogRows | Bounds)
-                    self._feed(entry)
+                self._topics = self._opened()
             for emitted in self._topics.read(self._flow, self._topics.ends()):
                 self._record(emitted)
 
@@ -167,6 +160,8 @@ class EmbeddedPipeline:
         with rendered():
             shape = self._relations.shape(name)
             found = shape.name
+            if found == ERRORS:
+                return self.errors()
             if not shape.is_changes:
                 raise StatementError(
                     f'"{found}" is a stream: it has no contents',
@@ -183,6 +178,8 @@ class EmbeddedPipeline:
         """
         with rendered():
             shape = self._relations.shape(name)
+            if shape.name == ERRORS:
+                return self.errors()
             bound = self._bound_of(shape.name)
             return Result(self._given(shape), timed=True, changes=shape.is_changes, bound=bound)
 
@@ -220,6 +217,22 @@ class EmbeddedPipeline:
         self._faults: list[Fault] = []
         self._record(self._flow.drain())
 
+    def _opened(self) -> TopicReading:
+        """Connect to the topics, and begin again with their partitions and the same rows."""
+        streams = [each for each in self._plan.foreign_streams if each.name not in self._inserted]
+        topics = TopicReading(self._plan, streams, self._begin)
+        try:
+            ends = topics.ends()
+        except BaseException:
+            topics.close()
+            raise
+        # Partitions are known only now, and no row must have passed a merge that does not know them.
+        self._start({name: tuple(sorted(held)) for name, held in ends.items()})
+        for entry in self._entries:
+            self._feed(entry)
+        self._entries = []
+        return topics
+
     def _promise(self, name: str, bound: object) -> Bounds:
         try:
             rowtime = milliseconds(bound)
@@ -234,14 +247,18 @@ class EmbeddedPipeline:
         """Insert rows; none into a foreign stream is enough so that its topic is not read."""
         if rows or self._relations.entrance(name) is not None:
             entrance = ScenarioEntrance(self._relations, self._log)
-            self._feed(entrance.rows(name, 0, rows, self._clock.now_ms()))
+            self._enter(entrance.rows(name, 0, rows, self._clock.now_ms()))
             self._inserted.add(name)
 
-    def _feed(self, entry: LogRows | Bounds) -> None:
+    def _enter(self, entry: LogRows | Bounds) -> None:
         if self._topics is None:
-            self._log.entries.append(entry)
+            self._entries.append(entry)
+        self._feed(entry)
+
+    def _feed(self, entry: LogRows | Bounds) -> None:
         if isinstance(entry, Bounds):
-            for partition in entry.partitions:
+            # All partitions of a topic, also those that were not known when the bound was set.
+            for partition in self._relations.bounded_partitions(entry.relation, self._partitions):
                 self._flow.bound(entry.relation, partition, entry.bound)
         else:
             origin = self._flow.origin(entry.relation, entry.partition)

@@ -16,7 +16,9 @@ import pyarrow as pa
 import pytest
 
 import rowtide
+from rowtide.embedded.topics import TopicReading
 from rowtide.errors import BoundRegressionError, StatementError
+from rowtide_connectors.errors import UnavailableError
 from rowtide_connectors.memory import memory_broker
 
 ORDERS = """
@@ -111,6 +113,7 @@ def test_late_rows_and_missing_values_are_error_rows(orders: rowtide.Pipeline) -
             "ROW_TIME": AT,
         },
     ]
+    assert orders.rows("sys.errors").columns == orders.table("SYS.errors").columns == orders.errors().columns
 
 
 @pytest.mark.parametrize(
@@ -231,6 +234,52 @@ def test_topics_are_read_up_to_their_ends_and_on_from_there(tmp_path: Path) -> N
     assert [row[1:] for row in result] == [("s0", 9), ("s9", 9)]
     assert result.notes[0].startswith("READINGS: DECODE")
     assert result.bound is not None
+
+
+def test_a_topic_that_cannot_be_read_now_is_read_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = memory_broker(str(tmp_path))
+    broker.ensure_topic("readings", 2)
+    broker.produce("readings", [b'{"sensor":"a","amount":1}'], timestamps=[1_000], partition=0)
+    with rowtide.Pipeline.from_text(FOREIGN.format(broker=tmp_path)) as pipeline:
+        with monkeypatch.context() as patched:
+            patched.setattr(TopicReading, "ends", raise_unavailable)
+            with pytest.raises(UnavailableError):
+                pipeline.run_until_end()
+        broker.produce("readings", [b'{"sensor":"b","amount":1}'], timestamps=[2_000], partition=1)
+        pipeline.run_until_end()
+        assert list(pipeline.table("latest")) == [("a", 1)]
+
+
+def test_a_bound_of_a_view_holds_for_all_partitions_that_a_topic_turns_out_to_have(tmp_path: Path) -> None:
+    view = """
+        CREATE VIEW sorted AS SELECT STREAM sensor FROM readings ORDER BY readings.ROWTIME WITHIN INTERVAL '1' DAY;
+    """
+    broker = memory_broker(str(tmp_path))
+    broker.ensure_topic("readings", 2)
+    with rowtide.Pipeline.from_text(FOREIGN.format(broker=tmp_path) + view) as pipeline:
+        pipeline.insert("sorted", bound="1970-01-01 00:00:05")
+        for partition in (0, 1):
+            broker.produce("readings", [b'{"sensor":"a"}'], timestamps=[1_000], partition=partition)
+        pipeline.run_until_end()
+        kinds = pipeline.errors().to_arrow().select(["KIND", "RELATION", "MESSAGE_PARTITION"]).to_pylist()
+        late = [each["MESSAGE_PARTITION"] for each in kinds if each["RELATION"] == "SORTED"]
+        assert sorted(late) == [0, 1]
+
+
+def raise_unavailable(_: object) -> None:
+    raise UnavailableError("the broker is down")
+
+
+def test_rows_written_to_a_topic_are_rows_of_its_stream() -> None:
+    written = """
+        CREATE FOREIGN STREAM high (sensor VARCHAR(8)) SERVER k OPTIONS (topic 'high', format 'JSON');
+        CREATE PUMP q STARTED AS INSERT INTO high SELECT STREAM sensor FROM readings WHERE amount > 1;
+    """
+    with rowtide.Pipeline.from_text(FOREIGN.format(broker="nothing-listens") + written) as pipeline:
+        pipeline.insert("readings", [{"sensor": "a", "amount": 1}, {"sensor": "b", "amount": 2}])
+        assert [row[1:] for row in pipeline.rows("high")] == [("b",)]
 
 
 def test_a_query_sees_inserted_rows_and_lists_contents_in_order() -> None:

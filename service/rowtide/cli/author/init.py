@@ -28,10 +28,10 @@ def init(
         Path, typer.Option("--in", help="The folder to write the project's folder into.", metavar="FOLDER")
     ] = Path(),
 ) -> None:
-    """Write a project that runs at once into the new folder NAME.
+    """Write a project that runs at once: a pipeline, its scenario, settings and servers.
 
-    It has a pipeline from Kafka to PostgreSQL, a scenario that tests it, settings, a compose file with both
-    servers, a workflow of checks for GitHub, and a README that says how to run it. Change it step by step.
+    The new folder NAME has a pipeline from Kafka to PostgreSQL, a scenario that tests it, settings, a compose file
+    with both servers, a workflow of checks for GitHub, and a README that says how to run it.
 
     Exit code 0: written. 2: the name is not valid, or the folder has files.
     """
