@@ -1,6 +1,6 @@
 """Rowtide: streaming SQL from Kafka into a relational database, exactly once, live and on Spark.
 
-Programs use ``rowtide.sql``, ``rowtide.Pipeline`` and ``rowtide.Result`` (docs/howto/python.md), which are loaded on
+Programs use ``rowtide.sql``, ``rowtide.Pipeline`` and ``rowtide.connect`` (docs/howto/python.md), which are loaded on
 first use.
 """
 
@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 import rowtide.sql as _sql
 
 if TYPE_CHECKING:
+    from rowtide.client.cursor import connect
     from rowtide.embedded.pipeline import EmbeddedPipeline as Pipeline
     from rowtide.embedded.query import sql
     from rowtide.embedded.result import Result
 
-__all__ = ["Pipeline", "Result", "sql"]
+__all__ = ["Pipeline", "Result", "connect", "sql"]
 
 _HOMES = {
     "Pipeline": ("rowtide.embedded.pipeline", "EmbeddedPipeline"),
     "Result": ("rowtide.embedded.result", "Result"),
+    "connect": ("rowtide.client.cursor", "connect"),
 }
 
 

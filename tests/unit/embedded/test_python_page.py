@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from rowtide.embedded import values
+from support.canned import answering, json_lines
 
+TOTALS = (
+    {"columns": ["PRODUCT", "AMOUNT"], "types": ["VARCHAR(20)", "DECIMAL(38, 2)"], "changes": True},
+    {"op": "+", "rowtime": None, "row": ["rope", "21.75"]},
+    {"ended": "contents"},
+)
+"""What the service answers that the page connects to."""
 PAGE = (Path(__file__).parents[3] / "docs/howto/python.md").read_text("utf-8")
 
 
@@ -20,9 +27,13 @@ def test_the_blocks_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     (file,) = blocks("sql")
     (tmp_path / "orders.sql").write_text(file)
+    (tmp_path / "token").write_text("secret")
     names: dict[str, object] = {}
-    for block in blocks("python"):
-        exec(compile(block, "docs/howto/python.md", "exec"), names)
+    with answering(json_lines(*TOTALS)) as (url, asked):
+        for block in blocks("python"):
+            text = block.replace("http://127.0.0.1:8080", url)
+            exec(compile(text, "docs/howto/python.md", "exec"), names)
+    assert asked == ["Bearer secret"]
     tests = [each for name, each in names.items() if name.startswith("test_")]
     assert len(tests) == 2
     for each in tests:
