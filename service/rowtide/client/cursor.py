@@ -27,6 +27,8 @@ from rowtide.client.types import converter, moment
 
 PATIENCE_S = 30.0
 """A service writes a line every second while a query runs."""
+LIMIT_REACHED = "LIMIT asks for no more rows"
+"""How the service says that a stream's query has ended as it should."""
 Row = tuple[Any, ...]
 
 
@@ -241,7 +243,7 @@ class ServiceCursor:
                 raise OperationalError(f"{line['error']}\nhint: {line['hint']}")
             if "ended" in line:
                 self._end()
-                if self._timed:
+                if self._timed and line["ended"] != LIMIT_REACHED:
                     raise OperationalError(f"the service ended the query: {line['ended']}")
                 self._is_whole = True
                 break

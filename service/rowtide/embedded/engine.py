@@ -59,6 +59,7 @@ class _Asked:
     contents: Contents
     changes: bool
     is_listed: bool
+    limit: int | None
 
 
 class EmbeddedEngine:
@@ -125,16 +126,22 @@ class EmbeddedEngine:
             asked.changes,
             not asked.is_listed,
         )
+        given = 0
         with self._opened(asked.node) as (flow, topics):
             for emitted in self._run(asked.node, flow, topics):
                 if asked.is_listed:
                     contents.take(_rows(emitted))
                 else:
                     for timed in _rows(emitted):
+                        if given == asked.limit:
+                            return
                         op = "-" if timed.opcode == Opcode.DELETE else "+"
                         yield ResultRow(op, timed.rowtime, [plain(value) for value in timed.row])
+                        given += 1
                 yield from map(ResultNote, _notes(emitted))
-        for row in contents.rows():
+                if given == asked.limit:
+                    return
+        for row in contents.rows()[: asked.limit]:
             yield ResultRow("+", None, [plain(value) for value in row])
 
     def answer(self, text: str) -> QueryAnswer:
@@ -152,12 +159,17 @@ class EmbeddedEngine:
                 else:
                     trays += emitted.outputs.get(RESULT, ())
                 notes += _notes(emitted)
+                if asked.limit is not None and sum(map(len, trays)) >= asked.limit and not asked.is_listed:
+                    break
             bound = flow.promised()[RESULT]
         if asked.is_listed:
             row_type = RowType(asked.contents.shown(asked.node.row_type.fields))
-            rows = (TimedRow(EARLIEST, 0, 0, Opcode.INSERT, row) for row in asked.contents.rows())
+            rows = (TimedRow(EARLIEST, 0, 0, Opcode.INSERT, row) for row in asked.contents.rows()[: asked.limit])
             trays = [Tray.from_rows(row_type, rows)]
-        return QueryAnswer(Tray.concat(trays), asked.changes, not asked.is_listed, bound, tuple(notes))
+        answer = Tray.concat(trays)
+        if asked.limit is not None:
+            answer = answer.slice(0, min(asked.limit, len(answer)))
+        return QueryAnswer(answer, asked.changes, not asked.is_listed, bound, tuple(notes))
 
     def _asked(self, text: str) -> _Asked:
         """Plan one query."""
@@ -168,7 +180,8 @@ class EmbeddedEngine:
         is_listed = listing.changes and self._is_finite(listing.node)
         if listing.order and not is_listed:
             listing = replace(listing, node=self._session.query(text), order=())
-        return _Asked(listing.node, Contents(listing.order), listing.changes and not is_listed, is_listed)
+        changes = listing.changes and not is_listed
+        return _Asked(listing.node, Contents(listing.order), changes, is_listed, listing.limit)
 
     def _late(self, before: int) -> Iterator[str]:
         """Yield a note for each late row that was inserted after the first ``before`` statements."""

@@ -65,6 +65,9 @@ def test_queries_on_a_running_pipeline(tmp_path: Path) -> None:
         assert cursor.rowtime_bound == moment
         with pytest.raises(client.InterfaceError, match="no last row"):
             cursor.fetchall()
+        cursor.execute("SELECT STREAM sensor FROM readings LIMIT 1")
+        send()
+        assert [sensor for _, sensor in cursor] == ["s1"]
         with pytest.raises(client.ProgrammingError, match='"NOTHING" does not exist'):
             cursor.execute("SELECT * FROM nothing")
 

@@ -286,6 +286,9 @@ def test_a_query_sees_inserted_rows_and_lists_contents_in_order() -> None:
     result = rowtide.sql(ORDERS, "SELECT name, id FROM names ORDER BY id DESC")
     assert (list(result), result.columns, result.bound) == ([("two", 2), ("one", 1)], ("NAME", "ID"), None)
     assert len(rowtide.sql(ORDERS, "SHOW TABLES")) == 1
+    rows = "CREATE STREAM s (a INTEGER); INSERT INTO s VALUES (1), (2), (3);"
+    assert [a for _, a in rowtide.sql(rows, "SELECT STREAM a FROM s LIMIT 2")] == [1, 2]
+    assert len(rowtide.sql(ORDERS, "SELECT name FROM names LIMIT 1")) == 1
     assert "expected one query" in refusal(rowtide.sql, ORDERS, "CREATE STREAM s (a INTEGER)")
     assert "^" in refusal(rowtide.sql, ORDERS, "SELECT nam FROM names")
     assert 'column "OP"' in refusal(
