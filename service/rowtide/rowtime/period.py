@@ -87,6 +87,12 @@ def longest_ms(period: Period) -> int:
     return _FIXED_MS.get(period.unit) or _LONGEST_DAYS[period.unit] * DAY_MS
 
 
+def moves(period: Period) -> tuple[int, int]:
+    """Return how far a rowtime can be before and after its rounded value, in ms."""
+    most = longest_ms(period) - 1
+    return (most, 0) if period.edge is PeriodEdge.CEIL else (0, most)
+
+
 def refines(fine: Period, coarse: Period) -> bool:
     """Return whether each edge of ``coarse`` is an edge of ``fine``, which is rounded in the same direction."""
     if fine.zone is not None or coarse.zone is not None:

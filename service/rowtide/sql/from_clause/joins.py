@@ -18,6 +18,7 @@ from rowtide.sql.definitions.objects import Retention
 from rowtide.sql.expressions.conversions import cast
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.scope import Binding, NameScope
+from rowtide.sql.from_clause.asof_joins import with_last_rows
 from rowtide.sql.from_clause.on_subqueries import parted, refused_pairs
 from rowtide.sql.grammar.syntax import (
     BooleanLiteral,
@@ -35,6 +36,7 @@ from rowtide.sql.grammar.syntax import (
 )
 from rowtide.sql.grammar.syntax_walk import holds_query
 from rowtide.sql.group.group_windows import period_of
+from rowtide.sql.group.rolled_up import of_rowtime
 from rowtide.sql.join.json_rows import json_table
 from rowtide.sql.join.sampling import sampled
 from rowtide.sql.join.stream_joins import Side, moved, window_join
@@ -235,6 +237,15 @@ class FromPlanner:
 
     def _join(self, join: Join) -> PlannedFrom:
         left, right = self._side(join.left), self._side(join.right)
+        if join.as_of and not left.changelog and not right.changelog:
+            join = with_last_rows(join, (left.node, left.scope), (right.node, right.scope))
+            right = self.plan(join.right)
+        elif join.as_of:
+            raise StatementError(
+                "ASOF JOIN joins two streams",
+                place=join.place,
+                hint="A plain JOIN of a stream with a table joins the table as of the ROWTIME of the row.",
+            )
         if join.using is not None:
             read = self._join(joined_on(join, left.scope, right.scope))
             return replace(read, scope=merged_scope(join, left.scope, right.scope, read.scope))
@@ -268,8 +279,8 @@ class FromPlanner:
                 join, self._stream_side(left, join.left), self._stream_side(right, join.right), keeps=True
             )
             return PlannedFrom(node, scope, changelog=False)
-        for item in (join.left, join.right):
-            if (window := _window(item)) is not None:
+        for window in (_window(join.left), _window(join.right), join.within):
+            if window is not None:
                 raise StatementError(
                     "a window is allowed only on a stream that is joined with a stream",
                     place=window.place,
@@ -285,12 +296,13 @@ class FromPlanner:
             )
         kind = JoinKind.INNER if join.kind == "INNER" else JoinKind.LEFT
         stream, table = (right, left) if table_on_left else (left, right)
-        self._check_as_of(join, stream.scope)
+        self._check_as_of(join, stream)
         return self._as_of_join(join, stream, table, kind, table_on_left, keeps=True)
 
     def _table_join(self, join: Join, left: PlannedFrom, right: PlannedFrom, *, keeps: bool) -> PlannedFrom:
         for item in (join.left, join.right):
-            window, as_of = _window(item), item.as_of if isinstance(item, RelationRef) else None
+            window = _window(item) or join.within
+            as_of = item.as_of if isinstance(item, RelationRef) else None
             if window is not None or as_of is not None:
                 raise StatementError(
                     "a join of two tables joins all of their current rows",
@@ -316,17 +328,18 @@ class FromPlanner:
         rest = tuple(replace(binding, start=binding.start + added) for binding in on_right)
         return PlannedFrom(node, NameScope((*on_left, *rest), left.scope.merged), changelog=True)
 
-    def _check_as_of(self, join: Join, scope: NameScope) -> None:
+    def _check_as_of(self, join: Join, stream: PlannedFrom) -> None:
         """Check that FOR SYSTEM_TIME AS OF, if present, names the time that the join uses by default."""
         for item in (join.left, join.right):
             as_of = item.as_of if isinstance(item, RelationRef) else None
-            if as_of is not None and not isinstance(
-                ExpressionPlanner(scope, "FOR SYSTEM_TIME").plan(as_of), RowtimeRef
-            ):
+            if as_of is None:
+                continue
+            time = ExpressionPlanner(stream.scope, "FOR SYSTEM_TIME").plan(as_of)
+            if time != RowtimeRef() and of_rowtime(time, stream.node) != RowtimeRef():
                 raise StatementError(
                     "a table is read as of the ROWTIME of the stream row, no other time",
                     place=as_of.place,
-                    hint=f"Write FOR SYSTEM_TIME AS OF {scope.bindings[0].alias}.ROWTIME.",
+                    hint=f"Write FOR SYSTEM_TIME AS OF {stream.scope.bindings[0].alias}.ROWTIME.",
                 )
 
     def _as_of_join(

@@ -123,10 +123,6 @@ _WANTED: Mapping[tuple[str, str], str] = {
         '"]"',
         ",",
     ): "There are no maps: list the values as columns, or keep them as JSON. An array is ARRAY[x, y].",
-    (
-        '"ON"',
-        "WITHIN",
-    ): "JOIN s OVER (RANGE INTERVAL '1' HOUR FOLLOWING) ON .. joins rows that are at most an hour apart.",
     ('"CHANGES"', "ON"): "Remove it: a group gives its final row when its window closes.",
     (
         '"CHANGES"',

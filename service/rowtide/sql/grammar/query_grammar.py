@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rowtide.errors import SourceSpan, StatementError
+from rowtide.sql.grammar.clauses.join_forms import as_of_kind, is_as_of, match_condition, within
 from rowtide.sql.grammar.clauses.json_rows import is_json_rows, json_rows, on_of_json_rows, without_left
 from rowtide.sql.grammar.clauses.table_functions import is_table_function, table_function
 from rowtide.sql.grammar.clauses.window_grammar import named_windows, with_named_ranges
@@ -18,6 +19,7 @@ from rowtide.sql.grammar.clauses.windowed_tables import (
 from rowtide.sql.grammar.dialect import Token, TokenKind
 from rowtide.sql.grammar.expression_grammar import ExpressionGrammar
 from rowtide.sql.grammar.syntax import (
+    Binary,
     BooleanLiteral,
     CommonTable,
     DerivedTable,
@@ -280,12 +282,13 @@ class QueryGrammar(ExpressionGrammar):
         # OPTIONS after the query of a view or pump is not an alias.
         options = cursor.is_word("OPTIONS") and cursor.ahead(1).text == "("
         description = cursor.is_word("DESCRIPTION") and cursor.ahead(1).kind is TokenKind.STRING
-        if self._is_minus():
+        if self._is_minus() or is_as_of(cursor):
             return None
         never = _JOINED if cursor.is_word("JOIN", ahead=1) else _TESTS
         if cursor.current.kind is TokenKind.WORD and cursor.current.text in never:
             raise cursor.unexpected("an alias")
-        if cursor.accept("AS") or (cursor.is_name() and not options and not description):
+        matches = cursor.is_word("MATCH_CONDITION") and cursor.ahead(1).text == "("
+        if cursor.accept("AS") or (cursor.is_name() and not (options or description or matches)):
             return cursor.name(what)
         return None
 
@@ -330,13 +333,14 @@ class QueryGrammar(ExpressionGrammar):
                 continue
             if cursor.is_word("LATERAL"):
                 raise cursor.unsupported("LATERAL JOIN is", hint="Write JOIN .. ON.")
+            as_of = is_as_of(cursor)
             natural = cursor.accept("NATURAL")
-            kind = cursor.one_of("LEFT", "RIGHT", "FULL", "INNER", "OUTER")
+            kind = as_of_kind(cursor) if as_of else cursor.one_of("LEFT", "RIGHT", "FULL", "INNER", "OUTER")
             if kind == "OUTER":
                 kind = "FULL"
             elif kind not in (None, "INNER"):
                 cursor.accept("OUTER")
-            if kind is None and not natural and not cursor.is_word("JOIN"):
+            if kind is None and not natural and not as_of and not cursor.is_word("JOIN"):
                 return left
             cursor.expect("JOIN")
             if is_json_rows(cursor) and not natural:
@@ -344,6 +348,8 @@ class QueryGrammar(ExpressionGrammar):
                 continue
             right = self._from_primary()
             place = cursor.place_of(token)
+            matched = match_condition(self) if as_of else None
+            window = within(cursor)
             using: tuple[Name, ...] | None = None
             if natural:
                 using = ()
@@ -352,7 +358,10 @@ class QueryGrammar(ExpressionGrammar):
             else:
                 cursor.expect("ON")
             condition = self.expression() if using is None else BooleanLiteral(True, place)
-            left = Join(left, right, kind or "INNER", condition, place, using)
+            if matched is not None:
+                # Snowflake keeps the left rows without a match.
+                condition, kind = Binary("AND", matched, condition, matched.place), "LEFT"
+            left = Join(left, right, kind or "INNER", condition, place, using, window, as_of)
 
     def _from_primary(self) -> FromItem:
         cursor = self.cursor

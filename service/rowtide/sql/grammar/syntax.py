@@ -476,7 +476,8 @@ class DerivedTable:
 class Join:
     """``left kind JOIN right ON condition``; kind is INNER, LEFT, RIGHT or FULL.
 
-    ``using`` has the columns of USING; it is empty for NATURAL and None for ON.
+    ``using`` has the columns of USING; it is empty for NATURAL and None for ON. ``within`` is the window of right
+    rows around each left row, as ksqlDB writes it. ``as_of`` is ASOF JOIN.
     """
 
     left: FromItem
@@ -485,6 +486,8 @@ class Join:
     condition: Expression
     place: SourceSpan = field(default=NOWHERE, compare=False)
     using: tuple[Name, ...] | None = None
+    within: RangeWindow | None = None
+    as_of: bool = False
 
 
 @dataclass(frozen=True, slots=True)

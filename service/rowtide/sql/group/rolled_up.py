@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
-from rowtide.plan.nodes import Filter, GroupByPeriod, Merge, Node, Project, Sort
+from rowtide.plan.nodes import Filter, GroupByHop, GroupByPeriod, Merge, Node, Project, Promote, Sort
 from rowtide.rows.types import INTERVAL_DAY, TIMESTAMP
 from rowtide.rowtime.period import Period, PeriodEdge, refines
 from rowtide.sql.group.group_windows import period_call, rounded, start_of_end
@@ -33,7 +33,7 @@ class RolledUp:
 
 def rolled_up(term: Expr, below: Node) -> RolledUp | None:
     """Return the period of ROWTIME that ``term``, over the rows of ``below``, is; None if it is not one."""
-    written = _of_rowtime(term, below)
+    written = of_rowtime(term, below)
     found = None if written is None or written == term else _period(written)
     if found is None:
         return None
@@ -65,7 +65,7 @@ def _period(expr: Expr) -> tuple[Period, bool] | None:
     return period, inner[1]
 
 
-def _of_rowtime(expr: Expr, node: Node) -> Expr | None:
+def of_rowtime(expr: Expr, node: Node) -> Expr | None:
     """Write an expression over the rows of ``node`` as a function of their ROWTIME, if it is one."""
     known: dict[Expr, Expr] = {}
     for each in _fields(expr):
@@ -91,9 +91,12 @@ def _field(index: int, node: Node) -> Expr | None:
         case Filter(input=below) | Sort(input=below):
             return _field(index, below)
         case Project(input=below, expressions=expressions):
-            return _of_rowtime(expressions[index], below)
-        case GroupByPeriod(period=period):
-            return start_of_end(period) if index == 0 else None
+            return of_rowtime(expressions[index], below)
+        case Promote():
+            promoted = node.holds_rowtime(index) and node.row_type[index].type == TIMESTAMP
+            return RowtimeRef() if promoted else None
+        case GroupByPeriod(period=window) | GroupByHop(hop=window):
+            return start_of_end(window) if index == 0 else None
         case Merge(inputs=inputs):
             found = {_field(index, each) for each in inputs}
             return found.pop() if len(found) == 1 else None

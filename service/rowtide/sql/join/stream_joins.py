@@ -13,12 +13,13 @@ from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.limits import FOR_EVER_MS
 from rowtide.plan.nodes import JoinKind, JoinTime, Node, WindowJoin
 from rowtide.rows.types import BIGINT, BOOLEAN, TIMESTAMP, Field, RowType
-from rowtide.rowtime.period import Period, PeriodEdge, longest_ms
+from rowtide.rowtime.period import Period, PeriodEdge, moves
 from rowtide.sql.definitions.objects import Retention
 from rowtide.sql.expressions.scope import ROWTIME, Binding, NameScope
 from rowtide.sql.grammar.syntax import Join, RangeWindow
 from rowtide.sql.group.group_windows import period_call
 from rowtide.sql.join.table_joins import WithKeys
+from rowtide.sql.join.time_limits import TimeLimits, limits_of
 from rowtide.sql.relations.guards import KeyPair, keys_and_others
 from rowtide.sql.relations.relations import conjunction, project, shifted, unique_names
 
@@ -112,14 +113,22 @@ def window_join(
     """
     left, right = (with_rowtime(side, relation) for side in sides)
     kind = JoinKind(join.kind)
-    whole = left.window is None and right.window is None
-    span = _whole_span(kind, retention, join.place) if whole else span_of(left.window, right.window)
     width = len(left.node.row_type)
     bindings = (
         *moved(left.bindings, 0, outer=kind.keeps_right),
         *moved(right.bindings, width, outer=kind.keeps_left),
     )
-    conditions = conditions_of(NameScope(bindings))
+    conditions = list(conditions_of(NameScope(bindings)))
+    if left.window is None and right.window is None:
+        longest = None if retention is None else retention.length_ms
+        limits = limits_of(conditions, left.node, right.node, longest, join.place)
+        if join.within is not None:
+            limits = TimeLimits(join.within.start_ms, join.within.end_ms, conditions)
+        if limits is not None:
+            conditions = limits.others
+            left, right = map(_windowed, (left, right), limits.windows(join.place))
+    whole = left.window is None and right.window is None
+    span = _whole_span(kind, retention, join.place) if whole else span_of(left.window, right.window)
     keys, others = keys_and_others(conditions, width, key_pair, guarded=(True, True))
     left_node, left_key = with_keys(left.node, [key for key, _ in keys], kept=kind.keeps_left)
     right_node, right_key = with_keys(right.node, [key for _, key in keys], kept=kind.keeps_right)
@@ -160,6 +169,10 @@ def window_join(
     return node, NameScope((*firsts, *_with_time(sides[1], tuple(rest), of_pair=of_right)))
 
 
+def _windowed(side: Side, window: RangeWindow) -> Side:
+    return replace(side, window=window)
+
+
 def _with_time(side: Side, bindings: tuple[Binding, ...], of_pair: bool) -> Iterator[Binding]:
     """Yield the bindings of a side; ``of_pair``: the ROWTIME of a joined row is that of this side's row."""
     for before, binding in zip(side.bindings, bindings, strict=True):
@@ -180,7 +193,8 @@ def _whole_span(kind: JoinKind, retention: Retention | None, place: SourceSpan) 
         raise StatementError(
             "two streams are joined without a window: all their rows would have to be kept forever",
             place=place,
-            hint="Write how far apart the rows may be: JOIN s OVER (RANGE INTERVAL '10' MINUTE FOLLOWING) ON ..; "
+            hint="Write how far apart the rows may be: JOIN s OVER (RANGE INTERVAL '10' MINUTE FOLLOWING) ON .., or "
+            "two limits, ON .. AND b.ROWTIME BETWEEN a.ROWTIME AND a.ROWTIME + INTERVAL '10' MINUTE; "
             "or for how long rows are kept: CREATE VIEW name OPTIONS (RETENTION '1 DAY') AS ..",
         )
     if retention.length_ms is None and kind is not JoinKind.INNER:
@@ -231,13 +245,7 @@ def _between(distance: Expr, low: int, high: int) -> list[Expr]:
 
 def _widened(span: WindowSpan, left: Period, right: Period) -> WindowSpan:
     """Return a span that contains all rows whose rounded rowtimes are in ``span``."""
-    (left_before, left_after), (right_before, right_after) = _moves(left), _moves(right)
+    (left_before, left_after), (right_before, right_after) = moves(left), moves(right)
     return replace(
         span, low_ms=span.low_ms - right_before - left_after, high_ms=span.high_ms + right_after + left_before
     )
-
-
-def _moves(order: Period) -> tuple[int, int]:
-    """Return how far a rowtime can be before and after its rounded value, in ms."""
-    most = longest_ms(order) - 1
-    return (most, 0) if order.edge is PeriodEdge.CEIL else (0, most)

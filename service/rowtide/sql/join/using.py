@@ -16,7 +16,8 @@ def joined_on(join: Join, left: NameScope, right: NameScope) -> Join:
     Raises:
       StatementError: a side does not have a column, or has it more than once.
     """
-    condition: Expression | None = None
+    further = join.condition
+    condition = None if further == BooleanLiteral(True) else further
     for name in shared(join, left, right):
         equal = Binary("=", _of(left, name, join.place), _of(right, name, join.place), name.place)
         condition = equal if condition is None else Binary("AND", condition, equal, join.place)
