@@ -83,6 +83,7 @@ from rowtide.sql.subquery.subquery_syntax import (
     several_columns,
     unlimited,
     unordered,
+    with_outer_in_where,
 )
 
 SINGLE = "$SINGLE"
@@ -555,6 +556,7 @@ class SubqueryPlanner:
         Raises:
           StatementError: it names the outer query in another way.
         """
+        query = with_outer_in_where(query) if isinstance(query, Select) else query
         try:
             read = self._read_from(query.source) if isinstance(query, Select) else None
         except StatementError as error:

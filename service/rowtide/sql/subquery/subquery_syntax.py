@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.sql.expressions.scope import NameScope
 from rowtide.sql.grammar.syntax import (
     Binary,
+    BooleanLiteral,
     ColumnRef,
     DerivedTable,
     Expression,
     FromItem,
     FunctionCall,
+    Join,
+    JsonRows,
     Name,
     NumberLiteral,
     QuerySyntax,
+    RelationRef,
     Select,
     SelectItem,
     is_aggregate,
 )
-from rowtide.sql.grammar.syntax_walk import columns_in, replaced
+from rowtide.sql.grammar.syntax_walk import columns_in, conjuncts, connected, replaced
 from rowtide.sql.group.grouped_expressions import has_aggregate
 
 VALUE, COUNT, KNOWN = "$V", "$N", "$C"
@@ -89,7 +93,69 @@ def unlimited(query: QuerySyntax) -> QuerySyntax:
     limit = query.limit
     if limit is not None and (limit.count == 0 or limit.offset):
         return query
-    return replace(query, order_by=(), limit=None, distinct=False)
+    query = replace(query, order_by=(), limit=None, distinct=False)
+    return query if query.group_by or is_global(query) else _without_kept_rows(query)
+
+
+def with_outer_in_where(query: Select) -> Select:
+    """Return a sub-query whose WHERE has the conditions of ON that name the outer query, where both mean the same."""
+    own = set(_aliases(query.source))
+    moved: list[Expression] = []
+
+    def visit(item: FromItem, *, inner: bool) -> FromItem:
+        if not isinstance(item, Join):
+            return item
+        left = visit(item.left, inner=inner and item.kind in ("INNER", "LEFT"))
+        right = visit(item.right, inner=inner and item.kind in ("INNER", "RIGHT"))
+        condition = item.condition
+        outer = [each for each in conjuncts(condition) if _names_others(each, own)]
+        if outer and inner and item.kind == "INNER":
+            rest = connected(each for each in conjuncts(condition) if each not in outer)
+            condition = rest or BooleanLiteral(True, condition.place)
+            moved.extend(outer)
+        return replace(item, left=left, right=right, condition=condition)
+
+    source = visit(query.source, inner=True)
+    return (
+        replace(query, source=source, where=connected([*conjuncts(query.where), *moved])) if moved else query
+    )
+
+
+def _without_kept_rows(query: Select) -> Select:
+    """Return a query that is only tested for rows, without an outer join that keeps each row, if ON names others.
+
+    ``EXISTS (SELECT * FROM a LEFT JOIN b ON b.x = outer.x)`` asks for rows of a, whatever ON says.
+    """
+    source = query.source
+    if not isinstance(source, Join) or source.kind != "LEFT" or source.using is not None:
+        return query
+    columns = () if query.where is None else tuple(columns_in(query.where))
+    dropped = set(_aliases(source.right))
+    if any(len(column.parts) == 1 or column.parts[-2].text in dropped for column in columns):
+        return query
+    if not _names_others(source.condition, dropped.union(_aliases(source.left))):
+        return query
+    items = (SelectItem(NumberLiteral("1", source.place), None, source.place),)
+    return _without_kept_rows(replace(query, source=source.left, items=items))
+
+
+def _names_others(condition: Expression, own: set[str]) -> bool:
+    """Return whether a condition names a relation that is not in FROM."""
+    return any(len(column.parts) > 1 and column.parts[-2].text not in own for column in columns_in(condition))
+
+
+def _aliases(item: FromItem) -> Iterator[str]:
+    match item:
+        case Join(left=left, right=right):
+            yield from _aliases(left)
+            yield from _aliases(right)
+        case JsonRows(left=left, alias=alias):
+            yield from _aliases(left)
+            yield "" if alias is None else alias.text
+        case RelationRef(alias=None, name=name):
+            yield name.parts[-1].text
+        case RelationRef(alias=Name(text=text)) | DerivedTable(alias=Name(text=text)):
+            yield text
 
 
 def unordered(query: QuerySyntax) -> QuerySyntax:
