@@ -13,7 +13,7 @@ from rowtide.sql.pipeline import plan_pipeline
     [
         ("JSON_VALUE(doc, '$.a[*]')", "may name several places", "$.items[0]"),
         ("JSON_QUERY(doc, 'a')", "does not begin with $", "$.user.name"),
-        ("JSON_VALUE(doc, '$.a' NULL ON EMPTY)", "ON EMPTY and ON ERROR are not supported", "COALESCE"),
+        ("JSON_VALUE(doc, '$.a' NULL ON EMPTY ERROR ON EMPTY)", "EMPTY or ERROR, each once", ""),
         ("JSON_VALUE(n, '$.a')", "does not take (INTEGER", ""),
         ("doc -> 1.5", 'operator "->" does not take', "x -> 'name'"),
         ("n ->> 'a'", 'operator "->>" does not take', "JSON as text"),

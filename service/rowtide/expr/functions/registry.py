@@ -25,7 +25,7 @@ from rowtide.expr.functions.text.characters import CHARACTERS
 from rowtide.expr.functions.text.codes import CODES
 from rowtide.expr.functions.text.compared import COMPARED
 from rowtide.expr.functions.text.json_making import JSON_MAKING
-from rowtide.expr.functions.text.json_text import JSON_TEXT
+from rowtide.expr.functions.text.json_text import JSON_TEXT, JSON_VALUES
 from rowtide.expr.functions.text.patterns import PATTERNS
 from rowtide.expr.functions.text.quoted import QUOTED
 from rowtide.expr.functions.text.separated import SEPARATED
@@ -88,6 +88,8 @@ _OTHER_NAMES = {
     "TRIM_TRAILING": "RTRIM",
     "ARRAY_CAT": "ARRAY_CONCAT",
     "TO_JSONB": "TO_JSON",
+    "JSON_OBJECT_KEYS": "JSON_KEYS",
+    "JSONB_ARRAY_LENGTH": "JSON_ARRAY_LENGTH",
 }
 
 FUNCTIONS: Mapping[str, ScalarFunction] = _DECLARED | {
@@ -107,7 +109,7 @@ MAY_BE_NULL = frozenset(
             "$VALUE",
             "SPLIT_INDEX",
         ),
-        *("JSON_VALUE", "JSON_QUERY", "->", "->>"),
+        *(*JSON_VALUES.values(), "JSON_QUERY", "->", "->>", "JSON_KEYS", "JSON_ARRAY_LENGTH"),
         *("[]", "ARRAY_POSITION", "ARRAY_MIN", "ARRAY_MAX", "$ELEMENT"),
         *(
             quantified_name(comparison, every=every)

@@ -1,4 +1,6 @@
-"""JSON, also as text: JSON_VALUE, JSON_QUERY, JSON_EXISTS, ``->`` and ``->>`` (docs/sql/expressions.md#json).
+"""JSON, also as text: JSON_VALUE, JSON_QUERY, JSON_EXISTS, ``->``, ``->>``, JSON_KEYS and JSON_ARRAY_LENGTH.
+
+See docs/sql/expressions.md#json.
 
 A path names one place of the value. A place that does not exist is NULL; text that is not JSON
 rejects the row. Values keep their spelling: 1.50 stays 1.50.
@@ -12,8 +14,25 @@ from rowtide.expr.functions.function import ScalarFunction, mismatch, strict
 from rowtide.expr.functions.rejections import undefined
 from rowtide.expr.functions.shapes import always, as_long_as_first, declared, no_columns
 from rowtide.expr.json_path import JsonPathError, JsonSteps, parse_path
-from rowtide.expr.json_raw import JsonTextError, raw_at, raw_json, text_of
-from rowtide.rows.types import BOOLEAN, JSON, Type
+from rowtide.expr.json_raw import (
+    JsonTextError,
+    elements_of,
+    is_array,
+    is_object,
+    members_of,
+    raw_at,
+    raw_json,
+    text_of,
+)
+from rowtide.rows.types import BOOLEAN, INTEGER, JSON, VARCHAR, Type, array_of
+
+JSON_VALUES = {
+    (False, False): "JSON_VALUE",
+    (True, False): "JSON_VALUE ERROR ON EMPTY",
+    (False, True): "JSON_VALUE ERROR ON ERROR",
+    (True, True): "JSON_VALUE ERROR ON EMPTY ERROR ON ERROR",
+}
+"""The names in a plan of JSON_VALUE: by whether it rejects a path that does not exist, and an object or array."""
 
 
 def _steps(name: str, args: tuple[object, ...]) -> JsonSteps:
@@ -43,10 +62,41 @@ def _found(name: str, args: tuple[object, ...], steps: JsonSteps) -> bytes | Non
         raise undefined(name, args, str(error)) from None
 
 
-def _value(text: str, path: str) -> str | None:
-    args = (text, path)
-    found = _found("JSON_VALUE", args, _steps("JSON_VALUE", args))
-    return None if found is None or found[:1] in b"{[" else _text("JSON_VALUE", args, found)
+def _value_or(*, empty: bool, compound: bool) -> Callable[[str, str], str | None]:
+    """Return JSON_VALUE that rejects the row if the path is ``empty``, or leads to a ``compound`` value."""
+
+    def value(text: str, path: str) -> str | None:
+        args = (text, path)
+        found = _found("JSON_VALUE", args, _steps("JSON_VALUE", args))
+        if found is None:
+            if empty:
+                raise undefined("JSON_VALUE", args, "the path does not exist")
+            return None
+        if found[:1] not in b"{[":
+            return _text("JSON_VALUE", args, found)
+        if compound:
+            raise undefined("JSON_VALUE", args, "an object or array is no value")
+        return None
+
+    return value
+
+
+def _keys(text: str) -> tuple[str, ...] | None:
+    """Return the names of the members of an object, each once, in their order; None of anything else."""
+    found = _whole("JSON_KEYS", text)
+    return tuple(members_of(found)) if is_object(found) else None
+
+
+def _array_length(text: str) -> int | None:
+    found = _whole("JSON_ARRAY_LENGTH", text)
+    return len(elements_of(found)) if is_array(found) else None
+
+
+def _whole(name: str, text: str) -> bytes:
+    try:
+        return raw_json(text)
+    except JsonTextError as error:
+        raise undefined(name, (text,), str(error)) from None
 
 
 def _query(text: str, path: str) -> str | None:
@@ -88,12 +138,17 @@ def _member(name: str, row: Callable[[str, str | int], str | None]) -> ScalarFun
 
 
 JSON_TEXT: Sequence[ScalarFunction] = (
-    declared("JSON_VALUE", "jt", as_long_as_first, _value),
+    *(
+        declared(name, "jt", as_long_as_first, _value_or(empty=empty, compound=compound), shown="JSON_VALUE")
+        for (empty, compound), name in JSON_VALUES.items()
+    ),
+    declared("JSON_KEYS", "j", always(array_of(VARCHAR)), _keys),
+    declared("JSON_ARRAY_LENGTH", "j", always(INTEGER), _array_length),
     declared("JSON_QUERY", "jt", _same_sort, _query),
     declared("JSON_EXISTS", "jt", always(BOOLEAN), _exists),
     _member("->", _arrow),
     _member("->>", _arrow_text),
 )
 """The functions of JSON as text."""
-JSON_PATHS = frozenset({"JSON_VALUE", "JSON_QUERY", "JSON_EXISTS"})
+JSON_PATHS = frozenset({*JSON_VALUES.values(), "JSON_QUERY", "JSON_EXISTS"})
 """Functions whose second argument is a path."""

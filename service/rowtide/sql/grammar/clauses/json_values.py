@@ -8,11 +8,22 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from rowtide.errors import SourceSpan
 from rowtide.expr.functions.text.json_making import ARRAY, OBJECT, OTHERWISE
-from rowtide.rows.types import JSON, Type
+from rowtide.expr.functions.text.json_text import JSON_VALUES
+from rowtide.rows.types import JSON, VARCHAR, Type
 from rowtide.sql.grammar.cursor import Cursor
 from rowtide.sql.grammar.dialect import Token, TokenKind
-from rowtide.sql.grammar.syntax import Cast, Expression, FunctionCall
+from rowtide.sql.grammar.syntax import (
+    Binary,
+    Case,
+    Cast,
+    Expression,
+    FunctionCall,
+    IsTest,
+    NullLiteral,
+    Unary,
+)
 
 AGGREGATES = {"JSON_ARRAYAGG": ARRAY, "JSON_OBJECTAGG": OBJECT}
 """The aggregates, and the function of one value of each."""
@@ -31,18 +42,71 @@ class JsonGrammar(Protocol):
 
 
 def json_value(grammar: JsonGrammar, token: Token) -> Expression:
-    """Read ``x, path [RETURNING type])`` after ``JSON_VALUE(``: the text is cast to the type."""
+    """Read ``x, path [RETURNING type] [value ON EMPTY] [value ON ERROR])`` after ``JSON_VALUE(``.
+
+    The text is cast to the type. The clauses are written out as the CASE that they mean.
+    """
     cursor = grammar.cursor
     args = cursor.comma_list(grammar.expression)
     target = grammar.type() if cursor.accept("RETURNING") else None
-    if cursor.is_word("NULL", "ON") or cursor.is_word("ERROR", "ON") or cursor.is_word("DEFAULT"):
-        raise cursor.unsupported(
-            "ON EMPTY and ON ERROR are",
-            hint="What is not there is NULL: write COALESCE(JSON_VALUE(..), ..).",
-        )
+    on: dict[str, Expression | None] = {}
+    while cursor.is_word("NULL", "ON") or cursor.is_word("ERROR", "ON") or cursor.is_word("DEFAULT"):
+        value = _instead(grammar, target or VARCHAR)
+        cursor.expect("ON")
+        event = next((each for each in ("EMPTY", "ERROR") if each not in on and cursor.accept(each)), None)
+        if event is None:
+            raise cursor.unexpected("EMPTY or ERROR, each once")
+        on[event] = value
     cursor.expect_symbol(")")
-    value = FunctionCall("JSON_VALUE", args, cursor.span(token))
-    return value if target is None else Cast(value, target, cursor.span(token))
+    return _with_instead(args, target, on, cursor.span(token))
+
+
+def _instead(grammar: JsonGrammar, target: Type) -> Expression | None:
+    """Read NULL, ERROR or ``DEFAULT value`` before ON; None for ERROR."""
+    cursor = grammar.cursor
+    first = cursor.current
+    if cursor.accept("ERROR"):
+        return None
+    if cursor.accept("NULL"):
+        return Cast(NullLiteral(cursor.span(first)), target, cursor.span(first))
+    cursor.expect("DEFAULT")
+    return Cast(grammar.expression(), target, cursor.span(first))
+
+
+def _with_instead(
+    args: tuple[Expression, ...], target: Type | None, on: dict[str, Expression | None], place: SourceSpan
+) -> Expression:
+    """Return JSON_VALUE with what is there instead of a value that is EMPTY, or an ERROR."""
+
+    def cast(value: Expression, *, tries: bool = False) -> Expression:
+        return value if target is None else Cast(value, target, place, tries)
+
+    rejects = {event for event, value in on.items() if value is None}
+    name = JSON_VALUES["EMPTY" in rejects, "ERROR" in rejects]
+    instead = {event: value for event, value in on.items() if value is not None}
+    if len(args) != 2 or not instead:
+        return cast(FunctionCall(name, args, place))
+    text, path = args
+    branches: list[tuple[Expression, Expression]] = []
+    if "ERROR" in instead:
+        # The value is text that is JSON from here on.
+        known = Cast(text, JSON, place, True)
+        unknown = IsTest(known, "NULL", False, place)
+        is_text = IsTest(text, "NULL", True, place)
+        branches.append((Binary("AND", is_text, unknown, place), instead["ERROR"]))
+        text = known
+    missing = Unary("NOT", FunctionCall("JSON_EXISTS", (text, path), place), place)
+    if "EMPTY" in instead:
+        branches.append((missing, instead["EMPTY"]))
+    value = FunctionCall(name, (text, path), place)
+    if "ERROR" in instead:
+        compound = IsTest(FunctionCall("JSON_QUERY", (text, path), place), "NULL", True, place)
+        branches.append((compound, instead["ERROR"]))
+        if target is not None:
+            there = IsTest(value, "NULL", True, place)
+            unfit = IsTest(cast(value, tries=True), "NULL", False, place)
+            branches.append((Binary("AND", there, unfit, place), instead["ERROR"]))
+    return Case(None, tuple(branches), cast(value), place)
 
 
 def made_json(grammar: JsonGrammar, token: Token, name: str) -> Expression:
