@@ -31,6 +31,7 @@ from rowtide.expr.functions.text.quoted import QUOTED
 from rowtide.expr.functions.text.separated import SEPARATED
 from rowtide.expr.functions.text.text import TEXT
 from rowtide.expr.functions.text.text_parts import TEXT_PARTS
+from rowtide.expr.functions.text.urls import URLS
 from rowtide.expr.functions.times.made import MADE
 from rowtide.expr.functions.times.periods import PERIODS
 from rowtide.expr.functions.times.times import TIMES
@@ -54,6 +55,7 @@ _DECLARED = {
         *CODES,
         *COMPARED,
         *QUOTED,
+        *URLS,
         *JSON_TEXT,
         *JSON_MAKING,
         *TIMES,
@@ -78,6 +80,7 @@ _OTHER_NAMES = {
     "POW": "POWER",
     "CHARACTER_LENGTH": "CHAR_LENGTH",
     "LENGTH": "CHAR_LENGTH",
+    "LEN": "CHAR_LENGTH",
     "SUBSTR": "SUBSTRING",
     "TRUNC": "TRUNCATE",
     "UCASE": "UPPER",
@@ -108,6 +111,7 @@ MAY_BE_NULL = frozenset(
             "SUBSTRING SIMILAR",
             "$VALUE",
             "SPLIT_INDEX",
+            "PARSE_URL",
         ),
         *(*JSON_VALUES.values(), "JSON_QUERY", "->", "->>", "JSON_KEYS", "JSON_ARRAY_LENGTH"),
         *("[]", "ARRAY_POSITION", "ARRAY_MIN", "ARRAY_MAX", "$ELEMENT"),

@@ -38,6 +38,8 @@ from rowtide.sql.grammar.syntax import (
     NumberLiteral,
     Rounded,
     StringLiteral,
+    TypedLiteral,
+    Unary,
 )
 
 CLOCKS = frozenset(
@@ -241,6 +243,23 @@ def _dateadd(args: Sequence[Expression], place: SourceSpan) -> Expression:
     return FunctionCall("TIMESTAMPADD", (unit, *args[1:]), place)
 
 
+def _date_moved(sign: str) -> Callable[[Sequence[Expression], SourceSpan], Expression]:
+    """Return DATE_ADD or DATE_SUB: ``(x, INTERVAL '1' MONTH)``, or ``(x, n)`` in days."""
+
+    def moved(args: Sequence[Expression], place: SourceSpan) -> Expression:
+        operand, by = args
+        if isinstance(by, TypedLiteral) and by.type.is_interval:
+            return Binary(sign, operand, by, place)
+        days = by if sign == "+" else Unary("-", by, place)
+        return FunctionCall("TIMESTAMPADD", (ColumnRef((Name("DAY", place),), place), days, operand), place)
+
+    return moved
+
+
+def _date_add(args: Sequence[Expression], place: SourceSpan) -> Expression:
+    return _dateadd(args, place) if len(args) == 3 else _date_moved("+")(args, place)
+
+
 def _add_months(args: Sequence[Expression], place: SourceSpan) -> Expression:
     return FunctionCall("TIMESTAMPADD", (ColumnRef((Name("MONTH", place),), place), args[1], args[0]), place)
 
@@ -291,6 +310,9 @@ _FORMS: dict[str, tuple[int, int | None, str, _Write]] = {
     "DATEDIFF": (2, 3, "unit, x, y", _datediff),
     "DATE_DIFF": (3, 3, "'unit', x, y", _datediff),
     "DATEADD": (3, 3, "unit, n, x", _dateadd),
+    "DATE_ADD": (2, 3, "x, INTERVAL '1' DAY", _date_add),
+    "DATE_SUB": (2, 2, "x, INTERVAL '1' DAY", _date_moved("-")),
+    "SPLIT": (2, 2, "x, separator", lambda args, place: FunctionCall("STRING_TO_ARRAY", tuple(args), place)),
     "ADD_MONTHS": (2, 2, "x, n", _add_months),
     "UNIX_TIMESTAMP": (0, 2, "x", _unix_timestamp),
     "FROM_UNIXTIME": (1, 2, "seconds", _from_unixtime),

@@ -13,7 +13,8 @@ from rowtide.expr.functions.arrays.changes import joining
 from rowtide.expr.functions.function import TypeMismatch
 from rowtide.expr.functions.times.zones import FROM_TZ, TO_UTC
 from rowtide.expr.tree import Call, Expr, Literal
-from rowtide.rows.types import BOOLEAN, INSTANT, INTERVAL_DAY, TIMESTAMP, Type
+from rowtide.rows.types import BOOLEAN, DATE, INSTANT, INTERVAL_DAY, TIMESTAMP, Type
+from rowtide.rowtime.period import DAY_MS
 from rowtide.sql.expressions.conversions import UNTYPED_NULL, cast, guarded, refuse_local, with_typed_nulls
 from rowtide.sql.expressions.text_constants import OF_ONE_TYPE, as_arguments, compared
 from rowtide.sql.grammar.syntax import Expression
@@ -39,11 +40,15 @@ class OperandPlanner(Protocol):
         ...
 
 
+_DAY = Literal(DAY_MS, INTERVAL_DAY)
+
+
 def call(name: str, args: Sequence[Expr], place: SourceSpan) -> Call:
     """Return the call of an operator or function, typed.
 
     Untyped NULLs and text constants get a neighbour's type, or the first one that fits. A number beside a TIMESTAMP is
-    milliseconds (SQLstream s-Server guide, Relational Operators and Rowtime Bounds: ``rowtime + 100``).
+    milliseconds (SQLstream s-Server guide, Relational Operators and Rowtime Bounds: ``rowtime + 100``), beside a DATE
+    days, as in PostgreSQL.
 
     Raises:
       StatementError: the function does not exist, or takes no such types; with its place.
@@ -60,6 +65,10 @@ def call(name: str, args: Sequence[Expr], place: SourceSpan) -> Call:
             operands = (operands[0], converted(operands[1], INTERVAL_DAY, place))
         elif rest and rest[0].is_timestamp and first.is_integer and name == "+":
             operands = (converted(operands[0], INTERVAL_DAY, place), operands[1])
+        elif rest and first == DATE and rest[0].is_integer:
+            operands = (operands[0], call("*", [operands[1], _DAY], place))
+        elif rest and rest[0] == DATE and first.is_integer and name == "+":
+            operands = (call("*", [operands[0], _DAY], place), operands[1])
     if any(operand.type == INSTANT for operand in operands):
         return _of_instants(name, operands, place)
     of = guarded(lambda: resolve(name, tuple(operand.type for operand in operands)), place)

@@ -104,6 +104,7 @@ class _Tokenizer(Tokenizer):
         "|": TokenType.PIPE,
         "&": TokenType.AMP,
         "#": TokenType.HASH,
+        "^": TokenType.CARET,
         "~": TokenType.TILDE,
         ":": TokenType.COLON,
         # This character is not a token alone, but it ends a word: a!=b.
@@ -159,6 +160,7 @@ _SYMBOLS = frozenset(
         TokenType.PIPE,
         TokenType.AMP,
         TokenType.HASH,
+        TokenType.CARET,
         TokenType.TILDE,
         TokenType.ARROW,
         TokenType.DARROW,
@@ -264,7 +266,6 @@ _INSTEAD = {
     "`": 'Put a name that is not a plain word in double quotes: "order".',
     "!": "NOT x is the contrary of x, x <> y says that they differ.",
     "?": "Parameters are not supported: write the value.",
-    "^": "POWER(x, y) is x to the power of y; x # y is the exclusive or of bits.",
     "{": "There are no maps and structs: list the fields as columns.",
     "@": "There are no variables: write the value.",
     "$": "Parameters are not supported: write the value.",

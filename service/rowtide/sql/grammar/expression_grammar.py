@@ -221,10 +221,17 @@ class ExpressionGrammar(TypeGrammar):
 
     def _product(self) -> Expression:
         first = self.cursor.current
-        left = self._signed()
+        left = self._power()
         while self.cursor.is_symbol("*", "/", "%"):
             operator = self.cursor.advance().text
-            left = Binary(operator, left, self._signed(), self.cursor.span(first))
+            left = Binary(operator, left, self._power(), self.cursor.span(first))
+        return left
+
+    def _power(self) -> Expression:
+        first = self.cursor.current
+        left = self._signed()
+        while self.cursor.accept_symbol("^"):
+            left = FunctionCall("POWER", (left, self._signed()), self.cursor.span(first))
         return left
 
     def _signed(self) -> Expression:

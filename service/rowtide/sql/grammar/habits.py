@@ -33,7 +33,6 @@ _KEYS = (
 _MERGED = (
     "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET x = s.x or DELETE reads another table."
 )
-_ALL_BUT = "Name the columns that you want: there is no word for all columns but some."
 _CARRIED = (
     "LAST_VALUE(x) IGNORE NULLS OVER (PARTITION BY k ROWS UNBOUNDED PRECEDING) carries a value forward."
 )
@@ -156,10 +155,7 @@ _WANTED: Mapping[tuple[str, str], str] = {
     ("the end of the statement", "USING"): _MERGED,
     ("the end of the statement", "FROM"): _MERGED,
     ('"FROM" after DELETE', ""): "Write DELETE FROM table WHERE ..",
-    ('"," or "FROM"', "EXCEPT"): _ALL_BUT,
-    ('"," or "FROM"', "EXCLUDE"): _ALL_BUT,
     ("the end of the statement", "RETURNING"): "A SELECT shows the rows of a table.",
-    ("an expression", "ALL"): "List the terms: GROUP BY FLOOR(ROWTIME TO MINUTE), x.",
     (
         "an expression",
         "ON",
@@ -221,7 +217,7 @@ FUNCTIONS: Mapping[str, str] = {
     "NULLIFZERO": "Write NULLIF(x, 0).",
     "ROW": "There are no row values: write the columns one by one.",
     **dict.fromkeys(
-        ("SPLIT", "STRSPLIT"),
+        ("STRSPLIT", "STRING_SPLIT"),
         "STRING_TO_ARRAY(x, ',') is the array of the parts of a text, SPLIT_PART(x, ',', n) the nth part.",
     ),
     **dict.fromkeys(("ARRAY_LENGTH", "ARRAY_SIZE", "SIZE", "ARRAY_UPPER"), "CARDINALITY(a) counts elements."),
@@ -250,8 +246,6 @@ FUNCTIONS: Mapping[str, str] = {
     "AGE": "x - y is the time between, TIMESTAMPDIFF(MONTH, x, y) counts whole months.",
     "TIMEZONE": "x AT TIME ZONE 'Europe/Berlin' is the local time of a zone.",
     "TO_TIMESTAMP_LTZ": "CAST(TO_TIMESTAMP(seconds) AS TIMESTAMPTZ), or CAST(milliseconds AS TIMESTAMPTZ).",
-    "DATE_ADD": "x + INTERVAL '1' DAY adds a length of time; TIMESTAMPADD(DAY, n, x) adds n units.",
-    "DATE_SUB": "x - INTERVAL '1' DAY goes back by a length of time.",
     "TIMEDIFF": "x - y is the time between; TIMESTAMPDIFF(SECOND, x, y) counts units.",
     "STR_TO_DATE": "TO_TIMESTAMP(text, 'YYYY-MM-DD') reads text in a format.",
     "STRPTIME": "TO_TIMESTAMP(text, 'YYYY-MM-DD') reads text in a format.",
@@ -310,7 +304,6 @@ FUNCTIONS: Mapping[str, str] = {
         ("TIME_BUCKET_GAPFILL", "GAP_FILL", "DATE_BIN_GAPFILL", "GENERATE_SERIES", "SEQUENCE"), _EACH_PERIOD
     ),
     **dict.fromkeys(("INTERPOLATE", "LINEAR_INTERPOLATE"), _LINES),
-    "LEN": "Write LENGTH(x).",
     "DATALENGTH": "Write OCTET_LENGTH(x).",
     "CHAR": "Write CHR(n).",
     "IFF": "Write IF(condition, x, y).",
@@ -318,7 +311,6 @@ FUNCTIONS: Mapping[str, str] = {
     "SUBSTRING_INDEX": "SPLIT_PART(x, ',', n) is the nth part of a text.",
     **dict.fromkeys(
         (
-            "PARSE_URL",
             "URL_EXTRACT_HOST",
             "URL_EXTRACT_PATH",
             "URL_EXTRACT_PROTOCOL",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rowtide.errors import SourceSpan, StatementError
+from rowtide.sql.grammar.clauses.group_all import keys_of
 from rowtide.sql.grammar.clauses.join_forms import as_of_kind, is_as_of, match_condition, within
 from rowtide.sql.grammar.clauses.json_rows import is_json_rows, json_rows, on_of_json_rows, without_left
 from rowtide.sql.grammar.clauses.table_functions import is_table_function, table_function
@@ -189,6 +190,8 @@ class QueryGrammar(ExpressionGrammar):
                 raise cursor.unsupported(f"GROUP BY {cursor.current.text} is")
             if cursor.is_symbol("(") and cursor.ahead(1).text == ")":
                 all_rows = self._all_rows()
+            elif cursor.accept("ALL"):
+                group_by = keys_of(items)
             else:
                 group_by = cursor.comma_list(self.expression)
         having = self.expression() if cursor.accept("HAVING") else None
@@ -263,7 +266,8 @@ class QueryGrammar(ExpressionGrammar):
         cursor = self.cursor
         first = cursor.current
         if cursor.accept_symbol("*"):
-            return StarItem((), cursor.span(first))
+            without = self._left_out()
+            return StarItem((), cursor.span(first), without)
         ahead = 0
         while cursor.is_name(ahead) and cursor.ahead(ahead + 1).text == ".":
             ahead += 2
@@ -272,9 +276,21 @@ class QueryGrammar(ExpressionGrammar):
             while not cursor.accept_symbol("*"):
                 qualifier.append(cursor.name("an alias"))
                 cursor.expect_symbol(".")
-            return StarItem(tuple(qualifier), cursor.span(first))
+            without = self._left_out()
+            return StarItem(tuple(qualifier), cursor.span(first), without)
         expression = self.expression()
         return SelectItem(expression, self.alias("the alias of a column"), cursor.span(first))
+
+    def _left_out(self) -> tuple[Name, ...]:
+        """Read ``EXCEPT (column, ...)``, or the same with EXCLUDE, after *."""
+        cursor = self.cursor
+        listed = cursor.ahead(1).text == "(" and cursor.is_name(2)
+        if not (listed and cursor.is_word("EXCEPT")) and not (
+            cursor.is_word("EXCLUDE") and (listed or cursor.is_name(1))
+        ):
+            return ()
+        cursor.advance()
+        return self._column_names() or (cursor.name("the name of a column"),)
 
     def alias(self, what: str) -> Name | None:
         """Read ``[AS] name`` if it follows; words that begin the next clause are not names."""

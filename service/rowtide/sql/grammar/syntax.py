@@ -404,10 +404,11 @@ class SelectItem:
 
 @dataclass(frozen=True, slots=True)
 class StarItem:
-    """``*`` or ``alias.*``."""
+    """``*`` or ``alias.*``; ``without`` are the columns of EXCEPT."""
 
     qualifier: tuple[Name, ...]
     place: SourceSpan = field(default=NOWHERE, compare=False)
+    without: tuple[Name, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.keys import check_key
 from rowtide.sql.expressions.scope import ROWTIME, NameScope
 from rowtide.sql.from_clause.joins import PlannedFrom
+from rowtide.sql.grammar.suggestions import did_you_mean_or_all
 from rowtide.sql.grammar.syntax import (
     ColumnRef,
     FunctionCall,
@@ -298,7 +299,17 @@ class SelectPlanner:
     def _star(self, item: StarItem) -> list[SelectOutput]:
         scope = self._read.scope
         columns = scope.binding(item.qualifier, item.place).columns() if item.qualifier else scope.columns()
-        return [SelectOutput(name, expr, nullable, item.place) for name, expr, nullable in columns]
+        found = [SelectOutput(name, expr, nullable, item.place) for name, expr, nullable in columns]
+        names = [each.name for each in found]
+        for each in item.without:
+            if each.text not in names:
+                raise StatementError(
+                    f'column "{each.text}" of EXCEPT does not exist',
+                    place=each.place,
+                    hint=did_you_mean_or_all(each.text, names),
+                )
+        left_out = {each.text for each in item.without}
+        return [each for each in found if each.name not in left_out]
 
     # ---------------------------------------------------------------- ROWTIME
 

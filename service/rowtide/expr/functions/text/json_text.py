@@ -75,7 +75,7 @@ def _value_or(*, empty: bool, compound: bool) -> Callable[[str, str], str | None
         if found[:1] not in b"{[":
             return _text("JSON_VALUE", args, found)
         if compound:
-            raise undefined("JSON_VALUE", args, "an object or array is no value")
+            raise undefined("JSON_VALUE", args, "the path leads to an object or array")
         return None
 
     return value
