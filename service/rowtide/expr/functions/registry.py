@@ -113,7 +113,7 @@ MAY_BE_NULL = frozenset(
             "SPLIT_INDEX",
             "PARSE_URL",
         ),
-        *(*JSON_VALUES.values(), "JSON_QUERY", "->", "->>", "JSON_KEYS", "JSON_ARRAY_LENGTH"),
+        *(*JSON_VALUES.values(), "JSON_QUERY", "->", "->>", "JSON_KEYS", "JSON_ARRAY_LENGTH", "KAFKA_HEADER"),
         *("[]", "ARRAY_POSITION", "ARRAY_MIN", "ARRAY_MAX", "$ELEMENT"),
         *(
             quantified_name(comparison, every=every)

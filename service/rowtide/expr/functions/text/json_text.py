@@ -1,4 +1,4 @@
-"""JSON, also as text: JSON_VALUE, JSON_QUERY, JSON_EXISTS, ``->``, ``->>``, JSON_KEYS and JSON_ARRAY_LENGTH.
+"""JSON, also as text: JSON_VALUE, JSON_QUERY, JSON_EXISTS, ``->``, ``->>``, JSON_KEYS, JSON_ARRAY_LENGTH, KAFKA_HEADER.
 
 See docs/sql/expressions.md#json.
 
@@ -92,6 +92,20 @@ def _array_length(text: str) -> int | None:
     return len(elements_of(found)) if is_array(found) else None
 
 
+def _header(headers: str, wanted: str) -> str | None:
+    """Return the value of the last header of a name, of KAFKA_HEADERS; None if there is none."""
+    args = (headers, wanted)
+    try:
+        pairs = [elements_of(pair) for pair in elements_of(_whole("KAFKA_HEADER", headers))]
+        found = [pair[1] for pair in pairs if text_of(pair[0]) == wanted]
+        value = found[-1] if found else b"null"
+        return value.decode() if is_object(value) else text_of(value)
+    except JsonTextError as error:
+        raise undefined("KAFKA_HEADER", args, str(error)) from None
+    except IndexError:
+        raise undefined("KAFKA_HEADER", args, "headers are an array of names and values") from None
+
+
 def _whole(name: str, text: str) -> bytes:
     try:
         return raw_json(text)
@@ -144,6 +158,7 @@ JSON_TEXT: Sequence[ScalarFunction] = (
     ),
     declared("JSON_KEYS", "j", always(array_of(VARCHAR)), _keys),
     declared("JSON_ARRAY_LENGTH", "j", always(INTEGER), _array_length),
+    declared("KAFKA_HEADER", "jt", as_long_as_first, _header),
     declared("JSON_QUERY", "jt", _same_sort, _query),
     declared("JSON_EXISTS", "jt", always(BOOLEAN), _exists),
     _member("->", _arrow),
