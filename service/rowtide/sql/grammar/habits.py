@@ -156,10 +156,6 @@ _WANTED: Mapping[tuple[str, str], str] = {
     ("the end of the statement", "FROM"): _MERGED,
     ('"FROM" after DELETE', ""): "Write DELETE FROM table WHERE ..",
     ("the end of the statement", "RETURNING"): "A SELECT shows the rows of a table.",
-    (
-        "an expression",
-        "ON",
-    ): "QUALIFY ROW_NUMBER() OVER (PARTITION BY x ORDER BY ROWTIME) = 1 keeps the first row of each x.",
     ('"AS"', ","): "It is written CAST(x AS type).",
     ('")"', "AS"): "TRY_CAST(x AS type) gives NULL where a value does not fit; other functions take commas.",
     ('")"', "VALUE"): _MAKE_JSON,

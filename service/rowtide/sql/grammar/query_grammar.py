@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rowtide.errors import SourceSpan, StatementError
+from rowtide.sql.grammar.clauses.distinct_on import first_of_each
 from rowtide.sql.grammar.clauses.group_all import keys_of
 from rowtide.sql.grammar.clauses.join_forms import as_of_kind, is_as_of, match_condition, within
 from rowtide.sql.grammar.clauses.json_rows import is_json_rows, json_rows, on_of_json_rows, without_left
@@ -176,6 +177,8 @@ class QueryGrammar(ExpressionGrammar):
         first = cursor.expect("SELECT")
         stream = cursor.accept("STREAM")
         distinct = cursor.accept("DISTINCT")
+        on_place = cursor.place_of(cursor.current)
+        each = cursor.wrapped(self.expression) if distinct and cursor.accept("ON") else ()
         if not distinct:
             cursor.accept("ALL")
         if not stream:
@@ -203,7 +206,11 @@ class QueryGrammar(ExpressionGrammar):
             source = with_named_ranges(source, windows)
         place = cursor.place_of(first)
         select = Select(items, source, stream, where, group_by, having, (), place, windows, distinct)
-        return with_ranked_window(with_group_window(replace(select, qualify=qualify, all_rows=all_rows)))
+        select = replace(select, qualify=qualify, all_rows=all_rows)
+        if each:
+            order = self._order_by() if cursor.is_word("ORDER") else ()
+            select = first_of_each(select, each, order, on_place)
+        return with_ranked_window(with_group_window(select))
 
     def _all_rows(self) -> SourceSpan:
         """Read (), one group of all rows, as for aggregates without GROUP BY; return its place."""
