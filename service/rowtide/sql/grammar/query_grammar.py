@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rowtide.errors import SourceSpan, StatementError
-from rowtide.sql.grammar.clauses.distinct_on import first_of_each
-from rowtide.sql.grammar.clauses.group_all import keys_of
 from rowtide.sql.grammar.clauses.join_forms import as_of_kind, is_as_of, match_condition, within
 from rowtide.sql.grammar.clauses.json_rows import is_json_rows, json_rows, on_of_json_rows, without_left
+from rowtide.sql.grammar.clauses.select_forms import first_of_each, keys_of
 from rowtide.sql.grammar.clauses.table_functions import is_table_function, table_function
 from rowtide.sql.grammar.clauses.window_grammar import named_windows, with_named_ranges
 from rowtide.sql.grammar.clauses.windowed_tables import (

@@ -1,7 +1,8 @@
-"""DISTINCT ON (k) .. ORDER BY k, x: the first row of each k by x, read as the QUALIFY that keeps it."""
+"""Forms of SELECT of other systems: GROUP BY ALL and DISTINCT ON. See docs/sql/select.md and docs/sql/group-by.md."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rowtide.errors import SourceSpan, StatementError
@@ -12,8 +13,12 @@ from rowtide.sql.grammar.syntax import (
     NumberLiteral,
     OrderItem,
     Select,
+    SelectItem,
+    StarItem,
     WindowSpec,
+    names_aggregate,
 )
+from rowtide.sql.grammar.syntax_walk import calls_in, columns_in
 
 _HINT = "Write SELECT DISTINCT ON (k) k, x FROM t ORDER BY k, at DESC."
 
@@ -21,7 +26,9 @@ _HINT = "Write SELECT DISTINCT ON (k) k, x FROM t ORDER BY k, at DESC."
 def first_of_each(
     select: Select, keys: tuple[Expression, ...], order: tuple[OrderItem, ...], place: SourceSpan
 ) -> Select:
-    """Return the query of the first row of each of ``keys``, whose ORDER BY begins with them, as in PostgreSQL.
+    """Return the query of DISTINCT ON as the QUALIFY that keeps the first row of each of ``keys``.
+
+    ORDER BY begins with them, as in PostgreSQL.
 
     Raises:
       StatementError: ORDER BY does not say which row is the first one, or the query has QUALIFY.
@@ -42,3 +49,23 @@ def first_of_each(
     )
     number = FunctionCall("ROW_NUMBER", (), place, over=window)
     return replace(select, distinct=False, qualify=Binary("=", number, NumberLiteral("1", place), place))
+
+
+def keys_of(items: Sequence[SelectItem | StarItem]) -> tuple[Expression, ...]:
+    """Return the terms that GROUP BY ALL means.
+
+    Raises:
+      StatementError: the list has a *, which groups do not have.
+    """
+    keys = []
+    for item in items:
+        if isinstance(item, StarItem):
+            raise StatementError(
+                "GROUP BY ALL needs a list of columns, not *",
+                place=item.place,
+                hint="Write the columns and aggregates one by one.",
+            )
+        aggregated = any(call.over is not None or names_aggregate(call) for call in calls_in(item.expression))
+        if not aggregated and any(columns_in(item.expression)):
+            keys.append(item.expression)
+    return tuple(keys)
