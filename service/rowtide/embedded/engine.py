@@ -164,7 +164,9 @@ class EmbeddedEngine:
             bound = flow.promised()[RESULT]
         if asked.is_listed:
             row_type = RowType(asked.contents.shown(asked.node.row_type.fields))
-            rows = (TimedRow(EARLIEST, 0, 0, Opcode.INSERT, row) for row in asked.contents.rows()[: asked.limit])
+            rows = (
+                TimedRow(EARLIEST, 0, 0, Opcode.INSERT, row) for row in asked.contents.rows()[: asked.limit]
+            )
             trays = [Tray.from_rows(row_type, rows)]
         answer = Tray.concat(trays)
         if asked.limit is not None:
