@@ -37,7 +37,7 @@ SYS_ERRORS = relation_name(ERRORS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class QueryAnswer:
+class EngineAnswer:
     """All rows of a query; ``notes`` has a line for each row that could not be processed.
 
     ``changes``: they are changes of a table; ``timed`` False: they are the contents of a table. ``bound`` is the
@@ -144,7 +144,7 @@ class EmbeddedEngine:
         for row in contents.rows()[: asked.limit]:
             yield ResultRow("+", None, [plain(value) for value in row])
 
-    def answer(self, text: str) -> QueryAnswer:
+    def answer(self, text: str) -> EngineAnswer:
         """Execute one query up to its end, and return all rows.
 
         Raises:
@@ -171,7 +171,7 @@ class EmbeddedEngine:
         answer = Tray.concat(trays)
         if asked.limit is not None:
             answer = answer.slice(0, min(asked.limit, len(answer)))
-        return QueryAnswer(answer, asked.changes, not asked.is_listed, bound, tuple(notes))
+        return EngineAnswer(answer, asked.changes, not asked.is_listed, bound, tuple(notes))
 
     def _asked(self, text: str) -> _Asked:
         """Plan one query."""

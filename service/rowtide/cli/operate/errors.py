@@ -16,8 +16,8 @@ from rowtide.cli.help_format import App
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst, opened
 from rowtide.errors import StatementError
 from rowtide.rowtime.text import length_text, time_text
-from rowtide.runtime.inspect.where_counts import Counting, where_counts
 from rowtide.runtime.live.resubmission import Resubmittable
+from rowtide.runtime.live.where_counts import Counting, where_counts
 from rowtide.runtime.recovery.begin import refuse_another_plan
 from rowtide.runtime.recovery.digest import plan_digests
 from rowtide.sql.catalog.written_names import relation_name
