@@ -560,7 +560,8 @@ def test_a_leader_of_an_earlier_version_has_no_heartbeats(database: Database, le
         connection = sql_connection(transaction)
         where = f"{SCHEMA}." if schema_of(connection.dialect.name) else f"{SCHEMA}_"
         later = [f"drop table {where}{name}" for name in ("listed_files", "statements", "statement_changes")]
-        for change in (f"alter table {where}pipelines drop column beats", *later):
+        added = [f"alter table {where}pipelines drop column {name}" for name in ("beats", "content")]
+        for change in (*added, *later):
             connection.execute(sa.text(change))
         connection.execute(sa.text(f"update {where}version set version_num = '0010'"))
         connection.info.pop("rowtide_checkpoint_version", None)  # A new process has not seen it yet.
