@@ -132,7 +132,7 @@ def whole_app(access: Access) -> Starlette:
 
 def address(path: str, **names: str) -> str:
     """Return the address of a declared path, with names for those in braces."""
-    given = {"pipeline": Now().pipeline, "relation": "ORDERS", **names}
+    given = {"pipeline": Now().pipeline, "relation": "ORDERS", "asset": "none.js", **names}
     return path.format_map({name: quote(value, safe="") for name, value in given.items()})
 
 

@@ -23,6 +23,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from rowtide.clock import Clock
 from rowtide.metrics import Metrics
@@ -35,6 +36,7 @@ from rowtide.web.arrival import Arrival
 from rowtide.web.declared import RELATION
 from rowtide.web.described import openapi
 from rowtide.web.execute import StatementRunner, execute_handler
+from rowtide.web.page import page_files, page_redirects
 from rowtide.web.parameters import given, number
 from rowtide.web.query import QueryRunner, query_handler
 from rowtide.web.status import JsonAnswer, PipelineStatus, ReplicaProgress, Status, WhyNot
@@ -97,10 +99,10 @@ def build_app(
         pages.append(Page(declared.ROWS, query_handler(handlers.query)))
     if handlers.execute is not None:
         pages.append(Page(declared.EXECUTE, execute_handler(handlers.execute)))
-    pages += api_pages(status, version, handlers.progress, handlers.events)
+    pages += [*api_pages(status, version, handlers.progress, handlers.events), *page_files()]
     document = openapi(version, [declared.OPENAPI, *(each.declared for each in pages)])
     pages.append(Page(declared.OPENAPI, _document(document)))
-    return application(pages, access or Access(), status.status().pipeline)
+    return application(pages, access or Access(), status.status().pipeline, page_redirects())
 
 
 def build_monitoring_app(
@@ -111,10 +113,12 @@ def build_monitoring_app(
     return application(health.pages(is_open=True), Access(), status.status().pipeline)
 
 
-def application(pages: Sequence[Page], access: Access, pipeline: str) -> Starlette:
-    """Return the ASGI application of pages; ``pipeline`` is the one of the service."""
+def application(
+    pages: Sequence[Page], access: Access, pipeline: str, redirects: Sequence[Route] = ()
+) -> Starlette:
+    """Return the ASGI application of pages; ``pipeline`` is the one of the service. ``redirects`` come first."""
     return Starlette(
-        routes=[page.route(access, pipeline) for page in pages],
+        routes=[*redirects, *(page.route(access, pipeline) for page in pages)],
         middleware=[Middleware(Arrival)],
         exception_handlers={HTTPException: no_page},
     )

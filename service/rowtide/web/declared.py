@@ -16,7 +16,7 @@ TABLE_ROWS = 100
 """The default number of rows of a table in an answer."""
 MOST_TABLE_ROWS = 1_000_000
 """The greatest number of rows in an answer: the answer is one text in memory."""
-JSON, LINES, TEXT = "application/json", "application/x-ndjson", "text/plain"
+JSON, LINES, TEXT, HTML = "application/json", "application/x-ndjson", "text/plain", "text/html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,21 @@ READY = ApiPath(
 )
 METRICS = ApiPath("/metrics", Right.READ, "Return the metrics for Prometheus.", media_type=TEXT)
 OPENAPI = ApiPath(f"{API}/openapi.json", None, "Return this description as an OpenAPI document.")
+ASSET = Parameter("asset", "name of the file, as the page has it", where="path")
+UI = ApiPath(
+    "/ui/",
+    None,
+    "Return the page for people. A browser that asks for `/` is sent here. It has no data: it asks the other paths.",
+    media_type=HTML,
+)
+UI_ASSET = ApiPath(
+    "/ui/{asset}",
+    None,
+    "Return a file of the page.",
+    (ASSET,),
+    problems=(Problem.UNKNOWN_PATH,),
+    media_type="*/*",
+)
 WHY_NOT = ApiPath(
     "/why-not",
     Right.READ,
@@ -164,5 +179,19 @@ EXECUTE = ApiPath(
     method="POST",
 )
 
-UNVERSIONED = (STATUS, ALIVE, READY, METRICS, OPENAPI, WHY_NOT, WHY, SNAPSHOT, TABLE, ROWS, EXECUTE)
+UNVERSIONED = (
+    STATUS,
+    UI,
+    UI_ASSET,
+    ALIVE,
+    READY,
+    METRICS,
+    OPENAPI,
+    WHY_NOT,
+    WHY,
+    SNAPSHOT,
+    TABLE,
+    ROWS,
+    EXECUTE,
+)
 """Every path that is not of version 1, and the description of all of them."""
