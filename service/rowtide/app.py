@@ -28,7 +28,7 @@ from rowtide.startup import leave_pandas_out
 from rowtide.web import Handlers, WebServer, build_app, build_monitoring_app
 from rowtide.web.access import access_of
 from rowtide.web.api.events import EventFeed
-from rowtide.web.query import QueryRunner
+from rowtide.web.handlers import QueryRunner
 from rowtide.web.tls import tls_of
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ def build_process(
         allow_anonymous=settings.service.allow_anonymous,
         allowed_hosts=settings.service.allowed_hosts,
         oidc=_provider(settings, clock),
+        clock=clock,
     )
     tls = tls_of(settings.service.tls_cert_file, settings.service.tls_key_file)
     if not _has_models(pipeline.plan):
@@ -151,6 +152,8 @@ def build_process(
             execute=service.requests.execute,
             progress=service.progress,
             events=events,
+            errors=pipeline.ledger.errors,
+            snapshots=pipeline.ledger.snapshots,
         ),
         access=access,
     )

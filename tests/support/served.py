@@ -47,6 +47,9 @@ def served(file: Path, limits: QueryLimits | None = None, access: Access | None 
             handlers=Handlers(
                 snapshot=service.requests.snapshot,
                 contents=service.requests.contents,
+                execute=service.requests.execute,
+                errors=pipeline.ledger.errors,
+                snapshots=pipeline.ledger.snapshots,
                 query=query_of(file, service.requests, limits),
             ),
             access=access,

@@ -15,6 +15,7 @@ from rowtide.checkpoint.ledger import PendingErrors
 from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
 from rowtide.runtime.progress.board import ProgressBoard
+from rowtide.runtime.query.contents import TableContents
 from rowtide.runtime.state.status import Phase, ReplicaStatus, StatusBoard
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.web import Handlers, PositionStatus, build_app
@@ -29,6 +30,7 @@ class AtPartition:
     topic: str = "orders"
     partition: int = 0
     next_offset: int = 42
+    start_offset: int = 2
     end_offset: int | None = 50
     bound: int | None = 1_000
 
@@ -120,11 +122,13 @@ def whole_app(access: Access) -> Starlette:
             why_not=lambda _: Answer(),
             why=lambda _relation, _row: Answer(),
             snapshot=Answer,
-            contents=lambda _relation, _limit: Answer(),
+            contents=lambda relation, _limit, _after: TableContents(relation, (), (), (), 0),
             query=query,
             execute=lambda _sql, _wait: Executed(),
             progress=progress_of_orders(),
             events=ended_events(),
+            errors=lambda _wanted, _limit: (),
+            snapshots=tuple,
         ),
         access=access,
     )
@@ -132,12 +136,15 @@ def whole_app(access: Access) -> Starlette:
 
 def address(path: str, **names: str) -> str:
     """Return the address of a declared path, with names for those in braces."""
-    given = {"pipeline": Now().pipeline, "relation": "ORDERS", "asset": "none.js", **names}
+    given = {"pipeline": Now().pipeline, "relation": "ORDERS", "query": "1", "number": "17"}
+    given |= {"asset": "none.js", **names}
     return path.format_map({name: quote(value, safe="") for name, value in given.items()})
 
 
-def asked(app: Starlette, method: str, path: str, token: str | None = None, **more: str) -> httpx.Response:
-    """Ask a page as a client of this machine does; ``more`` are headers."""
+def asked(
+    app: Starlette, method: str, path: str, token: str | None = None, body: object = None, **more: str
+) -> httpx.Response:
+    """Ask a page as a client of this machine does; ``body`` is sent as JSON, ``more`` are headers."""
     headers = {name.replace("_", "-"): value for name, value in more.items()}
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
@@ -145,6 +152,6 @@ def asked(app: Starlette, method: str, path: str, token: str | None = None, **mo
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
-            return await client.request(method, path, headers=headers)
+            return await client.request(method, path, headers=headers, json=body)
 
     return asyncio.run(ask())

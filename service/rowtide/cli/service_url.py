@@ -12,14 +12,14 @@ from pathlib import Path
 from ssl import SSLCertVerificationError
 from typing import Annotated, Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 import typer
 
 from rowtide.cli.errors import read_text
 from rowtide.config.reading import load_settings
-from rowtide.errors import StatementError, TransientError
+from rowtide.errors import SourceSpan, StatementError, TransientError
 
 ServiceUrl = Annotated[
     str | None,
@@ -68,19 +68,23 @@ class RunningService:
     def open(
         self,
         path: str,
-        parameters: Mapping[str, str],
+        parameters: Mapping[str, str] | None = None,
         *,
-        post: bool = False,
+        method: str = "GET",
+        body: Mapping[str, object] | None = None,
         patience_s: float = PATIENCE_S,
     ) -> AbstractContextManager[HTTPResponse]:
-        """Make a request.
+        """Make a request for a path below ``/api/v1``; ``body`` is sent as JSON.
 
         Raises:
           StatementError: the service refuses the request.
           TransientError: it does not answer, is busy, or is not a Rowtide service.
         """
         query = f"?{urlencode(parameters)}" if parameters else ""
-        request = Request(f"{self.url}{path}{query}", method="POST" if post else "GET")
+        request = Request(f"{self.url}/api/v1{path}{query}", method=method)
+        if body is not None:
+            request.data = json.dumps(body).encode()
+            request.add_header("Content-Type", "application/json")
         if self.token is not None:
             # Not sent to the target of a redirect.
             request.add_unredirected_header("Authorization", f"Bearer {self.token}")
@@ -92,10 +96,9 @@ class RunningService:
                 raise TransientError(
                     f"{self.url} answered {error.code} to {path}", hint=IS_IT_OURS
                 ) from error
-            message, hint = refused
             if error.code < 500:
-                raise StatementError(message, hint=hint) from error
-            raise TransientError(message, hint=hint) from error
+                raise refused from error
+            raise TransientError(refused.message, hint=refused.hint) from error
         except (URLError, TimeoutError, ConnectionError) as error:
             reason = getattr(error, "reason", error)
             if isinstance(reason, SSLCertVerificationError):
@@ -157,21 +160,37 @@ def service_url(given: str | None, config: Path | None) -> str:
     return given.rstrip("/")
 
 
-def ask(
-    service: RunningService,
-    path: str,
-    *,
-    post: bool = False,
-    patience_s: float = PATIENCE_S,
-    **parameters: str,
-) -> Any:
-    """Return the service's answer; ``post``: the request is a POST.
+def pipeline_of(service: RunningService) -> str:
+    """Return the name of the pipeline that a service runs.
 
     Raises:
       StatementError: it refuses the request.
       TransientError: it does not answer, is busy, or is not a Rowtide service.
     """
-    with service.open(path, parameters, post=post, patience_s=patience_s) as response:
+    return str(ask(service, "/pipelines")["pipelines"][0]["name"])
+
+
+def path_of(pipeline: str, *names: str) -> str:
+    """Return the path of a pipeline's resource, as the parts that it is made of."""
+    return "/".join(["/pipelines", *(quote(each, safe="") for each in (pipeline, *names))])
+
+
+def ask(
+    service: RunningService,
+    path: str,
+    *,
+    method: str = "GET",
+    body: Mapping[str, object] | None = None,
+    patience_s: float = PATIENCE_S,
+    **parameters: str,
+) -> Any:
+    """Return the service's answer in JSON.
+
+    Raises:
+      StatementError: it refuses the request.
+      TransientError: it does not answer, is busy, or is not a Rowtide service.
+    """
+    with service.open(path, parameters, method=method, body=body, patience_s=patience_s) as response:
         try:
             return json.load(response)
         except ValueError as error:
@@ -183,12 +202,13 @@ def ask(
 IS_IT_OURS = "`rowtide run` starts one; --service or service.listen says where it is."
 
 
-def _said(body: bytes) -> tuple[str, str | None] | None:
-    """Return message and hint of a refusal; None if the body is not from Rowtide."""
+def _said(body: bytes) -> StatementError | None:
+    """Return a problem as an error; None if the body is not from Rowtide."""
     try:
         found = json.loads(body)
     except ValueError:
         return None
-    if not isinstance(found, dict) or "error" not in found:
+    if not isinstance(found, dict) or not str(found.get("type")).startswith("urn:rowtide:problem:"):
         return None
-    return str(found["error"]), found.get("hint")
+    place = found["place"] and SourceSpan(**found["place"])
+    return StatementError(str(found["detail"]), hint=found["hint"], place=place)

@@ -10,7 +10,7 @@ Nothing here changes the flow.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rowtide.flow.program import Program
 from rowtide.operators.contract import Account, Meeting, Operator, Want, wants_of
@@ -51,7 +51,8 @@ class Keeper:
 
     ``has`` and ``needs`` are in the rowtime of ``clock``, the relation that judges its rows; ``needs`` None:
     it must deliver more rows, of any time. A row needs rowtime ``row_needs`` for the effect of an explicit
-    bound of ``needs``. ``takes_bounds``: an explicit bound on the source reaches ``clock``.
+    bound of ``needs``. ``takes_bounds``: an explicit bound on the source reaches ``clock``. ``path`` are the steps from
+    the partition to the one where the rows wait.
     """
 
     relation: str
@@ -61,6 +62,16 @@ class Keeper:
     needs: int | None
     row_needs: int | None
     takes_bounds: bool = True
+    path: tuple[int, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A step where ``rows`` wait for the partitions of ``keepers``."""
+
+    relation: str
+    rows: int
+    keepers: tuple[Keeper, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +195,27 @@ class Enquiry:
         for want in self._open(at, wants):
             # A judge waits for its own clock, which rows also advance; others wait for the bound of a port.
             judges = isinstance(self._steps[at].node, Sort)
-            found += self._trace(at if judges else self._feeders[at][want.port], want.bound, set())
+            if judges:
+                found += self._trace(at, want.bound, set(), ())
+            else:
+                found += self._trace(self._feeders[at][want.port], want.bound, set(), (at,))
         return found
+
+    def waiting(self) -> list[Waiting]:
+        """Return the steps where rows wait for partitions, in the order of the data."""
+        found = []
+        for at, operator in self._operators.items():
+            held = 0 if operator is None else operator.held()
+            if operator is not None and held:
+                keepers = _least(
+                    dict.fromkeys(self.keeping_back(at, wants_of(operator, len(self._feeders[at]))))
+                )
+                found.append(Waiting(self._steps[at].node.relation, held, keepers))
+        return found
+
+    def sources(self) -> tuple[Keeper, ...]:
+        """Return the partitions of sources from which rows can still come."""
+        return tuple(self._sources(range(len(self._steps))))
 
     def ahead(self) -> dict[int, tuple[int, Sequence[Want]]]:
         """Return the steps where rows wait because another input lags: their number, and what they need."""
@@ -198,7 +228,7 @@ class Enquiry:
 
     def keepers(self, at: int, needs: int) -> list[Keeper]:
         """Return the partitions that keep the bound of step ``at`` below ``needs`` (ms)."""
-        return self._trace(at, needs, set())
+        return self._trace(at, needs, set(), ())
 
     def wants(self, at: int, bound: int) -> list[tuple[int, int]]:
         """Return the steps whose bounds must advance for step ``at`` to reach ``bound``, and how far (ms)."""
@@ -249,20 +279,22 @@ class Enquiry:
     def _anything(self, at: int) -> list[Want]:
         return [Want(port, None) for port in self._feeders[at]]
 
-    def _trace(self, at: int, needs: int | None, seen: set[tuple[int, int | None]]) -> list[Keeper]:
-        """Return the partitions that keep step ``at`` below ``needs``, or without more rows."""
+    def _trace(
+        self, at: int, needs: int | None, seen: set[tuple[int, int | None]], after: tuple[int, ...]
+    ) -> list[Keeper]:
+        """Return the partitions that keep step ``at`` below ``needs``, or without more rows.
+
+        ``after`` are the steps after it, up to the one where the rows wait.
+        """
         if (at, needs) in seen:
             return []
         seen.add((at, needs))
-        step, operator = self._steps[at], self._operators[at]
+        step, operator, path = self._steps[at], self._operators[at], (at, *after)
         if operator is None:
-            return [
-                Keeper(
-                    step.node.relation, step.partition or 0, step.node.relation, self._has(at), needs, needs
-                )
-            ]
+            relation, has = step.node.relation, self._has(at)
+            return [Keeper(relation, step.partition or 0, relation, has, needs, needs, path=path)]
         if isinstance(step.node, Sort):
-            return self._judged(at, step.node, needs, seen)
+            return self._judged(at, step.node, needs, seen, path)
         ports = len(self._feeders[at])
         # If no bound helps, more rows must come: through the step that waits here, or else through every
         # port.
@@ -271,31 +303,34 @@ class Enquiry:
         return [
             keeper
             for want in self._open(at, wants or self._anything(at))
-            for keeper in self._trace(feeders[want.port], want.bound, seen)
+            for keeper in self._trace(feeders[want.port], want.bound, seen, path)
         ]
 
     def _judged(
-        self, at: int, node: Sort, needs: int | None, seen: set[tuple[int, int | None]]
+        self,
+        at: int,
+        node: Sort,
+        needs: int | None,
+        seen: set[tuple[int, int | None]],
+        path: tuple[int, ...],
     ) -> list[Keeper]:
-        """Return the partitions before a judge, whose clock is that of ``needs``."""
+        """Return the partitions before a judge, whose clock is that of ``needs``. ``path`` begins at the judge."""
         takes_bounds, below = True, at
         while self._operators[below] is not None and len(self._feeders[below]) == 1:
             operator = self._operators[below]
             if operator is not None and not wants_of(operator, 1, 0):
                 takes_bounds = False
             below = self._feeders[below][0]
+            path = (below, *path)
         clock = node.relation
         has, row_needs = self._has(at), None if needs is None else needs + node.within_ms
         if self._operators[below] is None:
-            source = self._steps[below]
-            return [
-                Keeper(
-                    source.node.relation, source.partition or 0, clock, has, needs, row_needs, takes_bounds
-                )
-            ]
+            source = self._steps[below].node.relation
+            partition = self._steps[below].partition or 0
+            return [Keeper(source, partition, clock, has, needs, row_needs, takes_bounds, path)]
         return [
             replace(each, clock=clock, has=has, needs=needs, row_needs=row_needs, takes_bounds=False)
-            for each in self._trace(below, None, seen)
+            for each in self._trace(below, None, seen, path[1:])
         ]
 
     def _has(self, at: int) -> int | None:

@@ -9,6 +9,7 @@ from rowtide.errors import StatementError, TransientError, UnknownRelationError
 from rowtide.runtime.inspect.sending import StatementAnswer, outcome_of
 from rowtide.runtime.live.backpressure import Backpressure
 from rowtide.runtime.pipeline_io import PipelineIO
+from rowtide.runtime.progress.held_back import HeldBack
 from rowtide.runtime.query.contents import SnapshotTaken, TableContents, table_contents
 from rowtide.runtime.query.query_work import Question
 from rowtide.runtime.state.following import Follower, refuse_heavy
@@ -17,7 +18,7 @@ from rowtide.runtime.state.questions import PATIENCE_S, Questions
 from rowtide.runtime.topics import TopicNames
 
 if TYPE_CHECKING:
-    from rowtide.runtime.inspect.why_not import SilenceExplanation
+    from rowtide.runtime.inspect.why_not import Facts, SilenceExplanation
 
 
 class Requests:
@@ -55,7 +56,6 @@ class Requests:
           UnknownRelationError: the pipeline has no such relation.
           TransientError: the main loop did not finish a turn in time.
         """
-        from rowtide.runtime.inspect.facts import gathered
         from rowtide.runtime.inspect.why_not import answer, not_running
 
         context, board = self._io.context, self._io.board
@@ -69,22 +69,37 @@ class Requests:
         pressure = self._backpressure
         if pressure is None or shown.phase in ("starting", "recovering", "following", "stopping"):
             return not_running(context.name, relation, shown.phase, shown.waits_for)
-        topics = TopicNames(context.sources)
         return self.questions.ask(
             lambda work: answer(
                 context.name,
                 relation,
                 work.flow.why_not(relation, nodes.get(relation)),
-                gathered(
-                    work,
-                    plan,
-                    topics,
-                    board,
-                    pressure.paused,
-                    self._io.partitions.idle,
-                    self._io.poll_intervals_ms(),
-                ),
+                self._facts(work, pressure),
             )
+        )
+
+    def held_back(self, work: PipelineState) -> tuple[HeldBack, ...]:
+        """Return what holds rows back in the running pipeline. Called by its main thread."""
+        from rowtide.runtime.inspect.holding_back import held_back
+
+        pressure = self._backpressure
+        if pressure is None:
+            return ()
+        graph = self._io.progress.layout_of(work).graph
+        return held_back(work.flow.enquiry(), graph, self._facts(work, pressure))
+
+    def _facts(self, work: PipelineState, pressure: Backpressure) -> Facts:
+        from rowtide.runtime.inspect.facts import gathered
+
+        context, io = self._io.context, self._io
+        return gathered(
+            work,
+            context.plan,
+            TopicNames(context.sources),
+            io.board,
+            pressure.paused,
+            io.partitions.idle,
+            io.poll_intervals_ms(),
         )
 
     def snapshot(self) -> SnapshotTaken:
@@ -139,11 +154,11 @@ class Requests:
         refuse_heavy(question)
         return self.questions.ask(lambda work: work.followers.add(question, work.flow, list(work.positions)))
 
-    def contents(self, relation: str, limit: int) -> TableContents:
-        """Return the current rows of an engine table.
+    def contents(self, relation: str, limit: int, after: int = 0) -> TableContents:
+        """Return at most ``limit`` of the current rows of an engine table, those after the first ``after``.
 
         Raises:
           UnknownRelationError: the table does not exist.
           TransientError: the main loop did not finish a turn in time.
         """
-        return self.questions.ask(lambda work: table_contents(work.flow, relation, limit))
+        return self.questions.ask(lambda work: table_contents(work.flow, relation, limit, after))

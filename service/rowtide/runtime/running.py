@@ -50,6 +50,7 @@ def run_live(
         admission.admit(inbox)
         desk.work_off()
         io.progress.look(work)
+        io.progress.seek(lambda: requests.held_back(work))
 
     live = Live(
         context,

@@ -6,10 +6,11 @@ No page is served without this check.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import msgspec
 import structlog
@@ -19,9 +20,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from rowtide.clock import Clock, SystemClock
 from rowtide.errors import StatementError
 from rowtide.web.declared import JSON, PIPELINE, ApiPath
-from rowtide.web.parameters import named
+from rowtide.web.parameters import named, read_body
 from rowtide.web.problems import (
     API,
     RETRY_AFTER_S,
@@ -32,6 +34,7 @@ from rowtide.web.problems import (
     request_id,
 )
 from rowtide.web.server import is_loopback, parse_listen
+from rowtide.web.sessions import Sessions, cookie_name
 from rowtide.web.tokens import Caller, InvalidTokenError, Right, TokenFile
 
 if TYPE_CHECKING:
@@ -46,6 +49,8 @@ REQUESTS_AT_MOST = 32
 """The most requests that are answered at the same time; each can occupy a thread."""
 MOST_HEAD_BYTES = 32 * 1024
 """The largest size of address and headers: enough for a long query."""
+DEPRECATED_SINCE = "@1795824000"
+"""When the aliases were deprecated (RFC 9745): 2026-11-28."""
 _log = structlog.get_logger("rowtide")
 _encode = msgspec.json.Encoder(decimal_format="string").encode
 ANYONE = Caller("anonymous", frozenset(Right))
@@ -67,7 +72,9 @@ class Access:
         *,
         oidc: OidcProvider | None = None,
         audits: bool = False,
+        clock: Clock | None = None,
     ) -> None:
+        self._sessions = Sessions(clock or SystemClock())
         self._tokens = tokens
         self._oidc = oidc
         self._hosts = hosts
@@ -104,28 +111,96 @@ class Access:
                 retry_after_s=RETRY_AFTER_S,
             )
 
-    async def caller(self, request: Request, needed: Right) -> Caller:
-        """Return the caller.
+    async def caller(self, request: Request, needed: Right | None = None) -> Caller:
+        """Return the caller, by its token or by the cookie of its session.
 
         Raises:
           ProblemError: it has no valid token, or lacks the right.
           TransientError: the token file, or the keys of the provider, cannot be read.
         """
-        if self._tokens is None and self._oidc is None:
+        if not self.has_tokens:
             return ANYONE
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
+        known = request.cookies.get(cookie_name(request))
+        if scheme.lower() == "bearer" and token.strip():
+            token = token.strip()
+        elif known is not None:
+            token = self._token_of(request, known)
+        else:
             raise _unauthenticated("a token is missing")
-        try:
-            found = await self._named(token.strip())
-        except InvalidTokenError as error:
-            raise _unauthenticated(error.message) from error
-        if needed not in found.rights:
+        found = await self._valid(token)
+        if needed is not None and needed not in found.rights:
             message = f'"{found.name}" has {found.described}, and {request.url.path} needs {needed.value}'
             raise ProblemError(
                 Problem.RIGHT_MISSING, message, hint=f"Use a token with the right {needed.value}."
             )
         return found
+
+    async def log_in(self, request: Request, token: str) -> tuple[Caller, str]:
+        """Begin a session: return the caller with this token, and the id of the session.
+
+        Raises:
+          ProblemError: the token is invalid, too many were, or the service has no tokens.
+          TransientError: the token file, or the keys of the provider, cannot be read.
+        """
+        if not self.has_tokens:
+            raise ProblemError(
+                Problem.NOT_POSSIBLE,
+                "the service requires no token",
+                hint="Call its paths without one.",
+            )
+        address = "" if request.client is None else request.client.host
+        self._sessions.check_logins(address)
+        try:
+            found = await self._valid(token.strip())
+        except ProblemError:
+            self._sessions.login_failed(address)
+            raise
+        request.state.caller = found
+        return found, self._sessions.begin(token.strip())
+
+    async def log_out(self, request: Request) -> None:
+        """End the session of a request.
+
+        Raises:
+          ProblemError: there is none.
+        """
+        request.state.caller = await self.caller(request)
+        self._sessions.end(request.cookies.get(cookie_name(request), ""))
+
+    @property
+    def has_tokens(self) -> bool:
+        """Return whether a caller needs a token."""
+        return self._tokens is not None or self._oidc is not None
+
+    def _token_of(self, request: Request, known: str) -> str:
+        """Return the token of a session.
+
+        Raises:
+          ProblemError: a page of another site may have made the request, or the session has ended.
+        """
+        if not _is_same_origin(request.headers):
+            raise ProblemError(
+                Problem.OTHER_SITE,
+                "the cookie counts only in requests of the service's own pages",
+                hint="Programs send a token: Authorization: Bearer TOKEN.",
+            )
+        token = self._sessions.token(known)
+        if token is None:
+            raise _unauthenticated("the session has ended")
+        return token
+
+    async def _valid(self, token: str) -> Caller:
+        """Return the caller with this token.
+
+        Raises:
+          ProblemError: it is invalid.
+          TransientError: the file, or the keys of the provider, cannot be read.
+        """
+        try:
+            return await self._named(token)
+        except InvalidTokenError as error:
+            raise _unauthenticated(error.message) from error
 
     async def _named(self, token: str) -> Caller:
         """Return the caller with this token. The token file has precedence.
@@ -154,16 +229,22 @@ class Page:
         declared, right = self.declared, self.declared.right
 
         async def guarded(request: Request) -> Response:
-            caller: Caller | None = None
             try:
-                if right is None:
+                if right is None and declared.is_open:
                     return await self._answer(request, pipeline)
                 access.admit(request, declared.body_bytes)
-                caller = await access.caller(request, right)
+                if right is not None:
+                    request.state.caller = await access.caller(request, right)
                 answer = await self._counted(request, access, pipeline)
             except Exception as error:  # noqa: BLE001 - every error is a problem of the answer
                 answer = answered(problem_of(error, declared.refused, request), request)
-            if declared.method != "GET" and access.audits:
+            if declared.successor is not None:
+                answer.headers["deprecation"] = DEPRECATED_SINCE
+                answer.headers["link"] = (
+                    f'<{_successor(declared, request, pipeline)}>; rel="successor-version"'
+                )
+            if right is not Right.READ and declared.method != "GET" and access.audits:
+                caller: Caller | None = getattr(request.state, "caller", None)
                 _log.info(
                     "audit",
                     caller=None if caller is None else caller.name,
@@ -191,13 +272,27 @@ class Page:
                 f'this service runs no pipeline "{given[:80]}"',
                 hint=f'It runs "{pipeline}".',
             )
+        if fields := self.declared.parameters_in("body"):
+            await read_body(request, fields)
         answer: Awaitable[Any]
         if inspect.iscoroutinefunction(self.handler):
             answer = self.handler(request)
         else:
             answer = run_in_threadpool(self.handler, request)
         found = await answer
-        return found if isinstance(found, Response) else Response(_encode(found), media_type=JSON)
+        return found if isinstance(found, Response) else written(found)
+
+
+def written(answer: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an answer as JSON."""
+    return Response(_encode(answer), status, headers, media_type=JSON)
+
+
+def _successor(declared: ApiPath, request: Request, pipeline: str) -> str:
+    """Return the address of the path that replaces an alias, relative to it."""
+    names = {"pipeline": pipeline, "relation": request.query_params.get("relation", "")}
+    path = str(declared.successor).format_map({name: quote(each, safe="") for name, each in names.items()})
+    return path.lstrip("/")
 
 
 async def no_page(request: Request, error: Exception) -> Response:
@@ -225,6 +320,7 @@ def access_of(
     allow_anonymous: bool,
     allowed_hosts: str | None = None,
     oidc: OidcProvider | None = None,
+    clock: Clock | None = None,
 ) -> Access:
     """Return the access rules of a listener; ``allowed_hosts`` are names, separated by commas.
 
@@ -239,7 +335,7 @@ def access_of(
         hosts = frozenset(each for each in given if each)
     if tokens_file is not None or oidc is not None:
         tokens = None if tokens_file is None else TokenFile(Path(tokens_file))
-        return Access(tokens, hosts, oidc=oidc, audits=True)
+        return Access(tokens, hosts, oidc=oidc, audits=True, clock=clock)
     if not here and not allow_anonymous:
         raise StatementError(
             f'other machines can reach the API at "{listen}", and no tokens are set',
@@ -268,6 +364,14 @@ def _is_cross_site(headers: Headers) -> bool:
     if origin is not None and origin.partition("://")[2] != headers.get("host"):
         return True
     return headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+
+
+def _is_same_origin(headers: Headers) -> bool:
+    """Return whether a browser says that a page of this very service makes the request."""
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if origin is not None and origin.partition("://")[2] != headers.get("host"):
+        return False
+    return site == "same-origin" if site is not None else origin is not None
 
 
 def _check_size(headers: Headers, most: int) -> None:

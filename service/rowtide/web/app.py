@@ -1,12 +1,4 @@
-"""The service's pages: ``/`` status, ``/healthz`` alive, ``/readyz`` ready, ``/metrics``, ``/why-not``.
-
-``POST /snapshot`` commits with a snapshot; ``/table?relation=NAME&limit=N`` returns rows of an engine table;
-``/query?sql=..`` returns rows of a query as they arrive (``web.query``); ``POST /execute?sql=..`` changes rows of
-engine tables (``web.execute``).
-
-``/why-not?relation=NAME`` (a catalog name) explains in JSON why a relation has no new rows.
-``/why?relation=NAME&row=ROW`` explains an output row; it reads the log again. The status is 400 if a
-parameter is missing or invalid, 404 if the relation does not exist, and 503 while the main loop is busy.
+"""The service's pages: ``/`` status, ``/healthz`` alive, ``/readyz`` ready, ``/metrics``, and the API of version 1.
 
 Alive and ready differ. A process whose database is down is alive (a restart
 does not help) but not ready; a process whose main loop hangs is not alive.
@@ -15,7 +7,7 @@ does not help) but not ready; a process whose main loop hangs is not alive.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
@@ -27,19 +19,15 @@ from starlette.routing import Route
 
 from rowtide.clock import Clock
 from rowtide.metrics import Metrics
-from rowtide.runtime.progress.board import ProgressBoard
 from rowtide.web import declared
 from rowtide.web.access import Access, Page, no_page
+from rowtide.web.aliases import alias_pages
 from rowtide.web.api import api_pages
-from rowtide.web.api.events import EventFeed
 from rowtide.web.arrival import Arrival
-from rowtide.web.declared import RELATION
 from rowtide.web.described import openapi
-from rowtide.web.execute import StatementRunner, execute_handler
+from rowtide.web.handlers import NO_HANDLERS, Handlers
 from rowtide.web.page import page_files, page_redirects
-from rowtide.web.parameters import given, number
-from rowtide.web.query import QueryRunner, query_handler
-from rowtide.web.status import JsonAnswer, PipelineStatus, ReplicaProgress, Status, WhyNot
+from rowtide.web.status import PipelineStatus, ReplicaProgress, Status
 from rowtide_connectors.several import place_of
 
 BEAT_LIMIT_S = 60.0
@@ -48,23 +36,6 @@ a database's lock or connection time-out, commonly 30 s."""
 
 
 AsyncHandler = Callable[[Request], Awaitable[Response]]
-
-
-@dataclass(frozen=True, slots=True)
-class Handlers:
-    """The handlers of pages that query the pipeline; a page without a handler does not exist."""
-
-    why_not: WhyNot | None = None
-    why: Callable[[str, str], JsonAnswer] | None = None
-    snapshot: Callable[[], JsonAnswer] | None = None
-    contents: Callable[[str, int], JsonAnswer] | None = None
-    query: QueryRunner | None = None
-    execute: StatementRunner | None = None
-    progress: ProgressBoard | None = None
-    events: EventFeed | None = None
-
-
-NO_HANDLERS = Handlers()
 
 
 def build_app(
@@ -83,26 +54,11 @@ def build_app(
     """
     health = _Health(status, metrics, clock, beat_limit_s)
     pages = [Page(declared.STATUS, _root(status, version)), *health.pages()]
-    if (why_not := handlers.why_not) is not None:
-        pages.append(Page(declared.WHY_NOT, _answering(lambda request: why_not(given(request, RELATION)))))
-    if (why := handlers.why) is not None:
-        answer = _answering(lambda request: why(given(request, RELATION), given(request, declared.ROW)))
-        pages.append(Page(declared.WHY, answer))
-    if (snapshot := handlers.snapshot) is not None:
-        pages.append(Page(declared.SNAPSHOT, _answering(lambda _request: snapshot())))
-    if (contents := handlers.contents) is not None:
-        answer = _answering(
-            lambda request: contents(given(request, RELATION), number(request, declared.LIMIT))
-        )
-        pages.append(Page(declared.TABLE, answer))
-    if handlers.query is not None:
-        pages.append(Page(declared.ROWS, query_handler(handlers.query)))
-    if handlers.execute is not None:
-        pages.append(Page(declared.EXECUTE, execute_handler(handlers.execute)))
-    pages += [*api_pages(status, version, handlers.progress, handlers.events), *page_files()]
+    access = access or Access()
+    pages += [*alias_pages(handlers), *api_pages(status, version, handlers, access), *page_files()]
     document = openapi(version, [declared.OPENAPI, *(each.declared for each in pages)])
     pages.append(Page(declared.OPENAPI, _document(document)))
-    return application(pages, access or Access(), status.status().pipeline, page_redirects())
+    return application(pages, access, status.status().pipeline, page_redirects())
 
 
 def build_monitoring_app(
@@ -206,15 +162,6 @@ def _document(content: Mapping[str, object]) -> AsyncHandler:
         return JSONResponse(content)
 
     return document
-
-
-def _answering(question: Callable[[Request], JsonAnswer]) -> Callable[[Request], Response]:
-    """Return the handler of a query. It waits for the main loop, so it runs in a separate thread."""
-
-    def handler(request: Request) -> Response:
-        return JSONResponse(question(request).to_json())
-
-    return handler
 
 
 def _replica(replica: ReplicaProgress) -> dict[str, str | int | float | bool]:

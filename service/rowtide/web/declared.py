@@ -16,14 +16,19 @@ TABLE_ROWS = 100
 """The default number of rows of a table in an answer."""
 MOST_TABLE_ROWS = 1_000_000
 """The greatest number of rows in an answer: the answer is one text in memory."""
+MOST_PAGE_ROWS = 10_000
+"""The same of a path of version 1."""
+BODY_BYTES = 256 * 1024
+"""The largest body with SQL text."""
 JSON, LINES, TEXT, HTML = "application/json", "application/x-ndjson", "text/plain", "text/html"
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of the address, in its ``query`` or in its ``path``, which has the name in braces.
+    """A parameter of a request: in the ``query`` or the ``path`` of its address, or a field of its ``body``.
 
-    ``default`` None: it is required. ``most``: the greatest integer, from 0.
+    A path has the name in braces, a body is a JSON object. ``default`` None: it is required. ``most``: the greatest
+    integer, from 0.
     """
 
     name: str
@@ -31,7 +36,7 @@ class Parameter:
     default: str | int | bool | None = None
     kind: Literal["string", "integer", "boolean"] = "string"
     most: int | None = None
-    where: Literal["query", "path"] = "query"
+    where: Literal["query", "path", "body"] = "query"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class ApiPath:
     of the runtime means here.
 
     ``body_bytes`` is the largest body that it takes; ``media_type`` that of a successful answer. ``answer`` is the
-    type of a successful answer in JSON.
+    type of a successful answer in JSON. ``successor``: the path is an alias of this one, for one release.
     """
 
     path: str
@@ -52,10 +57,17 @@ class ApiPath:
     answers: Mapping[int, str] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     refused: Problem = Problem.STATEMENT_REFUSED
-    method: Literal["GET", "POST"] = "GET"
+    method: Literal["GET", "POST", "DELETE"] = "GET"
     media_type: str = JSON
     body_bytes: int = 0
     answer: type | None = None
+    successor: str | None = None
+    is_open: bool = True
+    """Whether a path that requires no token answers every request, also those of other sites."""
+
+    def parameters_in(self, where: Literal["query", "path", "body"]) -> tuple[Parameter, ...]:
+        """Return the parameters that are there."""
+        return tuple(each for each in self.parameters if each.where == where)
 
     def all_answers(self) -> dict[int, str]:
         """Return the meaning of every status that a client may get, in order."""
@@ -63,15 +75,20 @@ class ApiPath:
         for each in self.all_problems():
             titles.setdefault(each.value.status, []).append(each.value.title)
         said = {status: f"{'; or: '.join(held)}." for status, held in titles.items()}
-        return dict(sorted({200: "The answer.", **said, **self.answers}.items()))
+        is_said = any(status < 300 for status in self.answers)
+        return dict(sorted({**({} if is_said else {200: "The answer."}), **said, **self.answers}.items()))
 
     def all_problems(self) -> tuple[Problem, ...]:
         """Return every problem that a client may get, in the order in which they are declared."""
         found = {*self.problems, *(() if self.right is None else SHARED)}
+        if not self.is_open:
+            found |= {*SHARED} - {Problem.RIGHT_MISSING, Problem.SUPERSEDED}
         if PIPELINE in self.parameters:
             found.add(Problem.UNKNOWN_PIPELINE)
-        if any(each.where == "query" for each in self.parameters):
+        if self.parameters_in("query"):
             found.add(Problem.INVALID_PARAMETER)
+        if self.parameters_in("body"):
+            found |= {Problem.INVALID_BODY, Problem.BODY_TYPE, Problem.LENGTH_REQUIRED}
         return tuple(each for each in Problem if each in found)
 
 
@@ -91,11 +108,16 @@ OF_PIPELINE = f"{API}/pipelines/{{pipeline}}"
 """What the paths of a pipeline begin with."""
 PIPELINE = Parameter("pipeline", "name of the pipeline", where="path")
 
+RELATION_NAME = Parameter("relation", "catalog name of the relation, percent-encoded", where="path")
 RELATION = Parameter("relation", "catalog name of the relation")
 ROW = Parameter("row", "the row: values of its columns, as `rowtide explain --why` takes them")
 LIMIT = Parameter(
     "limit", "greatest number of rows in the answer", TABLE_ROWS, kind="integer", most=MOST_TABLE_ROWS
 )
+PAGE_ROWS = Parameter(
+    "limit", "greatest number of rows in the answer", TABLE_ROWS, kind="integer", most=MOST_PAGE_ROWS
+)
+AFTER = Parameter("after", "`next` of the answer before, to continue it", 0, kind="integer", most=2**63 - 1)
 QUERY = Parameter("sql", "the query")
 ONCE = Parameter("once", "return the current contents of a query on tables, and end", False, kind="boolean")
 STATEMENTS = Parameter("sql", "INSERT, UPDATE or DELETE statements")
@@ -135,6 +157,7 @@ WHY_NOT = ApiPath(
     Right.READ,
     "Explain why a relation has no new rows.",
     (RELATION,),
+    successor=f"{OF_PIPELINE}/relations/{{relation}}/why-not",
     problems=(Problem.UNKNOWN_RELATION,),
 )
 WHY = ApiPath(
@@ -142,6 +165,7 @@ WHY = ApiPath(
     Right.READ,
     "Explain which messages an output row comes from. It reads the log again.",
     (RELATION, ROW),
+    successor=f"{OF_PIPELINE}/explanations",
     problems=(Problem.UNKNOWN_RELATION, Problem.NOT_EXPLAINED),
     refused=Problem.NOT_EXPLAINED,
 )
@@ -149,6 +173,7 @@ SNAPSHOT = ApiPath(
     "/snapshot",
     Right.OPERATE,
     "Commit with a snapshot.",
+    successor=f"{OF_PIPELINE}/snapshots",
     problems=(Problem.NOT_POSSIBLE,),
     refused=Problem.NOT_POSSIBLE,
     method="POST",
@@ -158,6 +183,7 @@ TABLE = ApiPath(
     Right.READ,
     "Return rows of an engine table.",
     (RELATION, LIMIT),
+    successor=f"{OF_PIPELINE}/relations/{{relation}}/rows",
     problems=(Problem.UNKNOWN_RELATION,),
 )
 ROWS = ApiPath(
@@ -166,6 +192,7 @@ ROWS = ApiPath(
     "Return rows of a query as they come, one JSON object a line: `columns`, then `row` with `op` and `rowtime`, "
     "`error` for a rejected row, `ended` or a last `error` with `failed`.",
     (QUERY, ONCE),
+    successor=f"{OF_PIPELINE}/queries",
     problems=(Problem.STATEMENT_REFUSED, Problem.TOO_MANY_QUERIES),
     media_type=LINES,
 )
@@ -175,6 +202,7 @@ EXECUTE = ApiPath(
     "Change rows of engine tables.",
     (STATEMENTS, WAIT),
     {200: "The statements are executed.", 202: "They are queued."},
+    successor=f"{OF_PIPELINE}/statements",
     problems=(Problem.STATEMENT_REFUSED,),
     method="POST",
 )

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from rowtide.web.api import PATHS
 from rowtide.web.declared import JSON, SHARED, UNVERSIONED, ApiPath, Parameter
-from rowtide.web.problems import API, PROBLEM_JSON, Problem
+from rowtide.web.problems import API, PROBLEM_JSON, Problem, ProblemAnswer
+from rowtide.web.sessions import COOKIE
 
+NO_CONTENT, REFUSED = 204, 300
+"""Statuses: an answer without a body, and the first of those that refuse."""
+_REFERENCE = "#/components/schemas/{name}"
 ALL = (*UNVERSIONED, *PATHS)
 """Every path that a service can have."""
 
@@ -18,6 +24,10 @@ HEAD = """\
 The paths of a running service. [Secure the API](../howto/secure-the-api.md) describes rights, tokens and limits.
 `GET /api/v1/openapi.json` returns the same as an OpenAPI 3.1 document. `python -m rowtide.web` writes this page, and
 a test checks that it is current.
+
+Below `/api/v1`, a time is text as RFC 3339 has it, in UTC with milliseconds. Values of rows are as in JSON messages: a
+BIGINT and a DECIMAL are text, a TIMESTAMP is a number of milliseconds, binary values are in base64. An alias of before
+version 1 answers with the headers `Deprecation` and `Link`.
 
 Each answer has the header `X-Request-Id`: the id of the request, which the log has, too. A client may send its own,
 of letters, digits, `.`, `_` and `-`, at most 64.
@@ -45,50 +55,89 @@ A refusal is an object of type `application/problem+json` (RFC 9457). All fields
 
 def openapi(version: str, declared: Iterable[ApiPath] = ALL) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of the paths; ``version`` is the program's."""
+    found = list(declared)
+    types: list[Any] = list({each.answer: None for each in found if each.answer is not None})
+    schemas, components = msgspec.json.schema_components(
+        [ProblemAnswer, *types], schema_hook=_any_value, ref_template=_REFERENCE
+    )
+    known = dict(zip(types, schemas[1:], strict=True))
+    components["ProblemAnswer"]["properties"]["type"]["enum"] = [each.urn for each in Problem]
     paths: dict[str, dict[str, Any]] = {}
-    for each in declared:
-        paths.setdefault(each.path, {})[each.method.lower()] = _operation(each)
+    for each in found:
+        schema = {} if each.answer is None else {"schema": known[each.answer]}
+        paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, schema)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Rowtide", "version": version},
         "paths": paths,
-        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "components": {
+            "schemas": dict(sorted(components.items())),
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+            },
+        },
     }
 
 
-def _operation(declared: ApiPath) -> dict[str, Any]:
-    refusal = PROBLEM_JSON if declared.path.startswith(f"{API}/") else JSON
-    answers = {
-        str(status): {
-            "description": meaning,
-            "content": {declared.media_type if status == 200 else JSON if status < 400 else refusal: {}},
-        }
-        for status, meaning in declared.all_answers().items()
-    }
+def _any_value(of: type) -> dict[str, Any]:
+    """Return the schema of a value of a row."""
+    if of is object:
+        return {"description": "A value of a row."}
+    raise NotImplementedError(f"answers cannot have {of}")
+
+
+def _operation(declared: ApiPath, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return an operation; ``schema`` is that of its successful answer."""
+    refusal: dict[str, Any] = {PROBLEM_JSON: {"schema": {"$ref": _REFERENCE.format(name="ProblemAnswer")}}}
+    if not declared.path.startswith(f"{API}/"):
+        refusal = {JSON: {}}
+    answers: dict[str, dict[str, Any]] = {}
+    for status, meaning in declared.all_answers().items():
+        answers[str(status)] = {"description": meaning}
+        if status != NO_CONTENT:
+            answers[str(status)]["content"] = {declared.media_type: schema} if status < REFUSED else refusal
     found: dict[str, Any] = {
         "summary": declared.meaning,
-        "parameters": [_parameter(each) for each in declared.parameters],
+        "parameters": [_parameter(each) for each in declared.parameters if each.where != "body"],
         "responses": answers,
         "security": [],
     }
+    if body := declared.parameters_in("body"):
+        found["requestBody"] = {"required": True, "content": {JSON: {"schema": _body(body)}}}
+    if declared.successor is not None:
+        found["deprecated"] = True
     if declared.right is not None:
-        found |= {"security": [{"token": []}], "x-right": declared.right.value}
+        found |= {"security": [{"token": []}, {"session": []}], "x-right": declared.right.value}
     return found
 
 
+def _body(fields: Iterable[Parameter]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {each.name: {"description": each.meaning, **_schema(each)} for each in fields},
+        "required": [each.name for each in fields if each.default is None],
+        "additionalProperties": False,
+    }
+
+
 def _parameter(parameter: Parameter) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": parameter.kind}
-    if parameter.most is not None:
-        schema |= {"minimum": 0, "maximum": parameter.most}
-    if parameter.default is not None:
-        schema["default"] = parameter.default
     return {
         "name": parameter.name,
         "in": parameter.where,
         "description": parameter.meaning,
         "required": parameter.default is None,
-        "schema": schema,
+        "schema": _schema(parameter),
     }
+
+
+def _schema(parameter: Parameter) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": parameter.kind}
+    if parameter.most is not None:
+        schema |= {"minimum": 0, "maximum": parameter.most}
+    if parameter.default is not None:
+        schema["default"] = parameter.default
+    return schema
 
 
 def page() -> str:
@@ -108,12 +157,15 @@ def _problem(problem: Problem) -> str:
 
 
 def _section(declared: ApiPath) -> str:
-    right = "No token is required." if declared.right is None else f"Right: `{declared.right.value}`."
+    needed = "No token is required." if declared.is_open else "Any right."
+    right = needed if declared.right is None else f"Right: `{declared.right.value}`."
     lines = [f"\n## {declared.method} {declared.path}\n", f"{declared.meaning} {right}\n"]
+    if declared.successor is not None:
+        lines.append(f"Deprecated: an alias of `{declared.successor}`, for one release.\n")
     if declared.parameters:
-        lines += ["| parameter | type | default | meaning |", "|---|---|---|---|"]
+        lines += ["| parameter | in | type | default | meaning |", "|---|---|---|---|---|"]
         lines += [
-            f"| `{each.name}` | {each.kind} | {_default(each)} | {each.meaning} |"
+            f"| `{each.name}` | {each.where} | {each.kind} | {_default(each)} | {each.meaning} |"
             for each in declared.parameters
         ]
         lines.append("")

@@ -4,10 +4,50 @@ from __future__ import annotations
 
 from urllib.parse import unquote
 
+import msgspec
 from starlette.requests import Request
 
-from rowtide.web.declared import Parameter
+from rowtide.web.declared import JSON, Parameter
 from rowtide.web.problems import Problem, ProblemError
+
+KINDS = {"string": str, "integer": int, "boolean": bool}
+"""The values of JSON that a field of a body may have, by the kind of its parameter."""
+
+
+async def read_body(request: Request, fields: tuple[Parameter, ...]) -> None:
+    """Read the body of a request, a JSON object with these fields, for ``given`` and ``flag``.
+
+    Raises:
+      ProblemError: it is something else, or a field is missing, unknown or has another type.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+        raise ProblemError(
+            Problem.BODY_TYPE,
+            "the body is not declared as JSON",
+            hint=f"Send the header Content-Type: {JSON}.",
+        )
+    try:
+        found = msgspec.json.decode(await request.body())
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _invalid_body(f"the body is not JSON: {error}", fields) from error
+    if not isinstance(found, dict):
+        raise _invalid_body("the body is not a JSON object", fields)
+    known = {each.name: each for each in fields}
+    if unknown := sorted(found.keys() - known.keys()):
+        raise _invalid_body(f'the body has an unknown field "{unknown[0][:80]}"', fields)
+    for each in fields:
+        value = found.setdefault(each.name, each.default)
+        # A bool is an int of Python.
+        if value is None or value == "":
+            raise _invalid_body(f'field "{each.name}" of the body is missing', fields)
+        if type(value) is not KINDS[each.kind]:
+            raise _invalid_body(f'field "{each.name}" of the body is not a {each.kind}', fields)
+    request.state.body = found
+
+
+def _invalid_body(message: str, fields: tuple[Parameter, ...]) -> ProblemError:
+    known = ", ".join(f"{each.name} ({each.kind})" for each in fields)
+    return ProblemError(Problem.INVALID_BODY, message, hint=f"It is a JSON object with {known}.")
 
 
 def named(request: Request, parameter: Parameter) -> str:
@@ -16,11 +56,15 @@ def named(request: Request, parameter: Parameter) -> str:
 
 
 def given(request: Request, parameter: Parameter) -> str:
-    """Return the value of a required parameter.
+    """Return the value of a required text.
 
     Raises:
       ProblemError: it is missing.
     """
+    if parameter.where == "path":
+        return named(request, parameter)
+    if parameter.where == "body":
+        return str(request.state.body[parameter.name])
     text = request.query_params.get(parameter.name, "")
     if not text:
         raise ProblemError(
@@ -31,9 +75,9 @@ def given(request: Request, parameter: Parameter) -> str:
     return text
 
 
-def text(request: Request, parameter: Parameter) -> str:
-    """Return the value of a parameter that has a default."""
-    return request.query_params.get(parameter.name, str(parameter.default))
+def optional(request: Request, parameter: Parameter) -> str | None:
+    """Return the value of a text that may be missing, or empty."""
+    return request.query_params.get(parameter.name) or None
 
 
 def number(request: Request, parameter: Parameter) -> int:
@@ -47,7 +91,7 @@ def number(request: Request, parameter: Parameter) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > len(str(most)) or int(text) > most:
         raise ProblemError(
             Problem.INVALID_PARAMETER,
-            f'invalid number of rows in parameter "{parameter.name}": "{text[:40]}"',
+            f'invalid number in parameter "{parameter.name}": "{text[:40]}"',
             hint=f"It is a whole number of 0 to {most}.",
         )
     return int(text)
@@ -59,6 +103,8 @@ def flag(request: Request, parameter: Parameter) -> bool:
     Raises:
       ProblemError: it is neither.
     """
+    if parameter.where == "body":
+        return bool(request.state.body[parameter.name])
     text = request.query_params.get(parameter.name, str(parameter.default).lower())
     if text not in ("true", "false"):
         raise ProblemError(

@@ -5,7 +5,7 @@ The paths below ``/api/v1`` answer with a problem; the others with the object ``
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 import msgspec
@@ -48,6 +48,11 @@ class Problem(Enum):
         "A parameter is missing or invalid",
         "`detail` names the parameter, `hint` says what it may be. Correct the address.",
     )
+    INVALID_BODY = ProblemType(
+        400,
+        "The body is invalid",
+        "It is not a JSON object, or a field is missing, unknown or has another type. `hint` lists the fields.",
+    )
     STATEMENT_REFUSED = ProblemType(
         400,
         "The SQL text is refused",
@@ -83,6 +88,14 @@ class Problem(Enum):
         "The pipeline has no such relation",
         "Names of relations are as in the catalog: upper case unless quoted. What has contents is an engine table.",
     )
+    UNKNOWN_QUERY = ProblemType(
+        404,
+        "The service has no such query",
+        "It has ended, or its rows were not read in time. Start it again.",
+    )
+    UNKNOWN_ERROR_ROW = ProblemType(
+        404, "The pipeline has no such error row", f"`{API}/pipelines/NAME/errors` lists the error rows."
+    )
     METHOD_NOT_ALLOWED = ProblemType(
         405, "The path does not have this method", "The header `Allow` has those that it has."
     )
@@ -99,6 +112,11 @@ class Problem(Enum):
     BODY_TOO_LARGE = ProblemType(
         413, "The body is too large", "`detail` says how many bytes the path takes. Most take none."
     )
+    BODY_TYPE = ProblemType(
+        415,
+        "The body has another type",
+        "Send a JSON object, with the header `Content-Type: application/json`.",
+    )
     NOT_EXPLAINED = ProblemType(
         422,
         "The row is not explained",
@@ -106,6 +124,9 @@ class Problem(Enum):
     )
     TOO_MANY_QUERIES = ProblemType(
         429, "Too many queries run", "End one of them, or try again after `retry_after_s` seconds."
+    )
+    TOO_MANY_LOGINS = ProblemType(
+        429, "Too many logins from this address have failed", "Wait `retry_after_s` seconds."
     )
     HEAD_TOO_LARGE = ProblemType(431, "Address and headers are too long", "Send a long text in a body.")
     FAULT = ProblemType(
@@ -180,7 +201,7 @@ class ProblemAnswer:
     hint: str | None
     place: Place | None
     retry_after_s: int | None
-    instance: str = field(default="")
+    instance: str
 
 
 def problem_of(error: Exception, refused: Problem, request: Request) -> ProblemError:

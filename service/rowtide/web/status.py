@@ -6,7 +6,7 @@ here. Its frozen values match because they have these attributes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from rowtide.runtime.state.status import Phase, Role
@@ -30,6 +30,10 @@ class PositionStatus(Protocol):
     @property
     def next_offset(self) -> int:
         """Return the committed position: the next offset to read."""
+
+    @property
+    def start_offset(self) -> int:
+        """Return the first offset of the pipeline."""
 
     @property
     def end_offset(self) -> int | None:
@@ -162,7 +166,3 @@ class JsonAnswer(Protocol):
 
     def to_json(self) -> Mapping[str, object]:
         """Return it as plain values."""
-
-
-WhyNot = Callable[[str], JsonAnswer]
-"""Explains why a relation (its catalog name) has no new rows; waits for the main loop."""

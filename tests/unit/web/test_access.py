@@ -34,21 +34,37 @@ OPEN = {
     "/ui/{asset}": 404,
 }
 """Pages that require no token, and what they answer: those of probes, the description of the API, the page itself."""
+SESSION = "/api/v1/session"
+"""Who calls, with any right: tests/unit/web/test_sessions.py."""
+OF_PIPELINE = "/api/v1/pipelines/{pipeline}"
 RIGHTS = {
-    "/": Right.READ,
-    "/metrics": Right.READ,
-    "/table": Right.READ,
-    "/query": Right.READ,
-    "/why": Right.READ,
-    "/why-not": Right.READ,
-    "/snapshot": Right.OPERATE,
-    "/execute": Right.OPERATE,
-    "/api/v1/pipelines": Right.READ,
-    "/api/v1/pipelines/{pipeline}": Right.READ,
-    "/api/v1/pipelines/{pipeline}/graph": Right.READ,
-    "/api/v1/pipelines/{pipeline}/relations": Right.READ,
-    "/api/v1/pipelines/{pipeline}/relations/{relation}": Right.READ,
-    "/api/v1/pipelines/{pipeline}/events": Right.READ,
+    ("GET", "/"): Right.READ,
+    ("GET", "/metrics"): Right.READ,
+    ("GET", "/table"): Right.READ,
+    ("GET", "/query"): Right.READ,
+    ("GET", "/why"): Right.READ,
+    ("GET", "/why-not"): Right.READ,
+    ("POST", "/snapshot"): Right.OPERATE,
+    ("POST", "/execute"): Right.OPERATE,
+    ("GET", "/api/v1/pipelines"): Right.READ,
+    ("GET", OF_PIPELINE): Right.READ,
+    ("GET", f"{OF_PIPELINE}/positions"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/relations/{{relation}}/why-not"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/relations/{{relation}}/rows"): Right.READ,
+    ("POST", f"{OF_PIPELINE}/explanations"): Right.READ,
+    ("POST", f"{OF_PIPELINE}/queries"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/queries/{{query}}/rows"): Right.READ,
+    ("DELETE", f"{OF_PIPELINE}/queries/{{query}}"): Right.READ,
+    ("POST", f"{OF_PIPELINE}/statements"): Right.OPERATE,
+    ("GET", f"{OF_PIPELINE}/snapshots"): Right.READ,
+    ("POST", f"{OF_PIPELINE}/snapshots"): Right.OPERATE,
+    ("GET", f"{OF_PIPELINE}/errors"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/errors/{{number}}"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/graph"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/relations"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/relations/{{relation}}"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/events"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/history"): Right.READ,
 }
 
 
@@ -84,8 +100,12 @@ def routes_of(app: Starlette) -> list[tuple[str, str]]:
 def test_every_page_needs_its_role_and_a_request_without_it_is_refused(tokens: Path) -> None:
     app = whole_app(Access(TokenFile(tokens)))
     routes = routes_of(app)
-    assert {path for _, path in routes} == {*RIGHTS, *OPEN}
+    found = {(method, path) for method, path in routes if path not in {*OPEN, SESSION} and method != "HEAD"}
+    assert found == RIGHTS.keys()
+    assert {path for _, path in routes} >= OPEN.keys()
     for method, path in routes:
+        if path == SESSION:
+            continue
         if path in OPEN:
             assert asked(app, method, address(path)).status_code == OPEN[path]
             continue
@@ -97,7 +117,8 @@ def test_every_page_needs_its_role_and_a_request_without_it_is_refused(tokens: P
             )
         for right, token in TOKENS.items():
             status = asked(app, method, address(path), token).status_code
-            has_it = RIGHTS[path] in {right, *INCLUDED.get(right, ())}
+            needed = RIGHTS["GET" if method == "HEAD" else method, path]
+            has_it = needed in {right, *INCLUDED.get(right, ())}
             assert (status == 403) == (not has_it), (method, path, right)
             assert status != 401
 
@@ -299,8 +320,21 @@ def test_a_page_whose_name_is_made_to_lead_here_is_refused(host: str, allowed: b
     access = access_of("127.0.0.1:8080", None, allow_anonymous=False, allowed_hosts="rows.example, other")
     app = whole_app(access)
     for method, path in routes_of(app):
-        refused = asked(app, method, path, host=host).status_code == 403
+        refused = asked(app, method, address(path), host=host).status_code == 403
         assert refused == (not allowed and path not in OPEN), path
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"origin": "http://evil.example"}, {"sec_fetch_site": "cross-site"}, {"sec_fetch_site": "same-site"}],
+)
+def test_every_page_refuses_the_requests_of_other_sites_whatever_their_token(
+    headers: dict[str, str], tokens: Path
+) -> None:
+    app = whole_app(Access(TokenFile(tokens)))
+    for method, path in routes_of(app):
+        answer = asked(app, method, address(path), TOKENS[Right.ADMIN], **headers)
+        assert (answer.status_code == 403) == (path not in OPEN), path
 
 
 def test_any_name_may_lead_to_a_listener_that_asks_for_a_token_unless_names_are_set(tokens: Path) -> None:
@@ -347,15 +381,17 @@ def test_more_requests_than_can_be_answered_are_refused_and_health_is_not() -> N
 def test_every_request_that_changes_something_is_in_the_log_with_its_caller_and_outcome(tokens: Path) -> None:
     app = whole_app(access_of("127.0.0.1:0", str(tokens), allow_anonymous=False))
     for method, path in routes_of(app):
-        if method != "POST":
+        if RIGHTS.get((method, path)) is not Right.OPERATE:
             continue
-        for token, caller, status in (
-            (TOKENS[Right.OPERATE], "operations", 200),
-            (TOKENS[Right.READ], None, 403),
-            ("stranger-stranger", None, 401),
+        for token, caller, statuses in (
+            (TOKENS[Right.OPERATE], "operations", (200, 415)),
+            (TOKENS[Right.READ], None, (403,)),
+            ("stranger-stranger", None, (401,)),
         ):
             with capture_logs() as logs:
-                answer = asked(app, method, f"{path}?hidden=in-the-address&sql=in-the-address", token)
+                answer = asked(
+                    app, method, f"{address(path)}?hidden=in-the-address&sql=in-the-address", token
+                )
             assert logs == [
                 {
                     "event": "audit",
@@ -364,13 +400,15 @@ def test_every_request_that_changes_something_is_in_the_log_with_its_caller_and_
                     "client": "127.0.0.1",
                     "method": method,
                     "path": path,
-                    "status": status,
+                    "status": answer.status_code,
                     "request": answer.headers["x-request-id"],
                 }
             ]
+            assert answer.status_code in statuses
     with capture_logs() as logs:
         asked(app, "GET", "/table?relation=T", TOKENS[Right.READ])
         asked(app, "GET", "/query?sql=SELECT", TOKENS[Right.READ])
+        asked(app, "POST", address(f"{OF_PIPELINE}/queries"), TOKENS[Right.READ], {"sql": "SELECT"})
     assert logs == []
     with capture_logs() as logs:
         asked(whole_app(access_of("127.0.0.1:0", None, allow_anonymous=False)), "POST", "/snapshot")

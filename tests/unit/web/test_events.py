@@ -14,6 +14,7 @@ import pytest
 from rowtide.checkpoint.ledger import PendingErrors
 from rowtide.metrics import Metrics
 from rowtide.runtime.progress.board import ProgressBoard
+from rowtide.runtime.progress.held_back import HeldBack
 from rowtide.web import Handlers, build_app
 from rowtide.web.api import events
 from rowtide.web.api.events import MOST_WATCHERS, TOPICS, EventFeed
@@ -27,9 +28,28 @@ Read = tuple[str, str, Mapping[str, Any]]
 """The id, topic and data of an event."""
 
 
+CAUSE = HeldBack(
+    "IDLE",
+    "READINGS",
+    "readings",
+    1,
+    61_000,
+    None,
+    "why",
+    "released",
+    "change",
+    19,
+    ("SAME",),
+    (1, 4),
+    ("SAME",),
+)
+
+
 @pytest.fixture(scope="module")
 def board() -> ProgressBoard:
-    return ran()[1]
+    _, found = ran()
+    found.held_back = (CAUSE,)
+    return found
 
 
 def feed_of(board: ProgressBoard, status: Pipeline | None = None) -> EventFeed:
@@ -49,7 +69,7 @@ async def after_the_head(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def run(told: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(told(), 30))  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(told(), 30))
 
 
 def test_a_watcher_first_gets_the_newest_event_of_each_topic(board: ProgressBoard) -> None:
@@ -64,6 +84,9 @@ def test_a_watcher_first_gets_the_newest_event_of_each_topic(board: ProgressBoar
         assert found["progress"]["at"]["commit"] == newest.status.commits
         assert len(found["progress"]["columns"]) == len(newest.steps[0])
         assert found["progress"]["partitions"][0][:3] == ["READINGS", "readings", 0]
+        (cause,) = found["problem"]["causes"]
+        assert (cause["cause"], cause["has"], cause["needs"]) == ("IDLE", "1970-01-01T00:01:01.000Z", None)
+        assert (cause["path"], cause["rows"], cause["holds"]) == ([1, 4], 19, ["SAME"])
         assert found["errors"] == {"pending": {"ORDERS": 12}, "newest": 17}
 
     run(told)
@@ -109,7 +132,7 @@ def test_what_is_new_wakes_a_watcher_that_waits() -> None:
     run(told)
 
 
-def test_a_resumed_stream_goes_on_after_its_last_event() -> None:
+def test_a_resumed_stream_continues_after_its_last_event() -> None:
     status = Pipeline()
     feed = feed_of(progress_of_orders(), status)
     feed.look()

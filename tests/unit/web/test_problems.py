@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx
@@ -24,14 +24,16 @@ from rowtide.errors import (
 )
 from rowtide.web.access import Access, Page
 from rowtide.web.app import application
-from rowtide.web.declared import OF_PIPELINE, PIPELINE, WAIT, ApiPath
+from rowtide.web.declared import OF_PIPELINE, ONCE, PIPELINE, QUERY, WAIT, ApiPath
 from rowtide.web.parameters import flag
-from rowtide.web.problems import API, PROBLEM_JSON, Problem
+from rowtide.web.problems import API, PROBLEM_JSON, Problem, ProblemError
 from rowtide.web.tokens import Right, TokenFile
 from rowtide_connectors.errors import UnavailableError
 from support.web import asked
 
 SENT = f"{API}/tried"
+TAKING = f"{API}/taking"
+FIELDS = (replace(QUERY, where="body"), replace(ONCE, where="body"))
 NAMED = f"{OF_PIPELINE}/tried"
 
 
@@ -45,11 +47,16 @@ class Provoked:
     path: str = SENT
     headers: dict[str, str] = field(default_factory=dict)
     body_bytes: int = 0
+    body: object = None
     token: bool = True
 
 
 PROVOKED = {
     Problem.INVALID_PARAMETER: Provoked(path=f"{SENT}?wait=maybe"),
+    Problem.INVALID_BODY: Provoked(path=TAKING, method="POST", body=["no", "object"]),
+    Problem.BODY_TYPE: Provoked(path=TAKING, method="POST"),
+    Problem.UNKNOWN_QUERY: Provoked(ProblemError(Problem.UNKNOWN_QUERY, "no such query")),
+    Problem.UNKNOWN_ERROR_ROW: Provoked(ProblemError(Problem.UNKNOWN_ERROR_ROW, "no such row")),
     Problem.STATEMENT_REFUSED: Provoked(StatementError("no", place=SourceSpan(2, 3, 4), text="A\nB CD")),
     Problem.UNAUTHENTICATED: Provoked(token=False),
     Problem.RIGHT_MISSING: Provoked(method="POST"),
@@ -64,6 +71,9 @@ PROVOKED = {
     Problem.BODY_TOO_LARGE: Provoked(headers={"content-length": "9"}, body_bytes=8),
     Problem.NOT_EXPLAINED: Provoked(StatementError("no such row"), refused=Problem.NOT_EXPLAINED),
     Problem.TOO_MANY_QUERIES: Provoked(LimitReachedError("8 queries run")),
+    Problem.TOO_MANY_LOGINS: Provoked(
+        ProblemError(Problem.TOO_MANY_LOGINS, "too many have failed", retry_after_s=60)
+    ),
     Problem.HEAD_TOO_LARGE: Provoked(headers={"x": "a" * 33_000}),
     Problem.FAULT: Provoked(ZeroDivisionError("secret")),
     Problem.UNAVAILABLE: Provoked(TransientError("broker down")),
@@ -85,12 +95,13 @@ def answer(tried: Provoked, folder: Path) -> httpx.Response:
         ApiPath(SENT, Right.READ, "Try.", (WAIT,), refused=tried.refused, body_bytes=tried.body_bytes),
         ApiPath(SENT, Right.OPERATE, "Try.", method="POST"),
         ApiPath(NAMED, Right.READ, "Try.", (PIPELINE,)),
+        ApiPath(TAKING, Right.READ, "Try.", FIELDS, method="POST", body_bytes=99),
     ]
     app: Starlette = application(
         [Page(each, handler) for each in paths], Access(TokenFile(tokens), frozenset()), "shop"
     )
     token = "looker-looker-looker" if tried.token else None
-    return asked(app, tried.method, tried.path, token, **tried.headers)
+    return asked(app, tried.method, tried.path, token, tried.body, **tried.headers)
 
 
 @pytest.mark.parametrize("problem", Problem, ids=lambda each: each.word)
@@ -162,3 +173,26 @@ def test_an_answer_has_the_id_that_the_client_gave_or_one_of_its_own(
     assert (sent == given) == is_kept
     assert is_kept or re.fullmatch("[0-9a-f]{32}", sent)
     assert answer(Provoked(), tmp_path).headers["x-request-id"] != sent
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ([], "the body is not a JSON object"),
+        ({}, 'field "sql" of the body is missing'),
+        ({"sql": ""}, 'field "sql" of the body is missing'),
+        ({"sql": None}, 'field "sql" of the body is missing'),
+        ({"sql": 1}, 'field "sql" of the body is not a string'),
+        ({"sql": "SELECT", "once": 1}, 'field "once" of the body is not a boolean'),
+        ({"sql": "SELECT", "twice": True}, 'the body has an unknown field "twice"'),
+        ({"sql": "SELECT"}, None),
+        ({"sql": "SELECT", "once": True}, None),
+    ],
+)
+def test_a_body_has_the_declared_fields(body: object, said: str | None, tmp_path: Path) -> None:
+    found = answer(Provoked(path=TAKING, method="POST", body=body), tmp_path)
+    if said is None:
+        assert found.status_code == 200
+        return
+    assert (found.status_code, found.json()["detail"]) == (400, said)
+    assert found.json()["hint"] == "It is a JSON object with sql (string), once (boolean)."

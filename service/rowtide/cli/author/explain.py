@@ -11,13 +11,21 @@ import typer
 
 from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile
-from rowtide.cli.service_url import CaFile, RunningService, ServiceUrl, TokenFile, ask, running_service
+from rowtide.cli.service_url import (
+    CaFile,
+    RunningService,
+    ServiceUrl,
+    TokenFile,
+    ask,
+    path_of,
+    pipeline_of,
+    running_service,
+)
 from rowtide.plan.explain import explain as explained
 from rowtide.rowtime.text import time_text
 from rowtide.sql.pipeline import SqlSession
 
 if TYPE_CHECKING:
-    from rowtide.cli.service_url import RunningService
     from rowtide.plan.nodes import Node
     from rowtide.sql.pipeline import PlanStage
 
@@ -106,14 +114,18 @@ def explain(
 def _asked(session: SqlSession, relation: str, service: RunningService) -> Any:
     """Return the service's answer. The name of a pump means the relation that it writes to."""
     name = session.relation_name(relation)
-    return ask(service, "/why-not", relation=dict(session.pumps).get(name, name))
+    return ask(
+        service, path_of(pipeline_of(service), "relations", dict(session.pumps).get(name, name), "why-not")
+    )
 
 
 def _asked_why(session: SqlSession, relation: str, row: str, service: RunningService) -> Any:
     """Return the service's answer about a row. The name of a pump means the relation that it writes to."""
     name = session.relation_name(relation)
     name = dict(session.pumps).get(name, name)
-    return ask(service, "/why", patience_s=WHY_PATIENCE_S, relation=name, row=row)
+    asked = {"relation": name, "row": row}
+    path = path_of(pipeline_of(service), "explanations")
+    return ask(service, path, method="POST", body=asked, patience_s=WHY_PATIENCE_S)
 
 
 def _why_as_lines(found: Any) -> list[str]:

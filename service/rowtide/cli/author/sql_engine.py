@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -11,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from rowtide.cli.service_url import RunningService
+from rowtide.cli.service_url import RunningService, ask, path_of, pipeline_of
 from rowtide.clock import Clock
 from rowtide.config.settings import Settings
 from rowtide.errors import BoundRegressionError, StatementError, TransientError
@@ -306,13 +305,16 @@ class ServiceEngine:
                 "a running service takes queries only",
                 hint="Leave out --service to run statements that define relations.",
             )
-        asked = {"sql": text} if self._follow else {"sql": text, "once": "true"}
+        asked = {"sql": text, "once": not self._follow}
         try:
-            with self._service.open("/query", asked, patience_s=QUERY_PATIENCE_S) as response:
+            queries = path_of(pipeline_of(self._service), "queries")
+            started = ask(self._service, queries, method="POST", body=asked, patience_s=QUERY_PATIENCE_S)
+            rows = f"{queries}/{started['id']}/rows"
+            with self._service.open(rows, patience_s=QUERY_PATIENCE_S) as response:
                 events = (_event_of(json.loads(line)) for line in response if line.strip())
                 yield from events if self._follow else _contents(events)
         except StatementError as error:
-            error.message = re.sub(r"^(\d+:\d+: )?error: ", "", error.message)
+            error.text = text
             raise
         except (TimeoutError, ConnectionError) as error:
             raise TransientError(f"{self._service.url} stopped answering: {error}") from error

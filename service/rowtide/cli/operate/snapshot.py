@@ -9,7 +9,7 @@ import typer
 
 from rowtide.cli.errors import shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, pipeline_name
-from rowtide.cli.service_url import CaFile, ServiceUrl, TokenFile, ask, running_service
+from rowtide.cli.service_url import CaFile, ServiceUrl, TokenFile, ask, path_of, pipeline_of, running_service
 from rowtide.errors import StatementError
 
 EXAMPLE = "Example: rowtide snapshot pipeline.sql --service http://127.0.0.1:8080"
@@ -32,13 +32,13 @@ def snapshot(
     """
     with shown_to_user():
         asked, name = running_service(service, config, token_file, ca_file), pipeline_name(pipeline, config)
-        running = ask(asked, "/")["pipeline"]
+        running = pipeline_of(asked)
         if running != name:
             raise StatementError(
                 f'the service at {asked.url} runs pipeline "{running}", not "{name}"',
                 hint="Pass the URL of the right service with --service.",
             )
-        answer = ask(asked, "/snapshot", post=True)
+        answer = ask(asked, path_of(name, "snapshots"), method="POST")
         if as_json:
             typer.echo(json.dumps(answer, indent=2))
         else:

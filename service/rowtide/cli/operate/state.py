@@ -15,9 +15,19 @@ from rowtide.cli.cells import cell
 from rowtide.cli.errors import FAILED, shown_to_user
 from rowtide.cli.help_format import App
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst, opened
-from rowtide.cli.service_url import CaFile, ServiceUrl, TokenFile, ask, running_service
+from rowtide.cli.service_url import (
+    CaFile,
+    RunningService,
+    ServiceUrl,
+    TokenFile,
+    ask,
+    path_of,
+    pipeline_of,
+    running_service,
+)
 from rowtide.errors import StatementError
 from rowtide.plan.outputs import table_nodes
+from rowtide.rows.types import Kind
 from rowtide.rowtime.text import time_text
 from rowtide.runtime.query.contents import state_entries, table_contents
 from rowtide.runtime.recovery.begin import refuse_another_plan
@@ -35,6 +45,8 @@ app = App(
     help="Show the stored state of a pipeline, or drop it.",
 )
 
+PAGE_ROWS = 10_000
+"""The rows of an answer of a service."""
 AsJson = Annotated[bool, typer.Option("--json", help="Write it as JSON.")]
 
 
@@ -93,7 +105,7 @@ def show(
         name = relation_name(relation)
         if service is not None:
             asked = running_service(service, config, token_file, ca_file)
-            document = ask(asked, "/table", relation=name, limit=str(limit))
+            document = _in_service(asked, name, limit)
         else:
             document = _in_snapshot(found, name, limit)
         if as_json:
@@ -149,6 +161,36 @@ def drop(
             typer.echo("Dropped." if dropped else f'No stored state of pipeline "{found.name}".')
     if not dropped:
         raise typer.Exit(FAILED)
+
+
+def _in_service(service: RunningService, relation: str, limit: int) -> dict[str, Any]:
+    """Return the first rows of a table of a running service, page by page."""
+    path = path_of(pipeline_of(service), "relations", relation, "rows")
+    rows: list[list[Any]] = []
+    after = "0"
+    while True:
+        page = ask(service, path, limit=str(min(limit - len(rows), PAGE_ROWS)), after=after)
+        rows += page["rows"]
+        if page["next"] is None or len(rows) >= limit:
+            break
+        after = page["next"]
+    columns = page["columns"]
+    return {
+        "relation": relation,
+        "columns": [each["name"] for each in columns],
+        "types": [each["type"] for each in columns],
+        "rows": [
+            [_number(value, each["type"]) for value, each in zip(row, columns, strict=True)] for row in rows
+        ],
+        "total": page["total"],
+    }
+
+
+def _number(value: Any, type_name: str) -> Any:
+    """Return a BIGINT as a number, which the service sends as text."""
+    if isinstance(value, list):
+        return [_number(each, type_name) for each in value]
+    return int(value) if value is not None and type_name.startswith(Kind.BIGINT.value) else value
 
 
 def _in_snapshot(found: Pipeline, relation: str, limit: int) -> Any:

@@ -32,7 +32,7 @@ from rowtide.errors import StatementError, TransientError
 from rowtide.runtime.query.query_work import QueryLimits, QueryText
 from rowtide.runtime.recovery.begin import parse_begin
 from rowtide.runtime.retry import StoppedError
-from rowtide.runtime.state.following import Follower, QueryProcess, prepare_queries
+from rowtide.runtime.state.following import QueryProcess, StartedQuery, prepare_queries, started
 from rowtide.runtime.stopping import BATCH_LIMIT_S, LIMIT_S, StopSignals
 from rowtide.sql.pipeline import SqlSession
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from rowtide.runtime.requests import Requests
     from rowtide.runtime.service import Runs
     from rowtide.sql.sent_statements import SentStatements
-    from rowtide.web.query import QueryRunner
+    from rowtide.web.handlers import QueryRunner
 
 
 class ServiceRunner(StrEnum):
@@ -270,11 +270,11 @@ def query_of(file: Path, requests: Requests, limits: QueryLimits | None = None) 
     """Return the function that plans a query over the pipeline's relations and starts it."""
     statements = read_text(file)
 
-    def query(text: str, once: bool) -> tuple[Follower, QueryProcess]:
+    def query(text: str, once: bool) -> StartedQuery:
         process = QueryProcess(limits or QueryLimits())
         try:
             planned = process.plan(QueryText(statements, str(file), text, once))
-            return requests.follow(planned), process
+            return started(planned, requests.follow(planned), process)
         except BaseException:
             process.close()
             raise

@@ -182,6 +182,11 @@ def answer(pipeline: str, relation: str, silence: Silence | None, facts: Facts) 
     )
 
 
+def kept_back(keeper: Keeper, sources: tuple[Keeper, ...], facts: Facts) -> Cause:
+    """Return why a partition keeps rows back. ``sources`` are all partitions of the flow."""
+    return _kept_back(keeper, facts, _Others(Silence("", None, (), (), (), sources), facts))
+
+
 def not_running(pipeline: str, relation: str, phase: str, waits_for: str | None) -> SilenceExplanation:
     """Return the answer for a pipeline that does not run yet, or no longer runs."""
     down = "" if waits_for is None else f" It waits for the {waits_for}."

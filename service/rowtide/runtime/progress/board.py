@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from rowtide.checkpoint.ledger import ErrorRow
 from rowtide.clock import Clock
 from rowtide.flow.program import Program
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import Plan
+from rowtide.runtime.progress.held_back import HeldBack
+from rowtide.runtime.progress.history import History
 from rowtide.runtime.progress.layout import StepLayout
 from rowtide.runtime.progress.progress import PipelineProgress, progress_of
 from rowtide.runtime.state.pipeline_state import CommitBatch, PipelineState
 from rowtide.runtime.state.status import Snapshot, StatusBoard
 
+WATCHED_S = 10.0
+"""How long after a look somebody watches."""
+SOUGHT_EACH_S, SOUGHT_SHARE = 5.0, 0.002
+"""The least time between two searches for what holds rows back, and their greatest share of the main loop."""
 MADE_EACH_S = 1.0
 """The least time between two progresses: people look at them."""
 
@@ -45,6 +52,10 @@ class ProgressBoard:
         self.newest: tuple[PipelineProgress, ...] = ()
         """The newest progress, after the one before it; empty before this process runs the pipeline."""
         self.commit: CommitReport | None = None
+        self.held_back: tuple[HeldBack, ...] | None = None
+        """What holds rows back; None: nobody has watched lately, or the pipeline does not run."""
+        self._watched_at = self._sought_at = float("-inf")
+        self._seek_after_s = SOUGHT_EACH_S
 
     @property
     def layout(self) -> StepLayout:
@@ -52,6 +63,11 @@ class ProgressBoard:
         if self._layout is None:
             self._layout = StepLayout(self.plan, Program(table_nodes(self.plan), {}))
         return self._layout
+
+    @cached_property
+    def history(self) -> History:
+        """What the relations have done over the last hour of this process."""
+        return History(len(self.layout.graph.nodes))
 
     def begins(self, work: PipelineState) -> None:
         """Note the state at which the pipeline continues, and to which it was recovered."""
@@ -78,15 +94,34 @@ class ProgressBoard:
         if not work.has_moved:
             self._make(work)
 
+    def watch(self) -> None:
+        """Note that somebody looks at what holds rows back. Called by any thread."""
+        self._watched_at = self._clock.monotonic()
+
+    def seek(self, found: Callable[[], tuple[HeldBack, ...]]) -> None:
+        """Find out what holds rows back, if somebody watches and it is time. Everything must have been drained."""
+        now = self._clock.monotonic()
+        if now > self._watched_at + WATCHED_S:
+            self.held_back = None
+        elif self.held_back is None or now >= self._sought_at + self._seek_after_s:
+            self.held_back, self._sought_at = found(), now
+            self._seek_after_s = max(SOUGHT_EACH_S, (self._clock.monotonic() - now) / SOUGHT_SHARE)
+
     def ends(self, work: PipelineState) -> None:
         """Make the progress of the last commit."""
+        self.held_back = None
         if self._is_due:
             self._make(work)
 
-    def _make(self, work: PipelineState) -> None:
-        self._is_due, self._made_at = False, self._clock.monotonic()
-        program = work.flow.program
-        layout = self._layout
+    def layout_of(self, work: PipelineState) -> StepLayout:
+        """Return the layout of what runs now."""
+        program, layout = work.flow.program, self._layout
         if layout is None or program is not layout.program:
             layout = self._layout = StepLayout(self.plan, program)
-        self.newest = (*self.newest[-1:], progress_of(work, layout, self._board.status()))
+        return layout
+
+    def _make(self, work: PipelineState) -> None:
+        self._is_due, self._made_at = False, self._clock.monotonic()
+        made = progress_of(work, self.layout_of(work), self._board.status())
+        self.newest = (*self.newest[-1:], made)
+        self.history.add(self._clock.now_ms(), made.by_node)

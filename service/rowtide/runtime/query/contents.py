@@ -76,8 +76,8 @@ def state_entries(snapshot: KeptSnapshot) -> list[StateEntry]:
     return sorted(found, key=lambda each: (each.relation, each.operator, each.partition or 0))
 
 
-def table_contents(flow: Flow, relation: str, limit: int) -> TableContents:
-    """Return the first rows of an engine table.
+def table_contents(flow: Flow, relation: str, limit: int, after: int = 0) -> TableContents:
+    """Return at most ``limit`` rows of an engine table, those after the first ``after``.
 
     Raises:
       UnknownRelationError: the flow has no such table.
@@ -89,7 +89,7 @@ def table_contents(flow: Flow, relation: str, limit: int) -> TableContents:
             f'"{relation}" is not an engine table of the pipeline',
             hint="Engine tables have contents: those of CREATE TABLE that a pump reads, and those of models.",
         ) from None
-    rows = [timed.row for timed in islice(tray.rows(), limit)]
+    rows = [timed.row for timed in islice(tray.rows(), after, after + limit)]
     types = tuple(str(field.type) for field in tray.row_type)
     return TableContents(relation, tray.row_type.names, types, rows, len(tray))
 

@@ -15,6 +15,7 @@ import queue
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
@@ -166,6 +167,35 @@ class QueryProcess:
         process.close()
         self.pipe.close()
         self._running.release()
+
+
+@dataclass(frozen=True, slots=True)
+class StartedQuery:
+    """A query that has started: its lines, and what they are of. ``changes`` as in ``Question``."""
+
+    follower: Follower
+    process: QueryProcess
+    columns: Sequence[str]
+    types: Sequence[str]
+    changes: bool
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the answer, as ``Follower.lines`` does."""
+        return self.follower.lines(self.process)
+
+    def close(self) -> None:
+        """End the query at once. No thread may be reading ``lines``."""
+        self.follower.close()
+        self.process.close()
+
+
+def started(question: Question, follower: Follower, process: QueryProcess) -> StartedQuery:
+    """Return a query that has started."""
+    row_type = question.node.row_type
+    # The last fields are the sort keys.
+    shown = len(row_type) - len(question.order)
+    types = [str(field.type) for field in row_type][:shown]
+    return StartedQuery(follower, process, row_type.names[:shown], types, question.changes)
 
 
 def refuse_heavy(question: Question) -> None:

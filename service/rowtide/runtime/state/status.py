@@ -47,6 +47,7 @@ class PartitionStatus:
     topic: str
     partition: int
     next_offset: int
+    start_offset: int
     end_offset: int | None
     bound: int | None
 
@@ -171,6 +172,7 @@ class StatusBoard:
                     each.topic,
                     each.partition,
                     each.next_offset,
+                    each.start_offset,
                     self._log_end(each.place),
                     each.bound,
                 )

@@ -5,24 +5,55 @@ To add a resource, write a module with ``PATHS`` and a function that returns its
 
 from __future__ import annotations
 
-from rowtide.runtime.progress.board import ProgressBoard
-from rowtide.web.access import Page
-from rowtide.web.api import events, pipelines, relations
-from rowtide.web.api.events import EventFeed
+from rowtide.web.access import Access, Page
+from rowtide.web.api import (
+    error_rows,
+    events,
+    explanations,
+    graph,
+    history,
+    pipelines,
+    positions,
+    queries,
+    relations,
+    session,
+    snapshots,
+    statements,
+)
 from rowtide.web.declared import ApiPath
+from rowtide.web.handlers import Handlers
 from rowtide.web.status import Status
 
-PATHS: tuple[ApiPath, ...] = (*pipelines.PATHS, *relations.PATHS, *events.PATHS)
+PATHS: tuple[ApiPath, ...] = (
+    *pipelines.PATHS,
+    *positions.PATHS,
+    *graph.PATHS,
+    *events.PATHS,
+    *history.PATHS,
+    *relations.PATHS,
+    *explanations.PATHS,
+    *queries.PATHS,
+    *statements.PATHS,
+    *snapshots.PATHS,
+    *error_rows.PATHS,
+    *session.PATHS,
+)
 """Every path of this version, in the order of the reference page."""
 
 
-def api_pages(
-    status: Status, version: str, progress: ProgressBoard | None, feed: EventFeed | None
-) -> list[Page]:
-    """Return the pages of this version; ``version`` is the program's. Those of a part that is None do not exist."""
-    found = pipelines.pages(status, version)
-    if progress is not None:
-        found += relations.pages(progress, status)
-    if feed is not None:
-        found += events.pages(feed)
-    return found
+def api_pages(status: Status, version: str, handlers: Handlers, access: Access) -> list[Page]:
+    """Return the pages of this version; ``version`` is the program's."""
+    return [
+        *pipelines.pages(status, version),
+        *positions.pages(status),
+        *graph.pages(handlers, status),
+        *events.pages(handlers),
+        *history.pages(handlers),
+        *relations.pages(handlers, status),
+        *explanations.pages(handlers),
+        *queries.pages(handlers),
+        *statements.pages(handlers),
+        *snapshots.pages(handlers),
+        *error_rows.pages(handlers),
+        *session.pages(access),
+    ]

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from rowtide.runtime.query.contents import plain
 from rowtide.web.status import PipelineStatus
 
+_WIDE = "BIGINT"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of rows, and its SQL type."""
+
+    name: str
+    type: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +38,26 @@ def at_of(now: PipelineStatus) -> At:
     known = [bound for bound in bounds if bound is not None]
     least = min(known) if known and len(known) == len(bounds) else None
     return At(now.epoch, now.commits, rfc3339(least), rfc3339(now.last_commit_ms))
+
+
+def columns_of(names: Sequence[str], types: Sequence[str]) -> list[Column]:
+    """Return columns by their names and types."""
+    return [Column(name, of) for name, of in zip(names, types, strict=True)]
+
+
+def values_of(rows: Sequence[Sequence[object]], columns: Sequence[Column]) -> list[list[object]]:
+    """Return rows as they are written: a BIGINT and a DECIMAL as text, which no reader of JSON rounds."""
+    wide = [column.type.startswith(_WIDE) for column in columns]
+    return [
+        [_text(plain(value)) if is_wide else plain(value) for value, is_wide in zip(row, wide, strict=True)]
+        for row in rows
+    ]
+
+
+def _text(value: object) -> object:
+    if isinstance(value, list):
+        return [_text(each) for each in value]
+    return None if value is None else str(value)
 
 
 def rfc3339(millis: int | None) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
@@ -23,12 +23,14 @@ from rowtide.checkpoint.ledger import PendingErrors
 from rowtide.clock import Clock
 from rowtide.errors import TransientError
 from rowtide.runtime.progress.board import CommitReport, ProgressBoard
+from rowtide.runtime.progress.held_back import HeldBack
 from rowtide.runtime.progress.layout import COUNTED
 from rowtide.runtime.progress.progress import PipelineProgress, shown_bound
 from rowtide.web.access import Page
 from rowtide.web.api.answers import at_of, rfc3339
 from rowtide.web.declared import OF_PIPELINE, PIPELINE, ApiPath, Parameter
-from rowtide.web.parameters import text
+from rowtide.web.handlers import Handlers
+from rowtide.web.parameters import optional
 from rowtide.web.problems import RETRY_AFTER_S, Problem, ProblemError
 from rowtide.web.status import PipelineStatus, Status
 from rowtide.web.tokens import Right
@@ -45,7 +47,7 @@ RETRY_MS = 2000
 """When a browser connects again."""
 ERRORS_S, ERRORS_SELDOM_S = 5.0, 30.0
 """How often error rows are counted at most, and while no commit has any: others resubmit them."""
-TOPICS = ("graph", "phase", "commit", "progress", "errors")
+TOPICS = ("graph", "phase", "commit", "progress", "errors", "problem")
 STEP_COLUMNS = ("step", *COUNTED, "bound_ms")
 PARTITION_COLUMNS = ("relation", "topic", "partition", "next_offset", "end_offset", "bound_ms")
 _log = structlog.get_logger("rowtide")
@@ -55,8 +57,8 @@ EVENTS = ApiPath(
     f"{OF_PIPELINE}/events",
     Right.READ,
     "Watch a pipeline: the newest event of each topic, then each new one. `progress` has the counts of all steps at a "
-    f"commit, at most once a second. There can be {MOST_WATCHERS} watchers. The header Last-Event-ID goes on after an "
-    "event.",
+    "commit, at most once a second, `problem` what holds rows back. There can be "
+    f"{MOST_WATCHERS} watchers. The header Last-Event-ID continues after an event.",
     (PIPELINE, WANTED),
     media_type="text/event-stream",
 )
@@ -101,6 +103,7 @@ class EventFeed:
     def look(self) -> None:
         """Make the events of what is new."""
         now, board = self._status.status(), self._board
+        board.watch()
         self._show("graph", board.layout.graph.digest, _graph)
         self._show("phase", _phase(now), lambda shown: shown)
         if board.commit is not None:
@@ -109,6 +112,8 @@ class EventFeed:
             self._show("progress", board.newest[-1], _progress)
         if self._errors is not None:
             self._show("errors", self._errors, _errors)
+        if (held_back := board.held_back) is not None:
+            self._show("problem", held_back, _problem)
 
     def next(self, after: int, topics: frozenset[str]) -> _Event | None:
         """Return the oldest of the newest events that a watcher has not got; None: it has all."""
@@ -197,11 +202,14 @@ class _Stream(StreamingResponse):
             self._feed.watchers -= 1
 
 
-def pages(feed: EventFeed) -> list[Page]:
+def pages(handlers: Handlers) -> list[Page]:
     """Return the page."""
+    feed = handlers.events
+    if feed is None:
+        return []
 
     async def events(request: Request) -> StreamingResponse:
-        named = [each.strip() for each in text(request, WANTED).split(",") if each.strip()]
+        named = [each.strip() for each in (optional(request, WANTED) or "").split(",") if each.strip()]
         for each in named:
             if each not in TOPICS:
                 raise ProblemError(
@@ -274,3 +282,8 @@ def _progress(progress: PipelineProgress) -> Mapping[str, object]:
 
 def _errors(errors: PendingErrors) -> Mapping[str, object]:
     return {"pending": errors.by_relation, "newest": errors.newest}
+
+
+def _problem(held_back: tuple[HeldBack, ...]) -> Mapping[str, object]:
+    times = [{"has": rfc3339(each.has), "needs": rfc3339(each.needs)} for each in held_back]
+    return {"causes": [asdict(each) | time for each, time in zip(held_back, times, strict=True)]}

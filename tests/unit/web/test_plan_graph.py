@@ -8,6 +8,7 @@ import pytest
 
 from rowtide.metrics import Metrics
 from rowtide.runtime.progress.board import ProgressBoard
+from rowtide.runtime.progress.held_back import HeldBack
 from rowtide.runtime.progress.layout import BOUND, COUNTED
 from rowtide.web import Handlers, build_app
 from support.progress import ran
@@ -66,6 +67,22 @@ def test_relations_have_the_counts_of_the_newest_progress(board: ProgressBoard) 
         each.next_offset for each in newest.partitions
     ]
     assert found["READINGS"]["bound"].startswith("1970-01-01T00:0")
+
+
+def test_a_relation_names_the_partition_that_holds_its_rows_back() -> None:
+    board = ran(partitions=1)[1]
+    board.held_back = (
+        HeldBack(
+            "IDLE", "READINGS", "readings", 1, 61_000, 62_000, "w", "r", "c", 19, ("SAME",), (1,), ("SAME",)
+        ),
+    )
+    assert got(board, "relations/SAME").json()["held_back_by"] == {
+        "relation": "READINGS",
+        "topic": "readings",
+        "partition": 1,
+        "needs": "1970-01-01T00:01:02.000Z",
+    }
+    assert got(board, "relations/MINUTES").json()["held_back_by"] is None
 
 
 def test_before_the_pipeline_runs_there_is_a_graph_and_no_counts() -> None:

@@ -1,0 +1,46 @@
+"""What the pages ask the running pipeline, as functions; a page whose function is missing does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rowtide.checkpoint.error_stream import ErrorFilter
+from rowtide.checkpoint.ledger import SnapshotEntry, StoredError
+from rowtide.runtime.progress.board import ProgressBoard
+from rowtide.runtime.query.contents import TableContents
+from rowtide.runtime.state.following import StartedQuery
+from rowtide.web.status import JsonAnswer
+
+if TYPE_CHECKING:
+    from rowtide.web.api.events import EventFeed
+
+QueryRunner = Callable[[str, bool], StartedQuery]
+"""Plans a query and starts it; the flag requests the current contents of tables once."""
+StatementRunner = Callable[[str, bool], JsonAnswer]
+"""Sends statements; the flag says whether to wait for their outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """The functions. Each may wait for the pipeline or its database, so it runs in a separate thread.
+
+    ``progress`` and ``events`` never wait.
+    """
+
+    why_not: Callable[[str], JsonAnswer] | None = None
+    """Explains why a relation (its catalog name) has no new rows."""
+    why: Callable[[str, str], JsonAnswer] | None = None
+    snapshot: Callable[[], JsonAnswer] | None = None
+    contents: Callable[[str, int, int], TableContents] | None = None
+    """Returns rows of an engine table: the greatest number of them, and how many come before."""
+    query: QueryRunner | None = None
+    execute: StatementRunner | None = None
+    errors: Callable[[ErrorFilter, int | None], Sequence[StoredError]] | None = None
+    snapshots: Callable[[], Sequence[SnapshotEntry]] | None = None
+    progress: ProgressBoard | None = None
+    events: EventFeed | None = None
+
+
+NO_HANDLERS = Handlers()
