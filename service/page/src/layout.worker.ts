@@ -14,7 +14,7 @@ addEventListener("message", (event: MessageEvent<Asked>) => {
 
 function computed(task: LayoutTask): Layout {
   const graph = new Graph({ multigraph: true });
-  graph.setGraph({ rankdir: task.direction, nodesep: 28, ranksep: task.direction === "LR" ? 96 : 56, marginx: 8, marginy: 8 });
+  graph.setGraph({ rankdir: task.direction, nodesep: 28, ranksep: task.direction === "LR" ? 128 : 64, marginx: 8, marginy: 8 });
   for (const name of task.names) graph.setNode(name, { width: task.width, height: task.height });
   task.edges.forEach((edge, at) => graph.setEdge(edge.from, edge.to, {}, String(at)));
   layout(graph);

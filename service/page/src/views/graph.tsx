@@ -108,7 +108,7 @@ function Edges({ part, layout }: { readonly part: Drawn; readonly layout: Layout
 
 function Arrow({ id }: { readonly id: string }) {
   return (
-    <marker id={id} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+    <marker id={id} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="10" markerHeight="10" markerUnits="userSpaceOnUse" orient="auto">
       <path d="M0 0L8 4L0 8z" class={id} />
     </marker>
   );

@@ -121,11 +121,9 @@ interface WhyNotAnswer {
 /** Asks the service why no new row comes out; the question waits for the main loop, so a person asks it. */
 function WhyNot({ name }: { readonly name: string }) {
   const [answer, setAnswer] = useState<WhyNotAnswer | Refusal | "asked" | null>(null);
-  const question = new URL("../why-not", document.baseURI);
-  question.searchParams.set("relation", name);
   const asked = () => {
     setAnswer("asked");
-    ask<WhyNotAnswer>(question).then(setAnswer, (error: unknown) => {
+    ask<WhyNotAnswer>(address("pipelines", pipeline.value ?? "", "relations", name, "why-not")).then(setAnswer, (error: unknown) => {
       if (!(error instanceof Refusal)) throw error;
       setAnswer(error);
     });
