@@ -13,7 +13,7 @@ import {
   type Progress,
   Refusal,
 } from "./api";
-import { kept, relationsNow } from "./model";
+import { kept, RATE_MS, relationsNow } from "./model";
 
 /** The state of the connection to the service. `lost` keeps the last numbers, and says since when they are old. */
 export type Connection =
@@ -38,6 +38,10 @@ export const causes = signal<readonly Cause[]>([]);
 export const heardAt = signal(Date.now());
 export const clock = signal(Date.now());
 
+const progressAt = signal(Date.now());
+/** Whether the pipeline has not committed for a while, as far as is known: what is lost is old, not quiet. */
+const isQuiet = computed(() => connection.value.kind === "live" && clock.value - progressAt.value > RATE_MS);
+
 export const newest = computed(() => history.value.at(-1) ?? null);
 export const pendingErrors = computed(() =>
   errors.value === null ? null : Object.values(errors.value.pending).reduce((sum, each) => sum + each, 0),
@@ -46,7 +50,7 @@ export const pendingErrors = computed(() =>
 let shown: ReturnType<typeof relationsNow> = [];
 /** The numbers of all relations: the last ones stay until the graph of newer ones is here. */
 export const relations = computed(() => {
-  if (graph.value !== null) shown = relationsNow(graph.value, history.value) ?? shown;
+  if (graph.value !== null) shown = relationsNow(graph.value, history.value, isQuiet.value) ?? shown;
   return shown ?? [];
 });
 
@@ -112,6 +116,7 @@ function listen(pipeline: string): void {
   on<Phase>("phase", (data) => (phase.value = data));
   on<Progress>("progress", (data) => {
     history.value = kept(history.value, data);
+    progressAt.value = Date.now();
     if (data.digest !== graph.value?.digest) void loadGraph().catch(failed);
   });
   on<Errors>("errors", (data) => (errors.value = data));

@@ -8,8 +8,8 @@ export type { Edge } from "./api";
 export const MOST_NODES = 150;
 /** The rowtime after which nothing follows: the bound of a complete table. */
 export const END_OF_TIME_MS = 253_402_300_799_999;
-/** A rate is of the commits of this time. */
-const RATE_MS = 5_000;
+/** A rate is of the commits of this time; without any it is zero. */
+export const RATE_MS = 5_000;
 
 /** The numbers of one relation at one commit; null: not known. Counts are since the pipeline began. */
 export interface Now {
@@ -43,8 +43,11 @@ interface StepCounts {
   readonly boundMs: number | null;
 }
 
-/** Return the numbers of each relation in the order of the graph, or null if the progress is of another graph. */
-export function relationsNow(graph: Graph, history: readonly Progress[]): Now[] | null {
+/**
+ * Return the numbers of each relation in the order of the graph, or null if the progress is of another graph. Of a quiet
+ * pipeline no commit has come for a while.
+ */
+export function relationsNow(graph: Graph, history: readonly Progress[], isQuiet = false): Now[] | null {
   const newest = history.at(-1);
   if (newest === undefined) return graph.nodes.map((node) => unknown(node));
   if (newest.digest !== graph.digest) return null;
@@ -66,8 +69,8 @@ export function relationsNow(graph: Graph, history: readonly Progress[]): Now[] 
       isComputed: true,
       rowsIn,
       rowsOut,
-      inPerS: stepsBefore && (rowsIn - inBefore) / seconds,
-      outPerS: stepsBefore && (rowsOut - outBefore) / seconds,
+      inPerS: isQuiet ? 0 : stepsBefore && (rowsIn - inBefore) / seconds,
+      outPerS: isQuiet ? 0 : stepsBefore && (rowsOut - outBefore) / seconds,
       boundMs,
       behindMs: boundMs === null || boundMs >= END_OF_TIME_MS ? null : timeOf(newest) - boundMs,
       filtered: total(all, steps, "filtered"),

@@ -58,6 +58,11 @@ test("without two progresses there is no rate, and without one no number", () =>
   assert.deepEqual(relationsNow(GRAPH, [])?.map((each) => each.rowsIn), [null, null, null, null]);
 });
 
+test("the rate of a quiet pipeline is zero", () => {
+  const rates = (relationsNow(GRAPH, [progress(1, 100), progress(3, 300)], true) ?? []).map((each) => each.outPerS);
+  assert.deepEqual(rates, [0, 0, 0, null]);
+});
+
 test("numbers of another graph are not shown", () => {
   assert.equal(relationsNow(GRAPH, [progress(1, 100, "d2")]), null);
 });
