@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 pytest_plugins = [
     "rowtide.testing.pytest_plugin",
     "pytester",
+    "real.chromium",
     "real.kafka",
     "real.mariadb",
     "real.npm",
