@@ -11,8 +11,10 @@ from hypothesis import HealthCheck, settings
 pytest_plugins = [
     "rowtide.testing.pytest_plugin",
     "pytester",
+    "real.chromium",
     "real.kafka",
     "real.mariadb",
+    "real.npm",
     "real.postgres",
     # Its module imports that of the line before.
     "real.pgbouncer",
@@ -33,7 +35,13 @@ settings.register_profile("long", parent=settings.get_profile("fast"), derandomi
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
-GROUPS = {"spark": "spark", "kafka": "servers", "postgres": "servers", "mariadb": "servers"}
+GROUPS = {
+    "spark": "spark",
+    "kafka": "servers",
+    "postgres": "servers",
+    "mariadb": "servers",
+    "browser": "browser",
+}
 """The marks of tests that need something real, and the process that runs them; the first one counts."""
 
 
@@ -49,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     Before anything else, as xdist makes its groups of marks that it finds then. Each process starts what its
     tests need once; those that hand over from Spark to the service need a broker and a database too.
     """
-    grouped: dict[str, list[pytest.Item]] = {"servers": [], "spark": []}
+    grouped: dict[str, list[pytest.Item]] = {"servers": [], "spark": [], "browser": []}
     others = []
     for item in items:
         group = next((name for mark, name in GROUPS.items() if item.get_closest_marker(mark)), None)
@@ -58,5 +66,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
         else:
             item.add_marker(pytest.mark.xdist_group(group))
             grouped[group].append(item)
-    items[:] = [*grouped["servers"], *grouped["spark"], *others]
+    items[:] = [*grouped["servers"], *grouped["spark"], *grouped["browser"], *others]
     yield

@@ -136,7 +136,8 @@ def whole_app(access: Access) -> Starlette:
 
 def address(path: str, **names: str) -> str:
     """Return the address of a declared path, with names for those in braces."""
-    given = {"pipeline": Now().pipeline, "relation": "ORDERS", "query": "1", "number": "17", **names}
+    given = {"pipeline": Now().pipeline, "relation": "ORDERS", "query": "1", "number": "17"}
+    given |= {"asset": "none.js", **names}
     return path.format_map({name: quote(value, safe="") for name, value in given.items()})
 
 

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from rowtide.clock import Clock
 from rowtide.metrics import Metrics
@@ -27,6 +28,7 @@ from rowtide.web.api import api_pages
 from rowtide.web.arrival import Arrival
 from rowtide.web.described import openapi
 from rowtide.web.handlers import NO_HANDLERS, Handlers
+from rowtide.web.page import page_files, page_redirects
 from rowtide.web.status import PipelineStatus, ReplicaProgress, Status
 from rowtide_connectors.several import place_of
 
@@ -55,10 +57,10 @@ def build_app(
     health = _Health(status, metrics, clock, beat_limit_s)
     pages = [Page(declared.STATUS, _root(status, version)), *health.pages()]
     access = access or Access()
-    pages += [*alias_pages(handlers), *api_pages(status, version, handlers, access)]
+    pages += [*alias_pages(handlers), *api_pages(status, version, handlers, access), *page_files()]
     document = openapi(version, [declared.OPENAPI, *(each.declared for each in pages)])
     pages.append(Page(declared.OPENAPI, _document(document)))
-    return application(pages, access, status.status().pipeline)
+    return application(pages, access, status.status().pipeline, page_redirects())
 
 
 def build_monitoring_app(
@@ -69,10 +71,12 @@ def build_monitoring_app(
     return application(health.pages(is_open=True), Access(), status.status().pipeline)
 
 
-def application(pages: Sequence[Page], access: Access, pipeline: str) -> Starlette:
-    """Return the ASGI application of pages; ``pipeline`` is the one of the service."""
+def application(
+    pages: Sequence[Page], access: Access, pipeline: str, redirects: Sequence[Route] = ()
+) -> Starlette:
+    """Return the ASGI application of pages; ``pipeline`` is the one of the service. ``redirects`` come first."""
     return Starlette(
-        routes=[page.route(access, pipeline) for page in pages],
+        routes=[*redirects, *(page.route(access, pipeline) for page in pages)],
         middleware=[Middleware(Arrival)],
         exception_handlers={HTTPException: no_page},
     )

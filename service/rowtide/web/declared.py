@@ -20,7 +20,7 @@ MOST_PAGE_ROWS = 10_000
 """The same of a path of version 1."""
 BODY_BYTES = 256 * 1024
 """The largest body with SQL text."""
-JSON, LINES, TEXT = "application/json", "application/x-ndjson", "text/plain"
+JSON, LINES, TEXT, HTML = "application/json", "application/x-ndjson", "text/plain", "text/html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +151,21 @@ OPENAPI = ApiPath(
     "Return this description as an OpenAPI document.",
     answers={200: "The document.", 304: "It is the one of the header If-None-Match."},
 )
+ASSET = Parameter("asset", "name of the file, as the page has it", where="path")
+UI = ApiPath(
+    "/ui/",
+    None,
+    "Return the page for people. A browser that asks for `/` is sent here. It has no data: it asks the other paths.",
+    media_type=HTML,
+)
+UI_ASSET = ApiPath(
+    "/ui/{asset}",
+    None,
+    "Return a file of the page.",
+    (ASSET,),
+    problems=(Problem.UNKNOWN_PATH,),
+    media_type="*/*",
+)
 WHY_NOT = ApiPath(
     "/why-not",
     Right.READ,
@@ -206,5 +221,19 @@ EXECUTE = ApiPath(
     method="POST",
 )
 
-UNVERSIONED = (STATUS, ALIVE, READY, METRICS, OPENAPI, WHY_NOT, WHY, SNAPSHOT, TABLE, ROWS, EXECUTE)
+UNVERSIONED = (
+    STATUS,
+    UI,
+    UI_ASSET,
+    ALIVE,
+    READY,
+    METRICS,
+    OPENAPI,
+    WHY_NOT,
+    WHY,
+    SNAPSHOT,
+    TABLE,
+    ROWS,
+    EXECUTE,
+)
 """Every path that is not of version 1, and the description of all of them."""

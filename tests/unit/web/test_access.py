@@ -25,8 +25,15 @@ from rowtide.web.tokens import INCLUDED, Right, TokenFile
 from support.web import Pipeline, StoppedClock, address, asked, whole_app
 
 TOKENS = {right: f"the-token-of-{right.value}-0123456789" for right in Right}
-OPEN = {"/healthz", "/readyz", "/api/v1/openapi.json"}
-"""Pages that require no token: those of probes, and the description of the API."""
+OPEN = {
+    "/healthz": 200,
+    "/readyz": 200,
+    "/api/v1/openapi.json": 200,
+    "/ui": 303,
+    "/ui/": 200,
+    "/ui/{asset}": 404,
+}
+"""Pages that require no token, and what they answer: those of probes, the description of the API, the page itself."""
 SESSION = "/api/v1/session"
 """Who calls, with any right: tests/unit/web/test_sessions.py."""
 OF_PIPELINE = "/api/v1/pipelines/{pipeline}"
@@ -95,12 +102,12 @@ def test_every_page_needs_its_role_and_a_request_without_it_is_refused(tokens: P
     routes = routes_of(app)
     found = {(method, path) for method, path in routes if path not in {*OPEN, SESSION} and method != "HEAD"}
     assert found == RIGHTS.keys()
-    assert {path for _, path in routes} >= OPEN
+    assert {path for _, path in routes} >= OPEN.keys()
     for method, path in routes:
         if path == SESSION:
             continue
         if path in OPEN:
-            assert asked(app, method, path).status_code == 200
+            assert asked(app, method, address(path)).status_code == OPEN[path]
             continue
         for token in (None, "", "nonsense", TOKENS[Right.READ][:-1], hashlib.sha256(b"x").hexdigest()):
             refused = asked(app, method, address(path), token)

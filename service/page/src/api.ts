@@ -1,0 +1,153 @@
+// The answers of the HTTP API that the page uses, and how they are asked for: docs/reference/http-api.md.
+
+/** The commit that numbers are of. */
+export interface At {
+  readonly epoch: number | null;
+  readonly commit: number | null;
+  readonly rowtime: string | null;
+  readonly time: string | null;
+}
+
+export interface Operator {
+  readonly step: number;
+  readonly operator: string;
+  readonly detail: string;
+  readonly keeps: string | null;
+  readonly partition: number | null;
+}
+
+/**
+ * A relation or pump in the graph. Its rows come in at the steps `first` and out at `last`; without `first` they are those
+ * of another relation, and without `last` it is not computed: no started pump reads it.
+ */
+export interface GraphNode {
+  readonly id: string;
+  readonly relation: string;
+  readonly kind: string;
+  readonly first: readonly number[];
+  readonly last: readonly number[];
+  readonly operators: readonly Operator[];
+}
+
+export interface Edge {
+  readonly from: string;
+  readonly to: string;
+}
+
+export interface Graph {
+  readonly digest: string;
+  readonly nodes: readonly GraphNode[];
+  readonly edges: readonly Edge[];
+}
+
+export interface Phase {
+  readonly phase: string;
+  readonly since: string | null;
+  readonly waits_for: string | null;
+  readonly role: string | null;
+  readonly epoch: number | null;
+}
+
+type Value = string | number | null;
+
+/** The counts of one commit: a row for each step, and one for each partition. */
+export interface Progress {
+  readonly at: At;
+  readonly digest: string;
+  readonly columns: readonly string[];
+  readonly steps: readonly (readonly Value[])[];
+  readonly partition_columns: readonly string[];
+  readonly partitions: readonly (readonly Value[])[];
+}
+
+export interface Errors {
+  readonly pending: Readonly<Record<string, number>>;
+  readonly newest: number | null;
+}
+
+/** Why rows wait. `path` has the steps from the partition that keeps them back to the step that holds them. */
+export interface Cause {
+  readonly cause: string;
+  readonly relation: string;
+  readonly topic: string | null;
+  readonly partition: number | null;
+  readonly has: string | null;
+  readonly needs: string | null;
+  readonly why: string;
+  readonly released: string;
+  readonly change: string;
+  readonly path: readonly number[];
+  readonly rows: number;
+  readonly holds: readonly string[];
+}
+
+export interface Causes {
+  readonly causes: readonly Cause[];
+}
+
+export interface Column {
+  readonly name: string;
+  readonly type: string;
+  readonly nullable: boolean;
+  readonly key: boolean;
+}
+
+export interface Relation {
+  readonly name: string;
+  readonly kind: string;
+  readonly columns: readonly Column[];
+  readonly sql: string | null;
+  readonly place: { readonly line: number; readonly column: number } | null;
+  readonly reads: readonly string[];
+  readonly read_by: readonly string[];
+}
+
+export interface Pipelines {
+  readonly pipelines: readonly { readonly name: string; readonly version: string }[];
+}
+
+/** A refused request. `status` 0: no answer came. */
+export class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly hint: string | null,
+  ) {
+    super(message);
+  }
+}
+
+const API = new URL("../api/v1/", document.baseURI);
+
+/** Return the address of a path of the API; names in it are encoded. */
+export function address(...path: readonly string[]): URL {
+  return new URL(path.map(encodeURIComponent).join("/"), API);
+}
+
+/** Return a JSON answer; throws a Refusal. */
+export async function ask<Answer>(url: URL, init: RequestInit = {}): Promise<Answer> {
+  let answer: Response;
+  try {
+    answer = await fetch(url, { ...init, headers: { Accept: "application/json", ...init.headers } });
+  } catch {
+    throw new Refusal(0, "the service does not answer", null);
+  }
+  const text = await answer.text();
+  if (!answer.ok) throw refused(answer.status, text);
+  return (text === "" ? null : JSON.parse(text)) as Answer;
+}
+
+/** Send a token, for which the service sets a cookie that no script can read. */
+export async function logIn(token: string): Promise<void> {
+  const headers = { "Content-Type": "application/json" };
+  await ask(address("session"), { method: "POST", headers, body: JSON.stringify({ token }) });
+}
+
+function refused(status: number, text: string): Refusal {
+  try {
+    const { detail, error, hint } = JSON.parse(text) as { detail?: string; error?: string; hint?: string | null };
+    return new Refusal(status, detail ?? error ?? `the service answers ${status}`, hint ?? null);
+  } catch {
+    return new Refusal(status, `the service answers ${status}`, null);
+  }
+}

@@ -1,0 +1,48 @@
+import { useEffect, useRef } from "preact/hooks";
+import { path } from "../address";
+import { connection, name } from "../live";
+import { Head } from "./head";
+import { LogIn } from "./log_in";
+import { Overview } from "./overview";
+import { RelationView } from "./relation";
+import { State } from "./state";
+
+export function App() {
+  const [view, relation] = path.value;
+  const title = view === "relations" && relation !== undefined ? relation : "Overview";
+  useEffect(() => {
+    document.title = [title, name.value, "Rowtide"].filter(Boolean).join(" · ");
+  }, [title, name.value]);
+  const isFirst = useRef(true);
+  useEffect(() => {
+    // A link has led to another view: what had the focus is gone.
+    if (!isFirst.current) document.getElementById("main")?.focus();
+    isFirst.current = false;
+  }, [view, relation]);
+  const refusal = connection.value.kind === "refused" ? connection.value.refusal : null;
+  return (
+    <>
+      <a class="skip" href="#main" onClick={skip}>
+        Skip to the content
+      </a>
+      <Head />
+      <main id="main" tabIndex={-1} class={connection.value.kind === "lost" ? "old" : ""}>
+        <h1 class="hidden">{title}</h1>
+        {refusal?.status === 401 ? (
+          <LogIn />
+        ) : (
+          <>
+            <State />
+            {view === "relations" && relation !== undefined ? <RelationView key={relation} name={relation} /> : <Overview />}
+          </>
+        )}
+      </main>
+    </>
+  );
+}
+
+/** Move the focus: the part of the address after `#` is the view and cannot name a place. */
+function skip(event: Event): void {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}

@@ -1,0 +1,243 @@
+"""The page before a service with recorded answers, which a test changes: states that a real pipeline shows rarely."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from rowtide.testing.processes import LOCAL, free_port
+from rowtide.web.access import Access
+from rowtide.web.page import page_files, page_redirects
+from rowtide.web.server import WebServer
+
+SECOND_MS = 1_000
+BOUND_MS = 1_767_260_369_520
+"""2026-01-01 09:39:29.520."""
+COLUMNS = ["step", "rows_in", "rows_out", "filtered", "late", "rejected", "held", "bound_ms"]
+PARTITION_COLUMNS = ["relation", "topic", "partition", "next_offset", "end_offset", "bound_ms"]
+P = "/api/v1/pipelines/orders"
+
+
+def node(relation: str, kind: str, first: list[int], last: list[int], steps: list[int]) -> dict[str, Any]:
+    operators = [
+        {"step": each, "operator": "Sort", "detail": "", "keeps": None, "partition": None} for each in steps
+    ]
+    return {
+        "id": relation,
+        "relation": relation,
+        "kind": kind,
+        "first": first,
+        "last": last,
+        "operators": operators,
+    }
+
+
+def orders() -> dict[str, Any]:
+    """Return the graph of the orders pipeline."""
+    names = ["ORDERS", "ORDERS_IN_TIME", "FILL_ORDERS_PER_MINUTE", "ORDERS_PER_MINUTE"]
+    return {
+        "digest": "orders-1",
+        "nodes": [
+            node("ORDERS", "foreign stream", [0], [0], [0]),
+            node("ORDERS_IN_TIME", "view", [1], [2], [1, 2]),
+            node("FILL_ORDERS_PER_MINUTE", "pump", [3], [3], [3]),
+            node("ORDERS_PER_MINUTE", "foreign table", [4], [4], [4]),
+            node("UNREAD", "view", [], [], []),
+        ],
+        "edges": [{"from": one, "to": other} for one, other in [*pairwise(names), ("ORDERS", "UNREAD")]],
+    }
+
+
+def large(relations: int) -> dict[str, Any]:
+    """Return a graph of a chain of relations."""
+    names = [f"RELATION_{number:03}" for number in range(relations)]
+    nodes = [
+        node(name, "foreign stream" if at == 0 else "view", [at], [at], [at]) for at, name in enumerate(names)
+    ]
+    edges = [{"from": one, "to": other} for one, other in pairwise(names)]
+    return {"digest": f"large-{relations}", "nodes": nodes, "edges": edges}
+
+
+def time_of(second: int) -> str:
+    return f"2026-01-01T09:40:{second:02}.000Z"
+
+
+def progress(second: int, read: int = 2_000, digest: str = "orders-1") -> dict[str, Any]:
+    """Return the progress of the orders pipeline; partition 0 is silent."""
+    ahead = BOUND_MS + 30 * SECOND_MS
+    return {
+        "at": {
+            "epoch": 3,
+            "commit": 1_200 + second,
+            "rowtime": "2026-01-01T09:39:29.520Z",
+            "time": time_of(second),
+        },
+        "digest": digest,
+        "columns": COLUMNS,
+        "steps": [
+            [0, read, read, 0, 0, 3, 0, BOUND_MS],
+            [1, read, read - 248, 0, 2, 0, 246, BOUND_MS],
+            [2, read - 248, read - 248, 0, 0, 0, 0, BOUND_MS],
+            [3, read - 248, 195, 0, 0, 0, 249, BOUND_MS],
+            [4, 195, 195, 0, 0, 0, 0, BOUND_MS],
+        ],
+        "partition_columns": PARTITION_COLUMNS,
+        "partitions": [
+            ["ORDERS", "orders", 0, 1_000, 1_000, BOUND_MS],
+            ["ORDERS", "orders", 1, read - 1_000, read - 988, ahead],
+        ],
+    }
+
+
+IDLE = {
+    "cause": "IDLE",
+    "relation": "ORDERS",
+    "topic": "orders",
+    "partition": 0,
+    "has": "2026-01-01T09:39:29.520Z",
+    "needs": "2026-01-01T09:40:00.000Z",
+    "why": 'Partition 0 of topic "orders" is read to its end.',
+    "released": "They come out when it has a message from 09:40:30 on.",
+    "change": "Set idle_timeout of ORDERS, so that a silent partition does not keep the others back.",
+    "path": [0, 1, 2, 3],
+    "rows": 249,
+    "holds": ["FILL_ORDERS_PER_MINUTE"],
+}
+"""Why rows of the orders pipeline wait."""
+RELATION = {
+    "name": "ORDERS_IN_TIME",
+    "kind": "view",
+    "columns": [{"name": "PRODUCT", "type": "VARCHAR(20)", "nullable": False, "key": False}],
+    "sql": "CREATE VIEW orders_in_time AS\n  SELECT STREAM * FROM orders",
+    "place": {"line": 12, "column": 1},
+    "reads": ["ORDERS"],
+    "read_by": ["FILL_ORDERS_PER_MINUTE"],
+}
+
+
+@dataclass
+class Recorded:
+    """What a service answers and sends. It can be stopped, and started again at the same address."""
+
+    graph: dict[str, Any] = field(default_factory=orders)
+    token: str | None = None
+    refusals: dict[str, int] = field(default_factory=dict)
+    """The status of answers that are refused, by path."""
+
+    def __post_init__(self) -> None:
+        self.port = free_port()
+        self._sent: list[str] = []
+        self._server: WebServer | None = None
+        self._stopping = False
+        self.watchers = 0
+        self.send("graph", {"digest": self.graph["digest"]})
+        self.phase("running")
+
+    @property
+    def url(self) -> str:
+        return f"http://{LOCAL}:{self.port}/ui/"
+
+    def send(self, topic: str, data: Mapping[str, Any]) -> None:
+        """Send an event to all that watch; those that come later get all that were sent."""
+        number = len(self._sent) + 1
+        self._sent.append(f"id: 3.{number}\nevent: {topic}\ndata: {json.dumps(data)}\n\n")
+
+    def phase(self, phase: str, waits_for: str | None = None) -> None:
+        self.send(
+            "phase", {"phase": phase, "since": time_of(0), "waits_for": waits_for, "role": None, "epoch": 3}
+        )
+
+    def runs(self) -> None:
+        """Send what a pipeline sends that runs, and whose partition 0 is silent."""
+        self.send("progress", progress(1, 2_000))
+        self.send("progress", progress(2, 3_998))
+        self.send("errors", {"pending": {"ORDERS": 12}, "newest": 17})
+        self.send("problem", {"causes": [IDLE]})
+
+    def start(self) -> None:
+        self._stopping = False
+        self._server = WebServer(self._app(), f"{LOCAL}:{self.port}")
+        self._server.start()
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._stopping = True
+            self._server.stop()
+            self._server = None
+
+    def _app(self) -> Starlette:
+        return Starlette(
+            routes=[
+                *page_redirects(),
+                *(each.route(Access()) for each in page_files()),
+                Route("/api/v1/session", self._session, methods=["POST"]),
+                *(
+                    Route(path, self._answering(path, answer))
+                    for path, answer in {
+                        "/api/v1/pipelines": lambda: {"pipelines": [{"name": "orders", "version": "1"}]},
+                        f"{P}/graph": lambda: self.graph,
+                        f"{P}/relations/ORDERS_IN_TIME": lambda: RELATION,
+                        f"{P}/relations/ORDERS_IN_TIME/why-not": lambda: {"causes": [IDLE]},
+                    }.items()
+                ),
+                Route(f"{P}/events", self._events),
+            ]
+        )
+
+    def _answering(self, path: str, answer: Any) -> Any:
+        async def answered(request: Request) -> Response:
+            if self.token is not None and request.cookies.get("rowtide") != self.token:
+                return self._refused(401, "a token is missing")
+            if (status := self.refusals.get(path)) is not None:
+                return self._refused(status, '"looker" has no rights, and this path needs read')
+            return JSONResponse(answer())
+
+        return answered
+
+    def _refused(self, status: int, message: str) -> Response:
+        return JSONResponse(
+            {"detail": message, "hint": "Use a token with the right read."}, status_code=status
+        )
+
+    async def _session(self, request: Request) -> Response:
+        if (await request.json())["token"] != self.token:
+            return self._refused(401, "the token is invalid")
+        answer = Response(status_code=204)
+        answer.set_cookie("rowtide", self.token or "", httponly=True, samesite="strict")
+        return answer
+
+    async def _events(self, _request: Request) -> Response:
+        return StreamingResponse(self._stream(), media_type="text/event-stream")
+
+    async def _stream(self) -> AsyncIterator[str]:
+        self.watchers += 1
+        sent = 0
+        try:
+            while not self._stopping:
+                for event in self._sent[sent:]:
+                    sent += 1
+                    yield event
+                await asyncio.sleep(0.01)
+        finally:
+            self.watchers -= 1
+
+
+@contextmanager
+def recorded(**settings: Any) -> Iterator[Recorded]:
+    """Serve the page with recorded answers."""
+    made = Recorded(**settings)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
