@@ -18,6 +18,7 @@ from rowtide_connectors.errors import (
     RefusedRowsError,
     UnavailableError,
 )
+from rowtide_connectors.foreign_keys import FoundForeignKey
 from rowtide_connectors.rdbms.address import address_of
 from rowtide_connectors.rdbms.chunks import Chunks, row_count
 from rowtide_connectors.rdbms.dialect import Dialect, PhysicalColumns, quoted, table_sql
@@ -158,6 +159,27 @@ class SqlDatabase:
             for own in ready.values():
                 self.dialect.check_rights(connection, own)
             self._tables.update(ready)
+
+    def foreign_keys(self, tables: Sequence[TargetTable]) -> Sequence[FoundForeignKey]:
+        """Return the foreign keys between tables; see ``foreign_keys.ReferringDatabase``."""
+        with self.begin() as transaction:
+            connection = transaction.connection
+            held = [(table.name, self._fitted(connection, table)) for table in tables]
+            tables_at = {(table.place, table.name): (name, table) for name, table in held}
+            found: list[FoundForeignKey] = []
+            for name, table in held:
+                rows = list(self.dialect.foreign_keys(connection, table))
+                for key in dict.fromkeys(row[0] for row in rows):
+                    (_, _, schema, referred, _), *_ = columns = [row for row in rows if row[0] == key]
+                    if (schema, referred) in tables_at:
+                        other, to = tables_at[schema, referred]
+                        here, there = (
+                            table.declared(row[1] for row in columns),
+                            to.declared(row[4] for row in columns),
+                        )
+                        if here is not None and there is not None:
+                            found.append(FoundForeignKey(name, here, other, there))
+        return found
 
     def stage(self, table: TargetTable, name: str) -> SqlStage | None:
         """Return a staging table; see ``api.StagingDatabase``."""

@@ -85,6 +85,12 @@ class Dialect(Protocol):
     def read_at_one_moment(self, connection: sa.Connection) -> None:
         """Make a new transaction read-only, on one snapshot of the database."""
 
+    def foreign_keys(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[str, ...]]:
+        """Return, for each column of each foreign key of a table: its name, the column, and what it refers to.
+
+        That is a schema, a table and a column. The columns of a key come together, in their order.
+        """
+
     def target(self, existing: str, sql_type: SqlType) -> TargetColumn | None:
         """Return a column of type ``existing`` as target of ``sql_type``; None: it changes values of it."""
 

@@ -119,6 +119,12 @@ select exists (
     where event_object_schema = %(schema)s and event_object_table = %(table)s
 )
 """
+_FOREIGN_KEYS = """
+select constraint_name, column_name, referenced_table_schema, referenced_table_name, referenced_column_name
+from information_schema.key_column_usage
+where table_schema = %s and table_name = %s and referenced_table_name is not null
+order by constraint_name, ordinal_position
+"""
 _FIXED_VIEW = """
 select 1 from information_schema.views where table_schema = %s and table_name = %s and is_updatable = 'NO'
 """
@@ -342,6 +348,10 @@ class MySql:
             has_other_keys=len(indices) > 1,
             faults=[VIEW_FAULT] if is_view else [],
         )
+
+    def foreign_keys(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[str, ...]]:
+        """Look them up in the information schema."""
+        return map(tuple, connection.exec_driver_sql(_FOREIGN_KEYS, (table.place, table.name)))
 
     def target(self, existing: str, sql_type: SqlType) -> TargetColumn | None:
         """Read a column_type of the information schema."""

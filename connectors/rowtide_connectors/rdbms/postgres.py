@@ -338,6 +338,11 @@ class Postgres:
             ],
         )
 
+    def foreign_keys(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[str, ...]]:
+        """Look them up in the system catalog."""
+        oid = connection.exec_driver_sql(catalog.OID, (table.name, table.place)).scalar_one()
+        return map(tuple, connection.exec_driver_sql(catalog.FOREIGN_KEYS, (oid,)))
+
     def target(self, existing: str, sql_type: SqlType) -> TargetColumn | None:
         """Read a result of format_type."""
         if existing.startswith(ENUM):

@@ -86,6 +86,16 @@ select exists (select from pg_constraint where conrelid = %(table)s and contype 
     or (select count(*) from pg_index where indrelid = %(table)s and indisunique) > 1
 """
 
+FOREIGN_KEYS = """
+select conname, own.attname, nspname, relname, other.attname
+from pg_constraint
+join unnest(conkey, confkey) with ordinality as u(own, other, n) on true
+join pg_attribute own on own.attrelid = conrelid and own.attnum = u.own
+join pg_attribute other on other.attrelid = confrelid and other.attnum = u.other
+join pg_class c on c.oid = confrelid join pg_namespace s on s.oid = relnamespace
+where contype = 'f' and conrelid = %s order by conname, n
+"""
+
 SAID = (VIEW_FAULT, "it is a materialized view", "it is not a table")
 SAID_OF_KEYS = (
     "it has a rule for INSERT or UPDATE, with which ON CONFLICT cannot be used",

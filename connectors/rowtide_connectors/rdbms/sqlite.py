@@ -195,6 +195,10 @@ class Sqlite:
         ).scalar_one()
         return len(texts) > 1 or int(indices) > 1 or any(_JUDGING.search(text) for text in texts)
 
+    def foreign_keys(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[str, ...]]:
+        """Return none: SQLite does not enforce them."""
+        return iter(())
+
     def target(self, existing: str, sql_type: SqlType) -> TargetColumn | None:
         """Compare the affinity: SQLite ignores the rest of a type."""
         return TargetColumn(existing) if affinity(existing) in self._affinities(sql_type) else None

@@ -7,7 +7,7 @@ name of the database: small letters. Any other name, and ``table_name``, is exac
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rowtide_connectors.api import TableColumn, TargetTable
@@ -69,6 +69,12 @@ class PhysicalTable:
             if column.sql_name == sql_name:
                 return column
         raise KeyError(f'table "{self.label}" has no column "{sql_name}"')
+
+    def declared(self, names: Iterable[str]) -> tuple[str, ...] | None:
+        """Return the SQL names of columns of the database; None if one of them is not declared."""
+        known = {column.name: column.sql_name for column in self.columns}
+        found = [known.get(name) for name in names]
+        return None if None in found else tuple(each for each in found if each is not None)
 
     @property
     def label(self) -> str:

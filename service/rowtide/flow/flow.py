@@ -330,6 +330,11 @@ class Flow:
         """Return the rowtime bound of each output (ms)."""
         return {name: self._circuit.bounds[at].rowtime for name, at in self._program.outputs.items()}
 
+    def ranks(self, output: str) -> Mapping[int, int]:
+        """Return the ranks of the origins at one rowtime at the merge of an output; none if it is not merged."""
+        operator = self._circuit.operators[self._program.outputs[output]]
+        return operator.ranks if isinstance(operator, MergeOperator) else {}
+
     def why_not(self, relation: str, node: Node | None = None) -> Silence | None:
         """Return the operators that hold rows for a relation, and their bounds. Everything must be drained.
 

@@ -81,6 +81,14 @@ class ForeignStream:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """FOREIGN KEY of a foreign table: ``fields`` hold the PRIMARY KEY of a row of foreign table ``table``."""
+
+    fields: tuple[int, ...]
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
 class ForeignTable:
     """CREATE FOREIGN TABLE: a table of a database that pumps write to. ``key``: its PRIMARY KEY."""
 
@@ -89,6 +97,7 @@ class ForeignTable:
     key: tuple[int, ...]
     server: str
     options: tuple[tuple[str, str], ...]
+    foreign_keys: tuple[ForeignKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.plan.connect import Feed, FeedConnector
 from rowtide.plan.nodes import Node, Source
 from rowtide.plan.order import place_order
-from rowtide.plan.plan import POLLED_WRAPPERS, ForeignStream, ForeignTable, Notice, Plan, Pump
+from rowtide.plan.plan import POLLED_WRAPPERS, ForeignKey, ForeignStream, ForeignTable, Notice, Plan, Pump
 from rowtide.plan.questions import rowtime_field
 from rowtide.rows.rowop import Row
 from rowtide.sql.catalog.notices import notices, text_notices
@@ -410,7 +410,14 @@ def _plan(
         if isinstance(found, TableDefinition) and found.source is not None
     )
     tables = tuple(
-        ForeignTable(relation_name(key), found.row_type, found.key, found.server, found.options)
+        ForeignTable(
+            relation_name(key),
+            found.row_type,
+            found.key,
+            found.server,
+            found.options,
+            tuple(ForeignKey(each.columns, relation_name(each.table)) for each in found.foreign_keys),
+        )
         for key, found in catalog.objects.items()
         if isinstance(found, TableDefinition) and found.server is not None
     )

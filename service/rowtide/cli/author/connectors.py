@@ -26,6 +26,7 @@ from rowtide.runtime.outbox_options import MESSAGE_OPTIONS, OUTBOX_OPTIONS
 from rowtide.runtime.pipeline import open_database, open_polled, open_source
 from rowtide.runtime.polling.options import OWN_POLLED_OPTIONS, poller_of
 from rowtide.runtime.recovery.begin import refuse_tables_of_others
+from rowtide.runtime.recovery.undeclared_keys import refuse_undeclared_keys
 from rowtide.runtime.runnable import database_server, nothing_to_run, refuse_unrunnable
 from rowtide.runtime.state.output import target_table
 from rowtide.runtime.state.owned_tables import OWN_TABLE_OPTIONS
@@ -294,13 +295,14 @@ def _start(plan: Plan, name: str, checkpoint_url: str | None) -> Iterator[Tried]
 
 
 def _owner(plan: Plan, name: str) -> Iterator[Tried]:
-    """Yield why a pipeline of this name may not write to a table, if another one does."""
+    """Yield why a pipeline of this name may not write to its tables: another one does, or a key is not declared."""
     if not plan.foreign_tables:
         return
     try:
         database = open_database(database_server(plan, None))
         try:
             refuse_tables_of_others(DatabaseLedger(database, name), plan)
+            refuse_undeclared_keys(database, plan)
         finally:
             database.close()
     except (ConnectorError, StatementError) as error:

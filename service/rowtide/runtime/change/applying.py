@@ -29,6 +29,7 @@ from rowtide.runtime.recovery.begin import refuse_missing_tables, refuse_tables_
 from rowtide.runtime.recovery.digest import dumped, plan_digests
 from rowtide.runtime.recovery.recovery import partitions_of, positions_of_others
 from rowtide.runtime.recovery.start import claim, recover
+from rowtide.runtime.recovery.undeclared_keys import refuse_undeclared_keys
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.runtime.state.deadletters import RecentMessages
 from rowtide.runtime.state.output import target_table
@@ -119,6 +120,7 @@ def succeeding(older: PipelineContext, newer: PipelineContext) -> Succeeding:
     kept = [table for table in tables if table.name in before_and_after]
     refuse_missing_tables(newer.name, newer.database.missing(kept))
     newer.database.prepare(tables)
+    refuse_undeclared_keys(newer.database, newer.plan)
     # A missing table of the old plan alone was dropped before the change.
     io = PipelineIO(replace(older, recreate_tables=True))
     claimed = claim(io)

@@ -12,6 +12,7 @@ from rowtide.errors import StatementError
 from rowtide.plan.plan import Plan
 from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from rowtide.runtime.recovery.digest import differences, tables_in
+from rowtide.runtime.recovery.undeclared_keys import refuse_undeclared_keys
 from rowtide.runtime.state.output import target_table
 from rowtide.runtime.state.owned_tables import owned_tables
 from rowtide_connectors.api import Database, TopicSource
@@ -148,13 +149,14 @@ def prepare_tables(name: str, database: Database, plan: Plan, *, kept: bool) -> 
     """Create the missing output tables, and return their names. If rows are ``kept``, none may be missing.
 
     Raises:
-      StatementError: naming the missing tables; and as ``Database.prepare``.
+      StatementError: naming the missing tables; and as ``Database.prepare`` and ``refuse_undeclared_keys``.
     """
     tables = [target_table(table) for table in plan.foreign_tables]
     missing = database.missing(tables)
     if kept:
         refuse_missing_tables(name, missing)
     database.prepare(tables)
+    refuse_undeclared_keys(database, plan)
     return missing
 
 

@@ -47,7 +47,9 @@ def plan_digests(plan: Plan) -> dict[str, str]:
         given = (_canonical(stream.row_type), options, tuple(sorted(stream.column_options)))
         digests[f'written stream "{stream.name}"'] = _digest(given)
     for table in plan.foreign_tables:
-        digests[f'foreign table "{table.name}"'] = _digest((_canonical(table.row_type), table.key))
+        # Tables without foreign keys have the digests that they had before there were any.
+        keys = (_canonical(table.foreign_keys),) if table.foreign_keys else ()
+        digests[f'foreign table "{table.name}"'] = _digest((_canonical(table.row_type), table.key, *keys))
     return digests
 
 

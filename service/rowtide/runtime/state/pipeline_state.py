@@ -38,6 +38,7 @@ from rowtide.runtime.state.deadletters import RecentMessages
 from rowtide.runtime.state.following import Followers
 from rowtide.runtime.state.output import TableOutput, Writes
 from rowtide.runtime.state.stream_output import Sends, StreamOutput
+from rowtide.runtime.state.written_order import WrittenOrder
 from rowtide_connectors.api import Transaction
 
 SOURCE_PART, OPERATORS_PART, TABLE_PART = "SOURCE", "OPERATORS", "TABLE"
@@ -133,6 +134,7 @@ class PipelineState:
             else StreamOutput(each, sends=sends)
             for each in targets
         }
+        self._in_order = WrittenOrder(targets, list(flow.program.outputs))
         self.accounts: dict[str, IntakeAccount] = {}
         self.messages = self.raw_bytes = 0
         self.span: tuple[int, int] | None = None
@@ -409,7 +411,7 @@ class PipelineState:
         )
         taken = [output.take() for output in self.outputs.values()]
         result = CommitBatch(
-            writes=tuple(each for each in taken if isinstance(each, Writes)),
+            writes=self._in_order([each for each in taken if isinstance(each, Writes)], self.flow.ranks),
             faults=tuple(self._faults),
             partition_positions=moved,
             snapshot=KeptSnapshot(dict(self._positions), self.flow.snapshot()) if with_snapshot else None,

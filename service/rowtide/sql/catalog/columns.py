@@ -194,6 +194,7 @@ def without_column(catalog: Catalog, statement: DropColumn) -> Catalog:
             changed,
             key=moved(changed.key),
             indexes=tuple(replace(each, columns=moved(each.columns)) for each in changed.indexes),
+            foreign_keys=tuple(replace(each, columns=moved(each.columns)) for each in changed.foreign_keys),
             rows=tuple((*row[:gone], *row[gone + 1 :]) for row in changed.rows),
         )
     kept = tuple(each for each in changed.column_options if each[0] != name.text)

@@ -83,12 +83,20 @@ class SecondaryIndex:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignKeyTo:
+    """A FOREIGN KEY of a foreign table: ``columns`` hold the PRIMARY KEY of another one (``table``), or of its own."""
+
+    columns: tuple[int, ...]
+    table: Key
+
+
+@dataclass(frozen=True, slots=True)
 class TableDefinition:
     """An engine table or, with ``server``, a foreign table. ``rows`` are those of INSERT statements.
 
     ``source`` is the server whose topic fills an engine table.
 
-    ``defaults`` are the fields that have a default, each with its value.
+    ``defaults`` are the fields that have a default, each with its value. Only a foreign table has ``foreign_keys``.
     """
 
     row_type: RowType
@@ -102,6 +110,7 @@ class TableDefinition:
     checks: tuple[CheckDefinition, ...] = ()
     source: str | None = None
     column_options: ColumnOptions = ()
+    foreign_keys: tuple[ForeignKeyTo, ...] = ()
 
     @property
     def kind(self) -> ObjectKind:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.sql.grammar.clauses.changes import row_change
 from rowtide.sql.grammar.clauses.created_as import created_as, is_created_as
+from rowtide.sql.grammar.clauses.foreign_keys import foreign_key, references
 from rowtide.sql.grammar.clauses.function_grammar import create_aggregate, create_function, no_aggregate_kind
 from rowtide.sql.grammar.clauses.pumps import altered_pumps
 from rowtide.sql.grammar.clauses.shows import show_or_describe
@@ -35,6 +36,7 @@ from rowtide.sql.grammar.statements import (
     Drop,
     DropColumn,
     Explain,
+    ForeignKeyDefinition,
     IndexDefinition,
     InsertValues,
     ObjectKind,
@@ -50,7 +52,6 @@ from rowtide.sql.grammar.syntax import Expression, FunctionCall, Name, Qualified
 _CREATED = "SCHEMA, SERVER, STREAM, TABLE, VIEW, PUMP, MODEL or FUNCTION"
 _LATER = ("UNIQUE INDEX", "USER", "ROLE", "TYPE", "PROCEDURE")
 _ADDED_CONSTRAINTS = (("CONSTRAINT",), ("PRIMARY", "KEY"), ("FOREIGN", "KEY"), ("UNIQUE",))
-_NO_REFERENCES = "A join or a sub-query looks into the other table; rows without one there are not rejected."
 _NOT_OURS = ("GRANT", "REVOKE", "COMMIT", "ROLLBACK")
 
 
@@ -277,6 +278,7 @@ class _Grammar(QueryGrammar):
         key: list[Name] = []
         indexes: list[IndexDefinition] = []
         checks: list[CheckDefinition] = []
+        foreign_keys: list[ForeignKeyDefinition] = []
 
         def element() -> None:
             if self._is_index():
@@ -286,7 +288,8 @@ class _Grammar(QueryGrammar):
             if cursor.accept("CONSTRAINT"):
                 constraint = cursor.name("the name of the constraint")
             if cursor.is_word("FOREIGN", "KEY"):
-                raise cursor.unsupported("FOREIGN KEY is", hint=_NO_REFERENCES)
+                foreign_keys.append(foreign_key(cursor, kind))
+                return
             if cursor.is_word("PRIMARY"):
                 token = cursor.expect("PRIMARY", "KEY")
                 if key:
@@ -303,7 +306,7 @@ class _Grammar(QueryGrammar):
                 named = cursor.wrapped(lambda: cursor.name("the name of a column"))
                 indexes.append(IndexDefinition(constraint, named, cursor.span(token), unique=True))
                 return
-            columns.append(self._column(key, checks, indexes))
+            columns.append(self._column(kind, key, checks, indexes, foreign_keys))
 
         cursor.expect_symbol("(")
         cursor.comma_list(element)
@@ -327,6 +330,7 @@ class _Grammar(QueryGrammar):
             place,
             tuple(indexes),
             tuple(checks),
+            tuple(foreign_keys),
         )
 
     def _check(self, name: Name | None) -> CheckDefinition:
@@ -355,7 +359,12 @@ class _Grammar(QueryGrammar):
         return IndexDefinition(name, columns, cursor.span(first))
 
     def _column(
-        self, key: list[Name], checks: list[CheckDefinition], indexes: list[IndexDefinition]
+        self,
+        kind: ObjectKind,
+        key: list[Name],
+        checks: list[CheckDefinition],
+        indexes: list[IndexDefinition],
+        foreign_keys: list[ForeignKeyDefinition],
     ) -> ColumnDefinition:
         cursor = self.cursor
         name = cursor.name("the name of a column")
@@ -386,7 +395,7 @@ class _Grammar(QueryGrammar):
             elif cursor.accept("UNIQUE"):
                 indexes.append(IndexDefinition(constraint, (name,), cursor.place_of(token), unique=True))
             elif cursor.is_word("REFERENCES"):
-                raise cursor.unsupported("REFERENCES is", hint=_NO_REFERENCES)
+                foreign_keys.append(references(cursor, kind, (name,)))
             elif not cursor.accept("NULL"):
                 return ColumnDefinition(name, column_type, nullable, default, options)
 
@@ -551,8 +560,9 @@ class _Grammar(QueryGrammar):
         if any(cursor.is_word(*words) for words in _ADDED_CONSTRAINTS):
             hint = f"CREATE OR REPLACE {kind.value.upper()} defines it again."
             raise cursor.unsupported(f"ALTER .. ADD {first.text} is", hint=hint)
-        column = self._column(key, checks, unique)
-        if key or checks or unique:
+        foreign_keys: list[ForeignKeyDefinition] = []
+        column = self._column(kind, key, checks, unique, foreign_keys)
+        if key or checks or unique or foreign_keys:
             raise cursor.unsupported("a key, CHECK or UNIQUE with an added column is", token=first)
         return AddColumn(kind, name, column, place)
 

@@ -83,6 +83,16 @@ class IndexDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignKeyDefinition:
+    """``FOREIGN KEY (column, ...) REFERENCES table [(column, ...)]`` of a foreign table."""
+
+    columns: tuple[Name, ...]
+    table: QualifiedName
+    referred: tuple[Name, ...] | None
+    place: SourceSpan = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class CreateSchema:
     """CREATE [OR REPLACE] SCHEMA."""
 
@@ -138,6 +148,7 @@ class CreateRelation:
     place: SourceSpan = field(default=NOWHERE, compare=False)
     indexes: tuple[IndexDefinition, ...] = ()
     checks: tuple[CheckDefinition, ...] = ()
+    foreign_keys: tuple[ForeignKeyDefinition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

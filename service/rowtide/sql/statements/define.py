@@ -16,6 +16,7 @@ from rowtide.sql.catalog.columns import (
     with_renamed_column,
     without_column,
 )
+from rowtide.sql.catalog.foreign_keys import refuse_another_key, with_foreign_keys, with_renamed_table
 from rowtide.sql.catalog.models import drop_model, refuse_port
 from rowtide.sql.catalog.servers import (
     altered,
@@ -309,8 +310,10 @@ def _create_relation(catalog: Catalog, statement: CreateRelation, origin: Origin
         table = TableDefinition(
             row_type, key, origin, server, options, defaults=defaults, checks=statement.checks
         )
-        relation = relation_name(catalog.key(statement.name))
-        definition = _indexed(relation, table, statement.indexes)
+        own = catalog.key(statement.name)
+        table = with_foreign_keys(catalog, own, table, statement.foreign_keys)
+        refuse_another_key(catalog, own, table, statement.name.place)
+        definition = _indexed(relation_name(own), table, statement.indexes)
     if server is None and statement.options:
         item = statement.options[0]
         raise StatementError(
@@ -434,7 +437,10 @@ def _renamed(catalog: Catalog, statement: Rename) -> Catalog:
     if to in catalog.objects:
         shown = f'{catalog.objects[to].kind.value} "{relation_name(to)}"'
         raise StatementError(f"{shown} already exists", place=statement.to.place)
-    objects = {to if each == key else each: definition for each, definition in catalog.objects.items()}
+    objects = {
+        to if each == key else each: with_renamed_table(definition, key, to)
+        for each, definition in catalog.objects.items()
+    }
     return replace(catalog, objects=objects)
 
 

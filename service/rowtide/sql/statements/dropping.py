@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from rowtide.sql.catalog.foreign_keys import referring
 from rowtide.sql.catalog.models import ports_of, refuse_port
 from rowtide.sql.definitions.objects import Catalog, Key, PumpDefinition, StreamDefinition, TableDefinition
 from rowtide.sql.grammar.statements import Drop, ObjectKind, Rename
@@ -98,7 +99,7 @@ def _held(catalog: Catalog, statement: Drop) -> list[Key]:
 
 
 def _readers(catalog: Catalog, keys: Sequence[Key], but: Iterable[Key]) -> list[Key]:
-    """Return the views and pumps that read, and the pumps that write, one of these objects."""
+    """Return the views and pumps that read, the pumps that write, and the tables that refer to one of these objects."""
     planner = Planner(catalog).prepared()
     pumps = pumps_of(catalog, planner)
     for each, found in catalog.objects.items():
@@ -106,6 +107,7 @@ def _readers(catalog: Catalog, keys: Sequence[Key], but: Iterable[Key]) -> list[
             planner.relation(each)
     users = [reader for reader, read in planner.readers.items() if not read.isdisjoint(keys)]
     users += [pump for pump, planned in pumps.items() if planned.target in keys]
+    users += referring(catalog, keys)
     left_out = set(but)
     return [user for user in dict.fromkeys(users) if user not in left_out]
 
