@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,9 @@ from rowtide.flow.flow import Flow
 from rowtide.plan.outputs import table_nodes
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
+from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import LATEST, Bound
+from rowtide.runtime.backfill.backfill_output import TableFold, TablesOutput, folded_keys
 from rowtide.runtime.state.output import TableOutput, Writes
 from rowtide.runtime.state.written_order import WrittenOrder
 from rowtide.sql.pipeline import SqlSession
@@ -179,6 +183,51 @@ def read(rows: Sequence[Way], data: st.DataObject) -> Database:
     return database
 
 
+class SparkRows:
+    """What a run on Spark gives of tables that are not folded by key: each one's rows in order, in some blocks."""
+
+    def __init__(self, rows: Mapping[str, Sequence[Tray]]) -> None:
+        self._rows = rows
+        self._folded: list[Tray] = []
+
+    def fold(self, name: str, _: RowType, fold: TableFold) -> SparkRows:
+        found = SparkRows({})
+        found._folded = [each for each in fold(self._rows[name]) if isinstance(each, Tray)]
+        return found
+
+    def trays(self) -> Iterator[Tray]:
+        return iter(self._folded)
+
+
+def filled(rows: Sequence[Way], data: st.DataObject) -> Database:
+    """Let a backfill write the rows in one slice."""
+    flow = Flow(NODES, PARTITIONS)
+    counters: Counter[tuple[str, int]] = Counter()
+    blocks: dict[str, list[Tray]] = {name: [] for name in NODES}
+    for stream, partition, rowtime, opcode, row in in_turns(rows, data):
+        place = (stream, partition)
+        timed = TimedRow(rowtime, flow.origin(*place), counters[place], opcode, row)
+        counters[place] += 1
+        flow.insert(*place, Tray.from_rows(flow.row_type(stream), [timed]))
+    for stream, numbers in PARTITIONS.items():
+        for partition in numbers:
+            flow.bound(stream, partition, Bound(LATEST))
+    for name, trays in flow.drain().outputs.items():
+        for tray in trays:
+            at = data.draw(st.integers(0, len(tray)))
+            blocks[name] += [each for each in (tray.slice(0, at), tray.slice(at, len(tray))) if len(each)]
+    database = Database()
+    run, context, retry = (
+        cast("Any", each)
+        for each in (SparkRows(blocks), SimpleNamespace(plan=PLAN, database=database, name="p"), None)
+    )
+    tables = TablesOutput(run, context, 1, retry, flow.ranks)
+    tables.prepare()
+    assert tables.moves() == []
+    database.commit(list(tables.writes()))
+    return database
+
+
 def one_by_one(rows: Sequence[Way]) -> Database:
     """Write each row alone, in the order of rowtime, the tables that are referred to first."""
     database, streams = Database(), list(TABLES.values())
@@ -215,3 +264,9 @@ def test_no_row_is_refused_whose_parent_the_log_has_at_an_earlier_or_equal_rowti
         and not any((row[1], at) in orders for at in range(rowtime + 1))
     )
     assert Counter(read(kept, data).refused) == wanted
+
+
+@given(rows=WAYS, data=st.data())
+def test_a_backfill_writes_what_the_service_writes(rows: list[Way], data: st.DataObject) -> None:
+    assert filled(rows, data).contents == one_by_one(rows).contents
+    assert set(folded_keys(PLAN).values()) == {()}

@@ -24,15 +24,18 @@ import pyarrow as pa
 from rowtide.checkpoint.ledger import ErrorRow, PartitionId
 from rowtide.errors import FaultError
 from rowtide.operators.contract import Account, Fault
+from rowtide.plan.outputs import referring_groups
 from rowtide.plan.plan import ForeignTable, Plan, Server
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import Tray
+from rowtide.rowtime.bound import LATEST
 from rowtide.runners.spark.folding import Folded, FoldNote
 from rowtide.runtime.pipeline import open_database
 from rowtide.runtime.retry import Retry
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.runtime.state.deadletters import RecentMessages, error_rows
 from rowtide.runtime.state.output import TableOutput, Writes, target_table, values_for_target
+from rowtide.runtime.state.written_order import RanksOf, WrittenOrder
 from rowtide_connectors.api import Messages, StagingDatabase, StagingTable, Transaction
 from rowtide_connectors.errors import GoneError, RefusedRowsError, UnavailableError
 
@@ -56,6 +59,8 @@ class TableFold:
     """Separates rows that a table cannot take and keeps the last rowop of each key, inside a task."""
 
     table: ForeignTable
+    keeps_all: bool = False
+    """Whether all rowops stay: their order among those of other tables counts."""
 
     def __call__(self, trays: Iterable[Tray]) -> Iterator[Tray | Fault]:
         """Process one task's rows."""
@@ -63,6 +68,10 @@ class TableFold:
         limit = FOLD_ROWS
         for tray in trays:
             yield from output.add([tray])
+            if self.keeps_all:
+                taken = output.take()
+                if taken is not None:
+                    yield taken.tray
             if len(output) < limit:
                 continue
             folded = output.fold()
@@ -141,19 +150,39 @@ def written_tables(plan: Plan) -> list[ForeignTable]:
     return [table for table in plan.foreign_tables if table.name in pumped]
 
 
+def folded_keys(plan: Plan) -> dict[str, tuple[int, ...]]:
+    """Return the key by which the rows of each written table are folded; none of tables that refer to one another."""
+    together = _together(plan)
+    return {table.name: () if table.name in together else table.key for table in written_tables(plan)}
+
+
+def _together(plan: Plan) -> frozenset[str]:
+    written = [table.name for table in written_tables(plan)]
+    return frozenset(name for group in referring_groups(plan.foreign_tables, written) for name in group)
+
+
 class TablesOutput:
     """The rows of every foreign table that a pump writes to, ready for the commit.
+
+    Rows of tables that refer to one another go through the driver, in the order of all of them.
 
     Args:
       run: the result of Spark.
       context: the plan and the database.
       epoch: the epoch of the commit; it is part of the names of staging tables.
       retry: repeats what fails because the database is down.
+      ranks_of: returns the ranks of the origins of a table's rows.
       staged_from: a table with fewer rows than this gets them from the driver, without a staging table.
     """
 
     def __init__(
-        self, run: SparkRun, context: PipelineContext, epoch: int, retry: Retry, staged_from: int = 0
+        self,
+        run: SparkRun,
+        context: PipelineContext,
+        epoch: int,
+        retry: Retry,
+        ranks_of: RanksOf,
+        staged_from: int = 0,
     ) -> None:
         self._staged_from = staged_from
         self.counts: dict[str, int] = {}
@@ -164,6 +193,9 @@ class TablesOutput:
         self._mine = f"{STAGES}_{blake2b(context.name.encode(), digest_size=6).hexdigest()}_"
         self._epoch = epoch
         self._tables = {table.name: table for table in written_tables(context.plan)}
+        self._together = _together(context.plan)
+        self._in_order = WrittenOrder(context.plan.foreign_tables, list(self._tables))
+        self._ranks_of = ranks_of
         self._folded: dict[str, Folded] = {}
         self._staged: list[tuple[StagingTable, list[str]]] = []
 
@@ -174,6 +206,9 @@ class TablesOutput:
             # Left over from a crashed backfill.
             self._retry.call(lambda: database.drop_stages(self._mine))
         for number, table in enumerate(self._tables.values()):
+            if table.name in self._together:
+                self._fold(table)
+                continue
             stage = _stage_of(database, table, f"{self._mine}{self._epoch}_{number}")
             is_small = self._run.count(table.name) < self._staged_from
             if (
@@ -210,17 +245,30 @@ class TablesOutput:
 
     def chunks(self) -> Iterator[Writes]:
         """Read the rows that Spark has folded."""
+        self.counts |= dict.fromkeys(self._folded, 0)
         for name, folded in self._folded.items():
+            if name not in self._together:
+                for rows in _chunks(folded.trays()):
+                    yield from self._taken({name: rows})
+        given = {
+            name: _chunks(folded.trays()) for name, folded in self._folded.items() if name in self._together
+        }
+        for window in windows(given):
+            yield from self._in_order(self._taken(window), self._ranks_of)
+
+    def _taken(self, rows: Mapping[str, Tray]) -> list[Writes]:
+        """Return the writes of rows of some tables."""
+        found = []
+        for name, tray in rows.items():
             output = TableOutput(self._tables[name])
             # One for all attempts: the commit notes there what the database refuses.
             output.account = self._written.setdefault(name, Account())
-            self.counts[name] = 0
-            for rows in _chunks(folded.trays()):
-                output.add([rows])
-                writes = output.take()
-                if writes is not None:
-                    self.counts[name] += len(rows)
-                    yield writes
+            output.add([tray])
+            writes = output.take()
+            if writes is not None:
+                self.counts[name] += len(tray)
+                found.append(writes)
+        return found
 
     def _put_aside(self, table: ForeignTable, stage: StagingTable, name: str) -> bool:
         """Let Spark fill a staging table; False if the database refuses a row of it."""
@@ -245,7 +293,8 @@ class TablesOutput:
         return True
 
     def _fold(self, table: ForeignTable) -> None:
-        self._folded[table.name] = self._run.fold(table.name, table.row_type, TableFold(table))
+        fold = TableFold(table, keeps_all=table.name in self._together)
+        self._folded[table.name] = self._run.fold(table.name, table.row_type, fold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +390,33 @@ def _chunks(trays: Iterable[Tray]) -> Iterator[Tray]:
     for tray in trays:
         for start in range(0, len(tray), OUTPUT_ROWS):
             yield tray.slice(start, min(start + OUTPUT_ROWS, len(tray)))
+
+
+def windows(given: Mapping[str, Iterator[Tray]]) -> Iterator[Mapping[str, Tray]]:
+    """Cut the rows of several tables, each in order of time, so that all rows of a rowtime come in one window."""
+    held: dict[str, Tray] = {}
+    ended: set[str] = set()
+    while True:
+        for name, trays in given.items():
+            while name not in ended and (name not in held or held[name].rowtime[0] == held[name].rowtime[-1]):
+                following = next(trays, None)
+                if following is None:
+                    ended.add(name)
+                else:
+                    held[name] = Tray.concat([held[name], following]) if name in held else following
+        if not held:
+            return
+        # A table that has not ended may have more rows of its last rowtime.
+        limit = min(
+            (int(tray.rowtime[-1]) for name, tray in held.items() if name not in ended), default=LATEST
+        )
+        counts = {name: int(np.searchsorted(tray.rowtime, limit)) for name, tray in held.items()}
+        yield {name: held[name].slice(0, count) for name, count in counts.items() if count}
+        held = {
+            name: tray.slice(counts[name], len(tray))
+            for name, tray in held.items()
+            if counts[name] < len(tray)
+        }
 
 
 def _stage_of(database: object, table: ForeignTable, name: str) -> StagingTable | None:

@@ -29,7 +29,7 @@ from rowtide.runners.spark.frames import SparkRun
 from rowtide.runners.spark.session import spark_errors
 from rowtide.runners.spark.stage import RunDefinition
 from rowtide.runtime.backfill.accounts import SliceAccounts
-from rowtide.runtime.backfill.backfill_output import ErrorsOutput, TablesOutput, errors_output, written_tables
+from rowtide.runtime.backfill.backfill_output import ErrorsOutput, TablesOutput, errors_output, folded_keys
 from rowtide.runtime.backfill.messages import FrameReader, MessageIntake
 from rowtide.runtime.backfill.silence import PartitionSilence
 from rowtide.runtime.commit.commit import Committer
@@ -130,7 +130,7 @@ class SliceWork:
         self._broker = broker
         self._database = database
         self._streams = {stream.name: stream for stream in context.plan.foreign_streams}
-        self._keys = {table.name: table.key for table in written_tables(context.plan)}
+        self._keys = folded_keys(context.plan)
 
     def run(
         self, given: Slice, look: Callable[[SparkRun], None], progress: Callable[[str, int], None]
@@ -180,7 +180,7 @@ class SliceWork:
             look(run)
             positions = _positions_at(given, flow.bounds())
             tables = TablesOutput(
-                run, self._context, self._committer.epoch, self._database, spark.staged_from
+                run, self._context, self._committer.epoch, self._database, flow.ranks, spark.staged_from
             )
             state = run.state() if given.with_snapshot else None
             offsets = {place: each.next_offset for place, each in positions.items()}
