@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contract.connectors import test_statements_of_limited_size as of_limited_size
 from real.postgres import PostgresServer
 from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.checkpoint.error_stream import ErrorFilter
@@ -494,8 +495,12 @@ TESTS: dict[str, list[Callable[..., None]]] = {
         test_a_table_that_takes_no_row_is_waited_for_and_named,
         test_a_table_that_a_trigger_needs_is_waited_for_unless_other_rows_are_taken,
     ],
+    refusals.TIME_OUT.name: [
+        of_limited_size.test_statements_that_the_server_cancels_are_repeated_with_fewer_rows,
+        of_limited_size.test_a_row_that_alone_takes_too_long_is_waited_for_and_named,
+    ],
 }
-"""Of the kinds that have no cases. Those that are waited for have the last one."""
+"""Of the kinds that have no cases. Others that are waited for have the last test above."""
 
 
 def shown_by(kind: RefusalKind) -> str:
