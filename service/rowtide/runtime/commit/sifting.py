@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rowtide.operators.contract import Account, Fault
-from rowtide.runtime.state.output import Writes
+from rowtide.runtime.state.output import RefusedAlike, Writes
 from rowtide_connectors.api import Database, Transaction
 
 
@@ -44,10 +44,13 @@ def refused_rows(database: Database, writes: Callable[[], Iterable[Writes]]) -> 
 
 def _sifted(transaction: Transaction, writes: Iterable[Writes]) -> dict[int, Refused]:
     found: dict[int, Refused] = {}
+    alike: dict[str, RefusedAlike] = {}
     for at, each in enumerate(writes):
-        if rows := each.refused(transaction):
+        if rows := each.refused(transaction, alike.setdefault(each.name, RefusedAlike())):
             faults = {index: each.fault(index, why) for index, why in sorted(rows.items())}
             found[at] = Refused(each.name, each.account, faults)
+    for name, refused in alike.items():
+        refused.check(name)
     return found
 
 
@@ -59,7 +62,7 @@ def _still_refused(
     for at, each in enumerate(writes):
         if at in found:
             indices = list(found[at].faults)
-            if rows := each.only(indices).refused(transaction, are_all=False):
+            if rows := each.only(indices).refused(transaction):
                 faults = {indices[row]: found[at].faults[indices[row]] for row in sorted(rows)}
                 left[at] = replace(found[at], faults=faults)
     return left

@@ -37,6 +37,34 @@ from rowtide_connectors.sizes import WRITE_BYTES
 _Write = Callable[[TargetTable, Mapping[str, Sequence[object]]], None]
 
 
+class RefusedAlike:
+    """Whether a table refuses each row of a commit alike, for a reason that is not a row's."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.codes: list[str] = []
+        self.why = ""
+
+    def add(self, rows: int, found: Mapping[int, str], codes: Iterable[str]) -> None:
+        """Note that so many rows were written, and the ``codes`` of those that were refused for such a reason."""
+        self.rows += rows
+        self.codes += codes
+        self.why = self.why or next(iter(found.values()), "")
+
+    def check(self, name: str) -> None:
+        """Check that foreign table ``name`` takes rows.
+
+        Raises:
+          UnavailableError: it refuses each of them alike.
+        """
+        if self.codes and len(self.codes) == self.rows and len(set(self.codes)) == 1:
+            raise UnavailableError(
+                f"each of {self.rows} rows is refused alike: {self.why}",
+                hint=f'The database table of "{name}", or a trigger of it, has a mistake. Mend it: the rows wait until '
+                "then.",
+            )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Writes:
     """The rowops of one commit on one table, in order, not yet folded."""
@@ -86,29 +114,21 @@ class Writes:
         for write, indices, columns in self._steps(transaction):
             write(self.target, self._values(indices, columns))
 
-    def refused(self, transaction: Transaction, *, are_all: bool = True) -> dict[int, str]:
+    def refused(self, transaction: Transaction, alike: RefusedAlike | None = None) -> dict[int, str]:
         """Return the rows that the database refuses, and why, from a transaction that finds them.
 
-        Raises:
-          UnavailableError: these are all rows of the commit, and it refuses each of them alike, for a reason
-            that is not a row's.
+        They are noted in ``alike``.
         """
-        written = 0
         found: dict[int, str] = {}
-        of_table: dict[int, str] = {}
         for write, indices, columns in self._steps(transaction):
+            of_table: Mapping[int, str] = {}
             try:
-                written += 0 if write == transaction.check else len(indices)
                 write(self.target, self._values(indices, columns))
             except RefusedRowsError as error:
                 found |= {int(indices[index]): why for index, why in error.rows.items()}
-                of_table |= {int(indices[index]): code for index, code in error.of_table.items()}
-        if are_all and len(of_table) == written and len(set(of_table.values())) == 1:
-            raise UnavailableError(
-                f"each of {written} rows is refused alike: {next(iter(found.values()))}",
-                hint=f'The database table of "{self.name}", or a trigger of it, has a mistake. Mend it: the rows wait '
-                "until then.",
-            )
+                of_table = error.of_table
+            if alike is not None and write != transaction.check:
+                alike.add(len(indices), found, of_table.values())
         return found
 
     def _steps(self, transaction: Transaction) -> Iterator[tuple[_Write, Indices, Sequence[TableColumn]]]:
