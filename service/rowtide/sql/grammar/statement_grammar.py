@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.sql.grammar.clauses.changes import row_change
@@ -15,6 +14,7 @@ from rowtide.sql.grammar.clauses.shows import show_or_describe
 from rowtide.sql.grammar.cursor import Cursor
 from rowtide.sql.grammar.dialect import LineIndex, Token, TokenKind, tokenize
 from rowtide.sql.grammar.query_grammar import QueryGrammar
+from rowtide.sql.grammar.statement_texts import statements_of
 from rowtide.sql.grammar.statements import (
     CREATED_KINDS,
     AddColumn,
@@ -77,24 +77,13 @@ def parse(text: str) -> list[Statement]:
     """
     tokens, places = tokenize(text)
     statements = []
-    for part in _split(tokens):
+    for part in statements_of(tokens):
         end = part[-1].end
         try:
             statements.append(_Grammar(Cursor(part, places, end)).statement())
         except RecursionError as error:
             raise _too_deep(places, part[0]) from error
     return statements
-
-
-def statement_texts(text: str) -> dict[tuple[int, int], str]:
-    """Return the text of each statement by the line and column at which it begins."""
-    tokens, places = tokenize(text)
-    found = {}
-    for part in _split(tokens):
-        begin, end = part[0].start, part[-1].end
-        place = places.place(begin, end)
-        found[place.line, place.column] = text[begin:end]
-    return found
 
 
 def parse_name(text: str) -> QualifiedName:
@@ -113,17 +102,6 @@ def parse_name(text: str) -> QualifiedName:
 
 def _too_deep(places: LineIndex, first: Token) -> StatementError:
     return StatementError("the statement is nested too deeply", place=places.place(first.start, first.end))
-
-
-def _split(tokens: Sequence[Token]) -> list[list[Token]]:
-    """Cut tokens at the semicolons; empty statements are left out."""
-    parts: list[list[Token]] = [[]]
-    for token in tokens:
-        if token.kind is TokenKind.SYMBOL and token.text == ";":
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return [part for part in parts if part]
 
 
 class _Grammar(QueryGrammar):

@@ -9,7 +9,7 @@ from rowtide.errors import without_secrets
 from rowtide.plan.nodes import Node
 from rowtide.plan.plan import Definition
 from rowtide.sql.definitions.objects import Catalog, Key, TableDefinition, relation_name
-from rowtide.sql.grammar.statement_grammar import statement_texts
+from rowtide.sql.grammar.statement_texts import statement_texts
 from rowtide.sql.planning.planner import PlannedPump
 
 
