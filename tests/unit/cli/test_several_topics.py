@@ -113,10 +113,8 @@ def test_error_rows_name_the_topic_and_are_resubmitted_once(files: Files) -> Non
     assert again.exit_code == 0, again.output
     files.run()
     errors = answer("errors", "list", files.pipeline)["errors"]
-    assert [(each["topic"], each["partition"], each["offset"]) for each in errors[2:]] == [
-        ("south", 1, 0),
-        ("east", 0, 0),
-    ]
+    # The other message cannot be decoded, so it stays.
+    assert [(each["topic"], each["partition"], each["offset"]) for each in errors[2:]] == [("east", 0, 0)]
 
 
 def test_a_bound_is_written_to_one_topic_or_to_all(files: Files) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import structlog
 
 from rowtide.codec.format_options import REGISTRY_URL
+from rowtide.errors import Reason
 from rowtide.plan.plan import ForeignStream
 from rowtide.runtime.ingest.intake import Delivery
 from rowtide.runtime.inspect.sampling import Sample, findings
@@ -40,8 +41,15 @@ class FirstLook:
         if delivery.relation not in self._left:
             return
         taken = self._taken[delivery.relation].setdefault(delivery.partition, [])
-        values = delivery.messages.values[: LOOKED_AT - len(taken)]
-        taken += [value for value in values if value is not None and len(value) <= MOST_BYTES]
+        # A message that a person has skipped may be one that ends the process when it is decoded.
+        skipped = {fault.counter for fault in delivery.faults if fault.reason is Reason.SKIPPED}
+        offsets = delivery.messages.offsets.tolist()
+        values = [
+            value
+            for offset, value in zip(offsets, delivery.messages.values, strict=True)
+            if value is not None and len(value) <= MOST_BYTES and offset not in skipped
+        ]
+        taken += values[: LOOKED_AT - len(taken)]
         self._look(LOOKED_AT)
 
     def committed(self) -> None:
