@@ -7,12 +7,12 @@ import dataclasses
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.sql.grammar.clauses.changes import row_change
 from rowtide.sql.grammar.clauses.created_as import created_as, is_created_as
-from rowtide.sql.grammar.clauses.foreign_keys import foreign_key, references
 from rowtide.sql.grammar.clauses.function_grammar import create_aggregate, create_function, no_aggregate_kind
 from rowtide.sql.grammar.clauses.pumps import altered_pumps
 from rowtide.sql.grammar.clauses.shows import show_or_describe
 from rowtide.sql.grammar.cursor import Cursor
 from rowtide.sql.grammar.dialect import LineIndex, Token, TokenKind, tokenize
+from rowtide.sql.grammar.foreign_keys import foreign_key, references
 from rowtide.sql.grammar.query_grammar import QueryGrammar
 from rowtide.sql.grammar.statement_texts import statements_of
 from rowtide.sql.grammar.statements import (
