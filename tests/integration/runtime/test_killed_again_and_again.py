@@ -188,10 +188,11 @@ def test_tables_equal_a_batch_recomputation_at_every_moment(
 @pytest.mark.kafka
 @pytest.mark.mariadb
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("kills", [4, pytest.param(6, marks=pytest.mark.long)])
 def test_tables_on_mariadb_equal_a_batch_recomputation_at_every_moment(
-    kafka: Broker, mariadb_url: str, tmp_path: Path, logs: list[list[Reading]]
+    kafka: Broker, mariadb_url: str, tmp_path: Path, logs: list[list[Reading]], kills: int
 ) -> None:
-    few, kills = [log[:FEW] for log in logs], 4
+    few = [log[:FEW] for log in logs]
     topic = kafka.create_topic(PARTITIONS)
     config = config_for(
         kafka.bootstrap_servers,

@@ -36,8 +36,8 @@ interval_ms = 30
 max_rows = 500
 """
 START = 1_700_000_000_000
-KILLS = 3
-MESSAGES = 8_000
+KILLS = 6
+MESSAGES = 16_000
 Message = tuple[bytes | None, int, dict[str, object]]
 
 
