@@ -125,7 +125,8 @@ class Problem(Enum):
     NOT_EXPLAINED = ProblemType(
         422,
         "The row is not explained",
-        "There is no such row, its messages are gone, or `limits.why_s` is over. `detail` says which.",
+        "The row does not exist, the topic has its messages no longer, or the search exceeded `limits.why_s`. "
+        "`detail` says which.",
     )
     TOO_MANY_QUERIES = ProblemType(
         429, "Too many queries run", "End one of them, or try again after `retry_after_s` seconds."
