@@ -1,9 +1,9 @@
-"""One name, one meaning: no two public classes have the same name."""
+"""One name, one meaning: no two public classes have the same name, and no two test files."""
 
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from house.machine import ROOT
 
@@ -35,3 +35,9 @@ def test_arrays_are_named_in_one_module() -> None:
         if isinstance(target, ast.Name) and target.id in names
     ]
     assert {path for path, _ in defined} == {"service/rowtide/rows/arrays.py"}
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    """Folders of tests are no packages, so pytest would collect the first of them only."""
+    found = Counter(file.name for file in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, times in found.items() if times > 1] == []
