@@ -305,10 +305,8 @@ def test_resubmitted_rows_wait_for_one_process_and_are_then_refused(tmp_path: Pa
     files = Files(tmp_path / "batches", idle="")
     happen = happening(files, random.Random(1))
     files.batches(3, 15, happen)
-    rejected = files.rows(
-        "(select error_id from rowtide_errors where kind = 'REJECTED' and topic is not null)"
-    )
-    files.call("errors resubmit", str(rejected[0][0]))
+    late = files.rows("(select error_id from rowtide_errors where kind = 'LATE')")
+    files.call("errors resubmit", str(late[0][0]))
     with capture_logs() as logged:
         files.batches(3, 12, happen)
     assert [each["log_level"] for each in logged if each["event"] == "errors_wait"] == ["warning"]

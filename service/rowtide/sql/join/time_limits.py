@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.tree import Call, Expr, FieldRef, Literal, RowtimeRef
-from rowtide.plan.nodes import Filter, JoinTime, Node, WindowJoin
+from rowtide.plan.nodes import JoinTime, Node, WindowJoin
 from rowtide.rows.types import INTERVAL_DAY
 from rowtide.rowtime.period import moves
 from rowtide.sql.grammar.syntax import RangeWindow
@@ -151,8 +151,8 @@ def _sum(expr: Expr, leaf: _Leaf) -> _Sum | None:
 
 def _of_side(node: Node, index: int, rowtime: _Sum) -> _Sum | None:
     """Return what a field of one side is, whose rows have ``rowtime``."""
-    while isinstance(node, Filter):
-        node = node.input
+    while node.keeps_rows:
+        (node,) = node.inputs
     if isinstance(node, WindowJoin):
         return _of_pair(node, index, rowtime)
     written = of_rowtime(FieldRef(index, node.row_type[index].type), node)
