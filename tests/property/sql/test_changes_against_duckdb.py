@@ -97,7 +97,7 @@ def test_changes_leave_what_duckdb_gives(
     cut: int,
     at_once: int,
 ) -> None:
-    session = SqlSession()
+    session = SqlSession(inserted="AB")
     session.feed(TABLES)
     flow = Flow({"Q": session.query(QUERIES[name])}, {})
     held: Counter[tuple[str, ...]] = Counter()
@@ -145,7 +145,7 @@ def answer(
 def test_the_changes_of_each_row_are_what_differs_before_and_after_it(
     name: str, database: duckdb.DuckDBPyConnection, given_changes: list[tuple[str, Opcode, Row]], cut: int
 ) -> None:
-    session = SqlSession()
+    session = SqlSession(inserted="AB")
     session.feed(TABLES)
     flow = Flow({"Q": session.query(QUERIES[name])}, {})
     contents: dict[str, dict[object, Row]] = {"A": {}, "B": {}}
@@ -187,7 +187,7 @@ def test_the_changes_of_each_row_are_what_differs_before_and_after_it(
 def test_an_expression_fails_for_what_was_only(
     given_changes: list[tuple[str, Opcode, Row]], cut: int
 ) -> None:
-    session = SqlSession()
+    session = SqlSession(inserted="AB")
     session.feed(TABLES)
     query = "SELECT k, 60 / (SUM(n) - 1) AS q FROM a GROUP BY k HAVING 60 / (COUNT(n) - 2) < 60"
     flow = Flow({"Q": session.query(query)}, {})

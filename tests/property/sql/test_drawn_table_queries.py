@@ -146,7 +146,7 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
 def duckdb_gives_the_same(seed: int, database: duckdb.DuckDBPyConnection) -> None:
     random = Random(seed)
     query, _ = Queries(random).query(random.randint(0, 3))
-    session = SqlSession()
+    session = SqlSession(inserted=KEYS)
     session.feed(TABLES)
     try:
         node = session.query(query)
