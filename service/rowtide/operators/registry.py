@@ -76,9 +76,7 @@ BY_ROW: dict[type, str] = {
     nodes.TableJoin: "table.table_join_by_row:TableJoinByRow",
     nodes.TopChanges: "table.top_changes_by_row:TopChangesByRow",
     nodes.NumberedChanges: "table.top_changes_by_row:TopChangesByRow",
-    CombinedCopies: "table.combined_copies_by_row:CombinedCopiesByRow",
     nodes.WindowAggregate: "over.by_row.operator:OverOperator",
-    nodes.WindowJoin: "join.window_join_by_row:WindowJoinByRow",
 }
 """The plain Python form of those that have one, beside a compiled one or alone."""
 

@@ -19,7 +19,7 @@ def check_both_forms(
     data: st.DataObject, case: Case, compiled_form: Form, row_form: Form, module: ModuleType, *, clean: bool
 ) -> None:
     """Let both do the same steps, and go on from each other's state; ``clean``: what is gone is forgotten."""
-    assume(case.node.form() is nodes.Form.COMPILED)
+    assume(case.node.form() is not nodes.Form.BY_ROW)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "CLEAN_OVER", 0 if clean else 1 << 14)
         compiled = Run(case, compiled_form(case.node, case.place))

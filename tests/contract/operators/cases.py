@@ -525,7 +525,7 @@ def joins_on(draw: st.DrawFn) -> Case:
 @st.composite
 def window_joins(draw: st.DrawFn) -> Case:
     """Any window, before, around or after, on one side or both, outer or not, with a condition or not."""
-    keyed = draw(st.lists(st.sampled_from((VARCHAR, BIGINT)), max_size=1))
+    keyed = draw(st.lists(st.sampled_from((VARCHAR, BIGINT, WIDE)), max_size=1))
     left, right = row_type_of([*keyed, BIGINT], "L"), row_type_of([*keyed, BIGINT], "R")
     low = draw(st.integers(-3, 2))
     numbers = FieldRef(len(keyed), BIGINT), FieldRef(2 * len(keyed) + 1, BIGINT)

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.operators.both_forms import check_both_forms
+from contract.operators.by_row.combined_copies_by_row import CombinedCopiesByRow
 from contract.operators.inputs import Case
 from contract.operators.kinds.combined_copies import combined_copies
 from rowtide.operators.table import combined_copies as compiled
 from rowtide.operators.table.combined_copies import CombinedCopiesOperator
-from rowtide.operators.table.combined_copies_by_row import CombinedCopiesByRow
 
 
 @given(combined_copies(), st.booleans(), st.data())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.operators.cases import tables
@@ -14,11 +14,10 @@ from rowtide.operators.registry import make
 from rowtide.operators.table import keyed_table, multiset_table
 from rowtide.operators.table.keyed_table import KeyedTableOperator
 from rowtide.operators.table.keyed_table_by_row import KeyedTableByRow
-from rowtide.operators.table.multiset_table import MultisetTableOperator
-from rowtide.plan.nodes import Form, KeyedTable, Source
+from rowtide.plan.nodes import KeyedTable, Source
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
-from rowtide.rows.types import BIGINT, VARCHAR, Field, RowType, decimal
+from rowtide.rows.types import BIGINT, VARCHAR, Field, RowType
 from rowtide.rowtime.bound import NO_BOUND
 
 
@@ -30,7 +29,6 @@ def contents(run: Run) -> list[object]:
 
 @given(data=st.data(), case=tables(), clean=st.booleans())
 def test_both_forms_do_the_same(data: st.DataObject, case: Case, clean: bool) -> None:
-    assume(case.node.form() is Form.COMPILED)
     with pytest.MonkeyPatch.context() as patch:
         for module in (keyed_table, multiset_table):
             patch.setattr(module, "CLEAN_OVER", 0 if clean else 1 << 14)
@@ -48,15 +46,6 @@ def test_both_forms_do_the_same(data: st.DataObject, case: Case, clean: bool) ->
                 state = through_bytes(by_row.operator.snapshot())
                 compiled.operator = make(case.node, case.place)
                 compiled.operator.restore(state)
-
-
-def test_a_table_by_a_wide_decimal_goes_row_by_row() -> None:
-    source = Source("S", RowType((Field("K", decimal(38, 0)), Field("N", BIGINT))))
-    narrow = Source("S", RowType((Field("K", decimal(18, 0)), Field("N", BIGINT))))
-    assert isinstance(make(KeyedTable("T", source, ()), OperatorSite(0)), KeyedTableByRow)
-    assert isinstance(make(KeyedTable("T", narrow, ()), OperatorSite(0)), MultisetTableOperator)
-    assert isinstance(make(KeyedTable("T", source, (0, 1)), OperatorSite(0)), KeyedTableByRow)
-    assert isinstance(make(KeyedTable("T", source, (1,)), OperatorSite(0)), KeyedTableOperator)
 
 
 def test_memory_follows_the_size_of_the_table() -> None:

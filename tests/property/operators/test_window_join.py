@@ -10,17 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contract.operators.by_row.window_join_by_row import WindowJoinByRow
 from contract.operators.cases import window_joins
 from contract.operators.harness import Run, shown
 from contract.operators.inputs import Case, Step, steps_of, through_bytes
 from rowtide.operators.contract import Explaining, Operator, OperatorSite, Want
 from rowtide.operators.join import window_join, window_join_chains
 from rowtide.operators.join.window_join import WindowJoinOperator
-from rowtide.operators.join.window_join_by_row import WindowJoinByRow
-from rowtide.operators.registry import make
 from rowtide.plan.nodes import JoinKind, JoinTime, Source, WindowJoin
 from rowtide.rows.rowop import Opcode, TimedRow
-from rowtide.rows.types import BIGINT, VARCHAR, Field, RowType, Type, decimal
+from rowtide.rows.types import BIGINT, VARCHAR, Field, RowType, Type
 from rowtide.rowtime.bound import LATEST, NO_BOUND, Bound
 
 
@@ -70,12 +69,6 @@ def test_both_forms_do_the_same(data: st.DataObject, case: Case, few: bool) -> N
                 compiled.operator.restore(states[0])
                 by_row.operator.restore(states[1])
                 compare(compiled, by_row)
-
-
-def test_wide_decimals_are_joined_row_by_row() -> None:
-    place = OperatorSite(0, True, ((1,), (2,)))
-    assert isinstance(make(join_of(decimal(38, 2)), place), WindowJoinByRow)
-    assert isinstance(make(join_of(decimal(10, 2)), place), WindowJoinOperator)
 
 
 @pytest.mark.parametrize("time", JoinTime)

@@ -8,15 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from rowtide.operators.aggregates.groups.key_groups import KeyGroups
 from rowtide.operators.at_once import AtOnce
 from rowtide.operators.contract import Account, Fault, OperatorSite, State
 from rowtide.operators.storage.growing import grown
-from rowtide.operators.table.combined_copies_by_row import FIRST, SECOND, counted
 from rowtide.plan.nodes.changes.combined_copies import CombinedCopies
 from rowtide.rows.tray import Tray
 
+FIRST, SECOND = "$first", "$second"
+"""The columns of a snapshot with the counts of the two tables, after those of a tray of the rows."""
 CLEAN_OVER = 1 << 14
 """Rows in neither table are dropped once they are more than this, and more than the others."""
 
@@ -75,3 +77,11 @@ class CombinedCopiesOperator(AtOnce):
             kept = self._counts[living]
             self._counts = np.zeros_like(self._counts)
             self._counts[: len(living)] = kept
+
+
+def counted(rows: Tray, counts: list[list[int]]) -> pa.Table:
+    """Return the rows of a snapshot with their counts."""
+    table = rows.to_arrow()
+    for at, name in enumerate((FIRST, SECOND)):
+        table = table.append_column(name, pa.array([each[at] for each in counts], pa.int64()))
+    return table

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rowtide.plan.calls import are_objects
 from rowtide.plan.nodes.lineage import SourceRows, last_insert, same_row
-from rowtide.plan.nodes.node import Agreed, Form, PartitionKey, require
+from rowtide.plan.nodes.node import Agreed, PartitionKey, require
 from rowtide.plan.nodes.over_one import OverOne
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.types import RowType
@@ -52,10 +51,6 @@ class CombinedCopies(OverOne):
     def unlimited_state(self) -> str | None:
         """Return the counts, unless the input is limited."""
         return None if self.is_limited() else "keeps all rows forever, to count them: RETENTION is UNBOUNDED"
-
-    def form(self) -> Form | None:
-        """Return whether kernels can hold every field."""
-        return Form.BY_ROW if any(are_objects(self.row_type, self._fields)) else Form.COMPILED
 
     def detail(self) -> str:
         """Return the operation."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from rowtide.plan.calls import are_objects
 from rowtide.plan.nodes.lineage import SourceRows, last_insert, picked, same_row
 from rowtide.plan.nodes.node import Agreed, Form, OrderMattersError, PartitionKey, require, types_of
 from rowtide.plan.nodes.over_one import SameFields, names_of
@@ -58,9 +57,8 @@ class KeyedTable(SameFields):
         return True
 
     def form(self) -> Form | None:
-        """Return whether kernels can compare its key, or all fields if it has none."""
-        compared = self.key or tuple(range(len(self.row_type)))
-        return Form.BY_ROW if any(are_objects(self.row_type, compared)) else Form.COMPILED
+        """Return COMPILED."""
+        return Form.COMPILED
 
     def detail(self) -> str:
         """Return the keys."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import chain
 from typing import Self
 
 from rowtide.expr.tree import Expr
-from rowtide.plan.calls import are_objects
 from rowtide.plan.limits import FOR_EVER_MS
 from rowtide.plan.nodes.join.join_kind import JoinKind
 from rowtide.plan.nodes.lineage import Matches, SourceRows, is_there
-from rowtide.plan.nodes.node import Agreed, Form, Node, PartitionKey
+from rowtide.plan.nodes.node import Agreed, Node, PartitionKey
 from rowtide.plan.show import show, show_interval
 from rowtide.rows.rowop import Row, TimedRow
 from rowtide.rows.types import RowType
@@ -95,13 +93,6 @@ class WindowJoin(Node):
         if self.high_ms == FOR_EVER_MS:
             return "keeps all rows of two streams forever: RETENTION is UNBOUNDED"
         return f"keeps the rows of two streams for {show_interval(self.high_ms)}, and joins no others"
-
-    def form(self) -> Form | None:
-        """Return whether kernels can compare the keys: wide decimals are Python integers."""
-        keys = chain(
-            are_objects(self.left.row_type, self.left_key), are_objects(self.right.row_type, self.right_key)
-        )
-        return Form.BY_ROW if any(keys) else Form.COMPILED
 
     def detail(self) -> str:
         """Return the window, and the keys of the join."""

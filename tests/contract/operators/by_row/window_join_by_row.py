@@ -2,8 +2,7 @@
 
 See docs/sql/semantics.md#merge-order, #joins-of-two-streams.
 
-It is the reference of the compiled form, and runs if keys have no code (``plan.paths``). A
-found pair waits in a heap until it is before the frontier
+It is the reference of the compiled form. A found pair waits in a heap until it is before the frontier
 (``operators.join.window_join_places``).
 """
 

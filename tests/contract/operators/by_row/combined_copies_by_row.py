@@ -1,20 +1,16 @@
 """EXCEPT ALL and INTERSECT ALL of tables, row by row, in plain Python.
 
-It is the reference of the compiled form, and runs if rows have wide decimals (``plan.nodes``).
+It is the reference of the compiled form.
 """
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 from rowtide.operators.at_once import AtOnce
 from rowtide.operators.contract import Account, Fault, OperatorSite, State
+from rowtide.operators.table.combined_copies import FIRST, SECOND, counted
 from rowtide.plan.nodes.changes.combined_copies import CombinedCopies
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
-
-FIRST, SECOND = "$first", "$second"
-"""The columns of a snapshot with the counts of the two tables, after those of a tray of the rows."""
 
 
 class CombinedCopiesByRow(AtOnce):
@@ -65,11 +61,3 @@ class CombinedCopiesByRow(AtOnce):
     def _copies(self, counts: list[int]) -> int:
         first, second = counts
         return max(first - second, 0) if self._node.operation == "EXCEPT" else min(first, second)
-
-
-def counted(rows: Tray, counts: list[list[int]]) -> pa.Table:
-    """Return the rows of a snapshot with their counts."""
-    table = rows.to_arrow()
-    for at, name in enumerate((FIRST, SECOND)):
-        table = table.append_column(name, pa.array([each[at] for each in counts], pa.int64()))
-    return table
