@@ -46,8 +46,9 @@ GROUPS = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let ``pytest --rewrite`` write golden files again; a person reads the difference."""
+    """Let ``pytest --rewrite`` write golden files again, ``--pictures`` pictures; a person looks at the difference."""
     parser.addoption("--rewrite", action="store_true", help="write golden files from what comes out now")
+    parser.addoption("--pictures", action="store_true", help="write the pictures of the documentation")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 COMMAND = "chromium-headless-shell"
 FILE = f"usr/lib/chromium/{COMMAND}"
-# It runs as root in CI, where its sandbox does not start, and opens only pages of this machine.
-OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+# It runs as root in CI, where its sandbox does not start, and opens only pages of this machine. Grey text makes small
+# pictures.
+OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-lcd-text")
 
 
 @pytest.fixture(scope="module")

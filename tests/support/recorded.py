@@ -147,15 +147,14 @@ class Recorded:
     def url(self) -> str:
         return f"http://{LOCAL}:{self.port}/ui/"
 
-    def send(self, topic: str, data: Mapping[str, Any]) -> None:
+    def send(self, topic: str, data: Mapping[str, Any], epoch: int = 3) -> None:
         """Send an event to all that watch; those that come later get all that were sent."""
         number = len(self._sent) + 1
-        self._sent.append(f"id: 3.{number}\nevent: {topic}\ndata: {json.dumps(data)}\n\n")
+        self._sent.append(f"id: {epoch}.{number}\nevent: {topic}\ndata: {json.dumps(data)}\n\n")
 
-    def phase(self, phase: str, waits_for: str | None = None) -> None:
-        self.send(
-            "phase", {"phase": phase, "since": time_of(0), "waits_for": waits_for, "role": None, "epoch": 3}
-        )
+    def phase(self, phase: str, waits_for: str | None = None, epoch: int = 3) -> None:
+        shown = {"phase": phase, "since": time_of(0), "waits_for": waits_for, "role": None, "epoch": epoch}
+        self.send("phase", shown, epoch)
 
     def runs(self) -> None:
         """Send what a pipeline sends that runs, and whose partition 0 is silent."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -13,6 +16,7 @@ PATIENCE_MS = 30_000
 WIDE, NARROW = (1280, 900), (390, 844)
 NOT_LOADED = "Failed to load resource"
 """What the browser itself writes for each request that fails or is refused."""
+IMAGES = Path(__file__).parents[2] / "docs/images"
 _REPORTS = """addEventListener("securitypolicyviolation", (event) =>
   console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`));"""
 _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
@@ -49,3 +53,10 @@ def findings(page: Page, axe: str) -> list[str]:
     page.evaluate(axe)
     found = page.evaluate("rules => axe.run(document, {runOnly: rules})", _RULES)
     return [f"{each['id']}: {node['html'][:200]}" for each in found["violations"] for node in each["nodes"]]
+
+
+def picture(page: Page, name: str, config: pytest.Config, size: tuple[int, int]) -> None:
+    """Write a picture for the documentation, if the test run is asked to."""
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    if config.getoption("--pictures"):
+        page.screenshot(path=IMAGES / f"{name}.png")

@@ -57,6 +57,7 @@ export const relations = computed(() => {
 let source: EventSource | null = null;
 let retry: ReturnType<typeof setTimeout> | undefined;
 let probedAt = 0;
+let heardEpoch = "";
 
 /** Connect, stay connected while the page is visible, and let the clock run. */
 export function start(): void {
@@ -101,9 +102,11 @@ function listen(pipeline: string): void {
   source = made;
   const on = <Data>(topic: string, take: (data: Data) => void): void =>
     made.addEventListener(topic, (event) => {
+      const { data, lastEventId } = event as MessageEvent<string>;
       batch(() => {
         heard();
-        take(JSON.parse((event as MessageEvent<string>).data) as Data);
+        ofEpoch(lastEventId.split(".", 1)[0] ?? "");
+        take(JSON.parse(data) as Data);
       });
     });
   made.onopen = heard;
@@ -121,6 +124,12 @@ function listen(pipeline: string): void {
   });
   on<Errors>("errors", (data) => (errors.value = data));
   on<Causes>("problem", (data) => (causes.value = data.causes));
+}
+
+/** Forget what kept rows back in a process that has ended: it need not keep them back in the next one. */
+function ofEpoch(epoch: string): void {
+  if (epoch !== heardEpoch) causes.value = [];
+  heardEpoch = epoch;
 }
 
 function heard(): void {

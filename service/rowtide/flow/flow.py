@@ -17,7 +17,7 @@ from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.counts import Counts
 from rowtide.flow.gates import Gates, Target
 from rowtide.flow.image import FlowImage, WaitingRows
-from rowtide.flow.meetings import bounds_met
+from rowtide.flow.meetings import Meetings
 from rowtide.flow.program import Program, Step
 from rowtide.flow.succession import (
     Released,
@@ -211,7 +211,11 @@ class Flow:
 
     def met(self, idle: Collection[str]) -> dict[tuple[str, int], int]:
         """Return the bounds that partitions of ``idle`` streams take from the streams that meet them (ms)."""
-        return bounds_met(self._program, self._circuit.bounds, self.enquiry(), idle)
+        return self.meetings().taken(idle)
+
+    def meetings(self) -> Meetings:
+        """Return where streams meet now. Everything must have been drained."""
+        return Meetings(self._program, self._circuit.bounds, self.enquiry())
 
     def revived(self) -> dict[str, int]:
         """Return, by source relation, the rows that took effect at the bound of an idle partition."""

@@ -19,41 +19,47 @@ from rowtide.plan.nodes import Source
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 
 
-def bounds_met(
-    program: Program, bounds: Mapping[int, Bound], enquiry: Enquiry, idle: Collection[str]
-) -> dict[tuple[str, int], int]:
-    """Return the bounds (ms) that partitions of ``idle`` relations take now.
+class Meetings:
+    """The meetings of a program as it is now.
 
-    ``bounds`` has the last bound of each step.
+    Args:
+      bounds: the last bound of each step.
     """
-    feeders: dict[int, list[int]] = {}
-    streams: list[frozenset[str]] = []
-    for at, step in enumerate(program.steps):
-        own = {step.node.relation} if isinstance(step.node, Source) and bounds[at].rowtime != LATEST else ()
-        streams.append(frozenset(own).union(*(streams[feeder] for feeder in feeders.get(at, ()))))
-        for target, _ in step.targets:
-            feeders.setdefault(target, []).append(at)
-    taken: dict[tuple[str, int], int] = {}
-    for meeting in program.meetings:
-        for relation in sorted(streams[meeting].intersection(idle)):
-            others = [
-                bounds[feeder].rowtime
-                for feeder in feeders[meeting]
-                if relation not in streams[feeder] and not streams[feeder].issubset(idle)
-            ]
-            reached = min(others, default=LATEST)
-            if reached == LATEST:
-                continue
-            needs = _needs(
-                enquiry,
-                [feeder for feeder in feeders[meeting] if relation in streams[feeder]],
-                relation,
-                reached,
-            )
-            for place in program.entrances:
-                if place[0] == relation:
-                    taken[place] = min(taken.get(place, LATEST), needs.get(place[1], EARLIEST))
-    return {place: bound for place, bound in taken.items() if bound != EARLIEST}
+
+    def __init__(self, program: Program, bounds: Mapping[int, Bound], enquiry: Enquiry) -> None:
+        self._program = program
+        self._bounds = bounds
+        self._enquiry = enquiry
+        self._feeders: dict[int, list[int]] = {}
+        self._streams: list[frozenset[str]] = []
+        for at, step in enumerate(program.steps):
+            is_open = isinstance(step.node, Source) and bounds[at].rowtime != LATEST
+            own = {step.node.relation} if is_open else ()
+            before = (self._streams[feeder] for feeder in self._feeders.get(at, ()))
+            self._streams.append(frozenset(own).union(*before))
+            for target, _ in step.targets:
+                self._feeders.setdefault(target, []).append(at)
+
+    def taken(self, idle: Collection[str], of: Collection[str] | None = None) -> dict[tuple[str, int], int]:
+        """Return the bounds (ms) that partitions of ``idle`` relations take now; with ``of``, only of these."""
+        taken: dict[tuple[str, int], int] = {}
+        for meeting in self._program.meetings:
+            feeders = self._feeders[meeting]
+            for relation in sorted(self._streams[meeting].intersection(idle if of is None else of)):
+                others = [
+                    self._bounds[feeder].rowtime
+                    for feeder in feeders
+                    if relation not in self._streams[feeder] and not self._streams[feeder].issubset(idle)
+                ]
+                reached = min(others, default=LATEST)
+                if reached == LATEST:
+                    continue
+                own = [feeder for feeder in feeders if relation in self._streams[feeder]]
+                needs = _needs(self._enquiry, own, relation, reached)
+                for place in self._program.entrances:
+                    if place[0] == relation:
+                        taken[place] = min(taken.get(place, LATEST), needs.get(place[1], EARLIEST))
+        return {place: bound for place, bound in taken.items() if bound != EARLIEST}
 
 
 def _needs(enquiry: Enquiry, feeders: list[int], relation: str, reached: int) -> dict[int, int]:

@@ -59,7 +59,7 @@ def run_live(
         work,
         Inflow(inbox, backpressure, clocks, look, seam),
         committer,
-        between=BetweenTurns(io.is_stopping, admit, requests.questions, outboxes),
+        between=BetweenTurns(io.is_stopping, admit, io.progress.budget.rested, requests.questions, outboxes),
         observer=Watching(io.board, io.progress.committed, context.observer, work, claimed.created),
         carries_state=bool(claimed.compacted),
     )

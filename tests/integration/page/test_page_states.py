@@ -82,6 +82,11 @@ def test_what_keeps_rows_back_is_marked_with_why_and_what_to_do(chromium: Browse
         service.send("problem", {"causes": []})
         rows_wait.wait_for(state="detached")
         page.locator("path.edge.held").first.wait_for(state="detached")
+        # Another process has not looked yet.
+        service.send("problem", {"causes": [IDLE]})
+        rows_wait.wait_for()
+        service.phase("recovering", epoch=4)
+        rows_wait.wait_for(state="detached")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

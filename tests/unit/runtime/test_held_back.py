@@ -5,21 +5,32 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.progress.board import SOUGHT_EACH_S, WATCHED_S, ProgressBoard
+from rowtide.runtime.progress.budget import RESTING_SHARE, SAVED_S, WORKING_SHARE, LoopBudget
 from rowtide.runtime.progress.held_back import HoldingPartition
 from rowtide.runtime.service import Service
+from rowtide.runtime.state.pipeline_state import PipelineState
+from rowtide.runtime.state.status import StatusBoard
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.in_memory_topic import InMemoryTopic
+from rowtide.testing.virtual_clock import VirtualClock
 from support.progress import READINGS, ran
 from support.runtime import World
 
+TURN_S = 0.25
+
 
 def sought(
-    seconds: float, *, watched: bool = True
+    seconds: float, *, watched: bool = True, slow_s: float = 0.0
 ) -> tuple[list[tuple[float, tuple[HoldingPartition, ...] | None]], Service]:
-    """Run with a partition that is silent; return what is shown, with the seconds since the start."""
+    """Run with a partition that is silent; return what is shown, with the seconds since the start.
+
+    The first search takes ``slow_s``.
+    """
     world = World(InMemoryTopic("readings", 2), plan=plan_pipeline(READINGS))
     for number in range(20):
         world.topic.add(0, 60_000 + number * 1_000, b'{"sensor":"a","amount":%d}' % (number + 20))
@@ -35,8 +46,15 @@ def sought(
             shown.append((passed, now))
         return passed >= seconds
 
+    def slowly(work: PipelineState) -> tuple[HoldingPartition, ...]:
+        world.clock.sleep(costs.pop() if costs else 0.0)
+        return search(work)
+
     service = Service(world.context(stopping=stopping, pace=Pace(100, 1_000, None, None)))
-    service.run()
+    costs, search = [slow_s], service.requests.held_back
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(service.requests, "held_back", slowly)
+        service.run()
     return shown, service
 
 
@@ -70,27 +88,81 @@ def test_it_is_sought_at_most_each_five_seconds() -> None:
     assert len(times) > 1
 
 
-def test_a_costly_search_is_rarer_and_ends_with_the_last_watcher() -> None:
+def test_what_is_found_is_kept_until_the_last_watcher_has_gone() -> None:
     world, board = ran()
-    searches = 0
+    board.watch()
+    board.seek(tuple)
+    assert board.held_back == ()
+    world.clock.sleep(WATCHED_S + 1)
+    board.seek(tuple)
+    assert board.held_back is None
+
+
+@pytest.mark.parametrize("slow_s", [0.1, 0.9, 1.4])
+def test_one_slow_search_does_not_put_off_what_is_to_be_seen(slow_s: float) -> None:
+    shown, _ = sought(12, slow_s=slow_s)
+    first, *_ = [passed for passed, found in shown if found]
+    assert first <= 10
+
+
+def searches(cost_s: float, *, rest: float, seconds: float) -> list[float]:
+    """Return when searches begin while somebody watches a loop that waits for messages in this part of its time."""
+    clock = VirtualClock()
+    board = ProgressBoard(plan_pipeline(READINGS), StatusBoard("readings", clock, lambda _phase: None), clock)
+    begins: list[float] = []
 
     def found() -> tuple[HoldingPartition, ...]:
-        nonlocal searches
-        searches += 1
-        world.clock.sleep(0.1)
+        begins.append(clock.seconds)
+        clock.sleep(cost_s)
         return ()
 
-    def tell(board: ProgressBoard, seconds: int) -> None:
-        for _ in range(seconds):
-            board.seek(found)
-            world.clock.sleep(1)
-
-    board.watch()
-    tell(board, int(WATCHED_S))
-    assert (searches, board.held_back) == (1, ())
-    tell(board, 2)
-    assert board.held_back is None
-    for _ in range(110):
+    while clock.seconds < seconds:
         board.watch()
-        tell(board, 1)
-    assert searches == pytest.approx(4, abs=1)
+        board.seek(found)
+        clock.sleep(TURN_S)
+        board.budget.rested(TURN_S * rest)
+    return begins
+
+
+@pytest.mark.parametrize("cost_s", [0.001, 0.02, 0.1, 0.4])
+@pytest.mark.parametrize("rest", [0.5, 1.0])
+def test_a_loop_that_often_waits_is_searched_within_ten_seconds_at_any_size(
+    cost_s: float, rest: float
+) -> None:
+    begins = searches(cost_s, rest=rest, seconds=600)
+    assert max(later - earlier for earlier, later in itertools.pairwise(begins)) <= 10
+
+
+@pytest.mark.parametrize("cost_s", [0.1, 0.4])
+def test_a_loop_that_never_waits_is_searched_at_once_and_then_seldom(cost_s: float) -> None:
+    begins = searches(cost_s, rest=0.0, seconds=3_600)
+    assert begins[0] == 0
+    assert begins[1] < 2 * SOUGHT_EACH_S
+    assert 3_600 * WORKING_SHARE <= len(begins) * cost_s <= 3_600 * WORKING_SHARE + SAVED_S + cost_s
+
+
+SECONDS = st.floats(0, 20, allow_subnormal=False)
+
+
+@given(st.lists(st.tuples(SECONDS, SECONDS, st.floats(0, 5, allow_subnormal=False)), min_size=1))
+def test_in_no_span_searches_take_more_than_is_earned_and_saved(
+    turns: list[tuple[float, float, float]],
+) -> None:
+    budget = LoopBudget(0.0)
+    worked = rested = 0.0
+    made: list[tuple[float, float, float]] = []
+    for work_s, rest_s, cost_s in turns:
+        worked, rested = worked + work_s, rested + rest_s
+        budget.rested(rest_s)
+        if budget.allows(worked + rested):
+            budget.spent(cost_s)
+            made.append((worked, rested, cost_s))
+            worked += cost_s
+    for first, (worked_before, rested_before, _) in enumerate(made):
+        spent = 0.0
+        for worked_now, rested_now, cost_s in made[first:]:
+            earned = WORKING_SHARE * (worked_now - worked_before) + RESTING_SHARE * (
+                rested_now - rested_before
+            )
+            assert spent <= earned + SAVED_S + 1e-6
+            spent += cost_s

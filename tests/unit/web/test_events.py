@@ -20,7 +20,7 @@ from rowtide.runtime.progress.board import ProgressBoard
 from rowtide.runtime.progress.held_back import HoldingPartition
 from rowtide.web import Handlers, build_app
 from rowtide.web.api import events
-from rowtide.web.api.events import MOST_WATCHERS, TOPICS, EventFeed
+from rowtide.web.api.events import ERRORS_S, MOST_WATCHERS, TOPICS, EventFeed
 from rowtide.web.problems import Problem
 from rowtide_connectors.memory import memory_broker
 from support.progress import ran
@@ -93,6 +93,33 @@ def test_a_watcher_first_gets_the_newest_event_of_each_topic(board: ProgressBoar
         assert (cause["cause"], cause["has"], cause["needs"]) == ("IDLE", "1970-01-01T00:01:01.000Z", None)
         assert (cause["path"], cause["rows"], cause["holds"]) == ([1, 4], 19, ["SAME"])
         assert found["errors"] == {"pending": {"ORDERS": 12}, "newest": 17}
+
+    run(told)
+
+
+def test_new_error_rows_are_counted_soon_also_if_a_commit_without_any_follows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, board = ran()
+    clock, counted = StoppedClock(), [0]
+    monkeypatch.setattr(events, "LOOK_S", 0.0)
+
+    def pending() -> PendingErrors:
+        counted[0] += 1
+        return PendingErrors({"ORDERS": counted[0]}, None)
+
+    async def told() -> None:
+        feed = EventFeed(board, Pipeline(), clock, pending)
+        feed.watchers = 1
+        stream = await after_the_head(feed.stream(0, frozenset({"errors"})))
+        assert read(await anext(stream))[2]["pending"] == {"ORDERS": 1}
+        (*_, newest) = board.newest
+        board.newest = (newest, replace(newest, numbers=newest.numbers + 1))
+        assert board.commit is not None
+        board.commit = replace(board.commit, late=0, rejected=0)
+        clock.sleep(ERRORS_S)
+        assert read(await anext(stream))[2]["pending"] == {"ORDERS": 2}
+        feed.end()
 
     run(told)
 

@@ -17,10 +17,12 @@ def held_back(enquiry: Enquiry, graph: PlanGraph, facts: Facts) -> tuple[Holding
     for each in enquiry.waiting():
         for keeper in each.keepers:
             waiting.setdefault((keeper.relation, keeper.partition), []).append((keeper, each))
-    sources, found = enquiry.sources(), []
-    for held in waiting.values():
-        first, _ = min(held, key=lambda pair: (pair[0].needs is None, pair[0].needs or 0))
-        cause = kept_back(first, sources, facts)
+    firsts = [
+        min((keeper for keeper, _ in held), key=lambda each: (each.needs is None, each.needs or 0))
+        for held in waiting.values()
+    ]
+    causes, found = kept_back(firsts, enquiry.sources(), facts), []
+    for first, cause, held in zip(firsts, causes, waiting.values(), strict=True):
         if cause.cause == SilenceCause.FLOWING.value:
             continue
         # One step may wait for a partition by several clocks.

@@ -7,7 +7,7 @@ UTC.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 
@@ -162,13 +162,12 @@ def bounds_of_idle(
     flow: Flow, partitions: Mapping[PartitionId, PartitionFacts]
 ) -> tuple[dict[PartitionId, int], dict[PartitionId, int]]:
     """Return ``Facts.met`` and ``Facts.alone``. Everything must have been drained."""
-    idle = idle_streams(partitions)
+    idle, meetings = idle_streams(partitions), flow.meetings()
     met: dict[PartitionId, int] = {}
     alone: dict[PartitionId, int] = {}
     for relation in sorted({name for name, _ in partitions if flow.reads(name)}):
         for found, others in ((met, idle), (alone, set[str]())):
-            taken = flow.met(others | {relation})
-            found.update((place, bound) for place, bound in taken.items() if place[0] == relation)
+            found.update(meetings.taken(others | {relation}, {relation}))
     return met, alone
 
 
@@ -182,9 +181,10 @@ def answer(pipeline: str, relation: str, silence: Silence | None, facts: Facts) 
     )
 
 
-def kept_back(keeper: Keeper, sources: tuple[Keeper, ...], facts: Facts) -> Cause:
-    """Return why a partition keeps rows back. ``sources`` are all partitions of the flow."""
-    return _kept_back(keeper, facts, _Others(Silence("", None, (), (), (), sources), facts))
+def kept_back(keepers: Iterable[Keeper], sources: Iterable[Keeper], facts: Facts) -> list[Cause]:
+    """Return why each of these partitions keeps rows back. ``sources`` are all partitions of the flow."""
+    others = _Others(sources, facts)
+    return [_kept_back(each, facts, others) for each in keepers]
 
 
 def not_running(pipeline: str, relation: str, phase: str, waits_for: str | None) -> SilenceExplanation:
@@ -219,7 +219,7 @@ def _causes(silence: Silence, facts: Facts) -> Iterator[Cause]:
             "With the next commit.",
             "commit.interval_ms sets how often there is one.",
         )
-    others = _Others(silence, facts)
+    others = _Others(silence.sources, facts)
     # What flows needs nothing; if anything else keeps rows back, that comes first.
     kept = [_kept_back(keeper, facts, others) for keeper in silence.keepers]
     yield from sorted(kept, key=lambda cause: cause.cause == SilenceCause.FLOWING.value)
@@ -240,24 +240,24 @@ def _causes(silence: Silence, facts: Facts) -> Iterator[Cause]:
 class _Others:
     """The progress of the other partitions of a stream, and of the streams that it meets."""
 
-    def __init__(self, silence: Silence, facts: Facts) -> None:
-        self._bounds = {(each.relation, each.partition): each.has for each in silence.sources}
-        self._partitions = facts.partitions
+    def __init__(self, sources: Iterable[Keeper], facts: Facts) -> None:
+        self._bounds: dict[str, dict[int, int | None]] = {}
+        for each in sources:
+            self._bounds.setdefault(each.relation, {})[each.partition] = each.has
+        self._idle = idle_streams(facts.partitions)
         self.met, self.alone = facts.met, facts.alone
 
     def furthest(self, keeper: Keeper) -> int | None:
         """Return the greatest bound of the stream's other partitions; None if they have none."""
+        own = self._bounds.get(keeper.relation, {})
         others = [
-            bound
-            for (relation, partition), bound in self._bounds.items()
-            if relation == keeper.relation and partition != keeper.partition and bound is not None
+            bound for partition, bound in own.items() if partition != keeper.partition and bound is not None
         ]
         return max(others, default=None)
 
     def idle(self, keeper: Keeper) -> list[str]:
         """Return the other streams that are idle."""
-        relations = {relation for relation, _ in self._bounds if relation != keeper.relation}
-        return sorted(relations & idle_streams(self._partitions))
+        return sorted(self._idle.intersection(self._bounds) - {keeper.relation})
 
 
 def idle_streams(partitions: Mapping[PartitionId, PartitionFacts]) -> set[str]:
@@ -515,7 +515,7 @@ def _lost(silence: Silence, facts: Facts) -> Iterator[Cause]:
         if fate.joins and account.done:
             yield _gone(SilenceCause.UNMATCHED, fate.relation, account.done, account.rows_in)
     if not found:
-        others = _Others(silence, facts)
+        others = _Others(silence.sources, facts)
         for source in silence.sources:
             yield _kept_back(source, facts, others)
 

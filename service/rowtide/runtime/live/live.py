@@ -71,12 +71,14 @@ class BetweenTurns:
     Args:
       stopping: returns true once the loop must stop.
       admit: adds partitions that have appeared, and executes statements that were sent.
+      rested: notes for how many seconds the loop has only waited.
       questions: requests of other threads.
       outboxes: the senders of what is committed for topics.
     """
 
     stopping: Callable[[], bool]
     admit: Callable[[], None]
+    rested: Callable[[float], None]
     questions: Questions
     outboxes: Outboxes
 
@@ -133,6 +135,7 @@ class Live(ReadLoop):
             self._between.outboxes.work()
             if self._between.outboxes.are_full():
                 self._clock.sleep(TAKE_S)
+                self._between.rested(TAKE_S)
             else:
                 self.turn()
             self._between.questions.answer(self.work)
@@ -141,6 +144,13 @@ class Live(ReadLoop):
         while self.work.has_moved or self._committer.is_storing:
             self.commit()
         self._look.ended()
+
+    def take(self) -> list[Delivery]:
+        """Return what has arrived, and note how long it was waited for."""
+        began = self._clock.monotonic()
+        found = super().take()
+        self._between.rested(self._clock.monotonic() - began)
+        return found
 
     def patience_s(self) -> float:
         """Return how long to wait for messages: at most until the next commit is due."""

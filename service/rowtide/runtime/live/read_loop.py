@@ -34,7 +34,7 @@ class ReadLoop:
     def turn(self) -> None:
         """Take and process what has arrived."""
         if not self.waiting:
-            self.waiting.extend(self.inbox.take(self.patience_s()))
+            self.waiting.extend(self.take())
         messages = 0
         while self.waiting and self.has_room(messages):
             delivery = self.waiting.popleft()
@@ -43,6 +43,10 @@ class ReadLoop:
         self.decide()
         self.drain()
         self.backpressure.balance(self.work, self.pausable(), self.reached())
+
+    def take(self) -> list[Delivery]:
+        """Return what has arrived; wait if it is nothing."""
+        return self.inbox.take(self.patience_s())
 
     def patience_s(self) -> float:
         """Return how long to wait for messages."""

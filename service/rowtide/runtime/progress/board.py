@@ -12,6 +12,7 @@ from rowtide.clock import Clock
 from rowtide.flow.program import Program
 from rowtide.plan.outputs import table_nodes
 from rowtide.plan.plan import Plan
+from rowtide.runtime.progress.budget import LoopBudget
 from rowtide.runtime.progress.held_back import HoldingPartition
 from rowtide.runtime.progress.history import CountHistory
 from rowtide.runtime.progress.layout import StepLayout
@@ -21,8 +22,8 @@ from rowtide.runtime.state.status import Snapshot, StatusBoard
 
 WATCHED_S = 10.0
 """How long after a look somebody watches."""
-SOUGHT_EACH_S, SOUGHT_SHARE = 5.0, 0.002
-"""The least time between two searches for what holds rows back, and their greatest share of the main loop."""
+SOUGHT_EACH_S = 5.0
+"""The least time between two searches for what holds rows back."""
 MADE_EACH_S = 1.0
 """The least time between two progresses: people look at them."""
 
@@ -55,7 +56,8 @@ class ProgressBoard:
         self.held_back: tuple[HoldingPartition, ...] | None = None
         """What holds rows back; None: no one has watched lately, or the pipeline does not run."""
         self._watched_at = self._sought_at = float("-inf")
-        self._seek_after_s = SOUGHT_EACH_S
+        self.budget = LoopBudget(clock.monotonic())
+        """What searches may take of the main loop."""
 
     @property
     def layout(self) -> StepLayout:
@@ -99,13 +101,16 @@ class ProgressBoard:
         self._watched_at = self._clock.monotonic()
 
     def seek(self, found: Callable[[], tuple[HoldingPartition, ...]]) -> None:
-        """Find out what holds rows back, if somebody watches and it is time. Everything must have been drained."""
+        """Find out what holds rows back, if somebody watches, and time and budget allow it.
+
+        Everything must have been drained.
+        """
         now = self._clock.monotonic()
         if now > self._watched_at + WATCHED_S:
             self.held_back = None
-        elif self.held_back is None or now >= self._sought_at + self._seek_after_s:
+        elif now >= self._sought_at + SOUGHT_EACH_S and self.budget.allows(now):
             self.held_back, self._sought_at = found(), now
-            self._seek_after_s = max(SOUGHT_EACH_S, (self._clock.monotonic() - now) / SOUGHT_SHARE)
+            self.budget.spent(self._clock.monotonic() - now)
 
     def ends(self, work: PipelineState) -> None:
         """Make the progress of the last commit."""

@@ -46,9 +46,10 @@ COMMENT_S = 15.0
 RETRY_MS = 2000
 """When a browser connects again."""
 ERRORS_S, ERRORS_SELDOM_S = 5.0, 30.0
-"""How often error rows are counted at most, and while no commit has any: others resubmit them."""
+"""How often error rows are counted at most, and while there are no new ones: others resubmit them."""
 TOPICS = ("graph", "phase", "commit", "progress", "errors", "problem")
 STEP_COLUMNS = ("step", *COUNTED, "bound_ms")
+_LATE_AND_REJECTED = [COUNTED.index("late"), COUNTED.index("rejected")]
 PARTITION_COLUMNS = ("relation", "topic", "partition", "next_offset", "end_offset", "bound_ms")
 _log = structlog.get_logger("rowtide")
 
@@ -92,7 +93,7 @@ class EventFeed:
         self._counting: asyncio.Task[None] | None = None
         self._counted_at = float("-inf")
         self._errors: PendingErrors | None = None
-        self._errors_of: CommitReport | None = None
+        self._errors_of = 0
         self.watchers = 0
         self.is_over = False
 
@@ -172,11 +173,11 @@ class EventFeed:
 
     def _count_errors(self) -> None:
         """Let the error rows be counted, if it is time."""
-        now, commit = self._clock.monotonic(), self._board.commit
-        is_new = commit is not None and commit is not self._errors_of and commit.late + commit.rejected > 0
-        every = ERRORS_S if is_new else ERRORS_SELDOM_S
+        now, newest = self._clock.monotonic(), self._board.newest
+        seen = int(newest[-1].numbers[:, _LATE_AND_REJECTED].sum()) if newest else 0
+        every = ERRORS_SELDOM_S if seen == self._errors_of else ERRORS_S
         if now >= self._counted_at + every and (self._counting is None or self._counting.done()):
-            self._counted_at, self._errors_of = now, commit
+            self._counted_at, self._errors_of = now, seen
             self._counting = asyncio.create_task(self._counted())
 
     async def _counted(self) -> None:

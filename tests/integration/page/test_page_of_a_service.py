@@ -1,0 +1,150 @@
+"""The page before `rowtide run` on real Kafka and PostgreSQL: the orders pipeline of the compose file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+
+from house.machine import ROOT
+from rowtide.testing.processes import free_port
+from support.service import service
+from support.tab import NARROW, picture, tab
+from support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Locator, Page
+
+    from real.kafka import Broker
+    from real.postgres import PostgresServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.kafka, pytest.mark.postgres]
+
+PIPELINE = (ROOT / "docker/orders/pipeline.sql").read_text()
+CONFIG = """
+[pipeline]
+name = "orders"
+[servers.broker]
+bootstrap_servers = "{broker}"
+[servers.warehouse]
+url = "{database}"
+[streams.orders]
+topic = "{topic}"
+[service]
+listen = "127.0.0.1:{port}"
+"""
+FIRST_MS = 1_767_258_000_000
+"""2026-01-01 09:00."""
+EACH_MS, WITHIN_MS, MINUTE_MS = 120, 30_000, 60_000
+PARTITIONS = 4
+PRODUCTS = ("anchor", "buoy", "rope")
+PICTURE = (1320, 620)
+"""The size that has the whole graph and table, and no more."""
+BAD = (b"{", b'{"order_id": "x"}')
+
+
+@dataclass
+class Orders:
+    """Orders in their order of time, one after the other to each partition."""
+
+    kafka: Broker
+    topic: str
+    sent: int = 0
+    number: int = 0
+
+    def send(self, count: int, *, silent: int | None = None) -> None:
+        """Send the next orders; those of the partition that is ``silent`` are lost."""
+        numbers = range(self.number, self.number + count)
+        self.number += count
+        for partition in range(PARTITIONS):
+            own = [order(each) for each in numbers if each % PARTITIONS == partition != silent]
+            self.kafka.produce(self.topic, own, partition=partition)
+            self.sent += len(own)
+
+    def rows(self) -> int:
+        """Return the rows of the minutes that have ended on every partition, if all have been sent their last order."""
+        bound_ms = (self.number - PARTITIONS) * EACH_MS - WITHIN_MS
+        return bound_ms // MINUTE_MS * len(PRODUCTS)
+
+
+def order(number: int) -> bytes:
+    fields = {
+        "order_id": number,
+        "product": PRODUCTS[number % 3],
+        "quantity": 1 + number % 5,
+        "price": "7.25",
+        "ordered_at": FIRST_MS + number * EACH_MS,
+    }
+    return json.dumps(fields).encode()
+
+
+def node(page: Page, relation: str) -> Locator:
+    return page.locator("a.node").filter(has=page.locator(f'strong:text-is("{relation}")'))
+
+
+def fact(page: Page, term: str) -> str:
+    """Return what the line at the top, or a relation, says under a term."""
+    said = page.locator("dl div").filter(has=page.locator(f'dt:text-is("{term}")')).locator("dd")
+    return said.inner_text() if said.count() == 1 else ""
+
+
+def test_the_page_shows_what_happens_also_after_the_service_was_killed(
+    chromium: Browser,
+    kafka: Broker,
+    postgres_server: PostgresServer,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    topic = kafka.create_topic(PARTITIONS, "orders" if request.config.getoption("--pictures") else None)
+    orders, database, port = Orders(kafka, topic), postgres_server.create_database(), free_port()
+    config = CONFIG.format(broker=kafka.bootstrap_servers, database=database, topic=topic, port=port)
+    with service(tmp_path, config, PIPELINE) as made, tab(chromium, may_fail=True) as page:
+        made.start()
+        made.wait_for_log("running")
+        page.goto(f"http://127.0.0.1:{port}/")
+        assert page.url == f"http://127.0.0.1:{port}/ui/"
+        page.get_by_role("heading", name="No data yet").wait_for()
+        orders.send(3_500)
+        kafka.produce(topic, BAD, partition=1)
+        written = orders.rows()
+        node(page, "ORDERS_PER_MINUTE").get_by_text(f"written {written}").wait_for()
+        node(page, "ORDERS").get_by_text(f"rejected {len(BAD)}").wait_for()
+        page.get_by_role("heading", name="No data yet").wait_for(state="detached")
+
+        # One partition becomes silent while the others go on.
+        why = page.get_by_role("region", name="Rows wait").get_by_role("listitem")
+
+        def is_explained() -> bool:
+            orders.send(40, silent=0)
+            return [f'Partition 0 of topic "{topic}"' in each for each in why.all_inner_texts()] == [True]
+
+        wait_until(is_explained, lambda: page.locator("main").inner_text(), every_s=0.2)
+        assert "declare idle_timeout on ORDERS" in why.inner_text()
+        page.locator("path.edge.held").first.wait_for(state="attached")
+        wait_until(lambda: fact(page, "errors pending") == str(len(BAD)))
+        picture(page, "page", request.config, PICTURE)
+        page.emulate_media(color_scheme="dark")
+        picture(page, "page-dark", request.config, PICTURE)
+        picture(page, "page-narrow", request.config, NARROW)
+        assert node(page, "ORDERS_PER_MINUTE").get_by_text(f"written {written}").is_visible()
+        assert "held" in node(page, "FILL_ORDERS_PER_MINUTE").inner_text()
+
+        # It dies, orders come, and it starts again: nobody touches the tab.
+        node(page, "ORDERS").click()
+        page.get_by_text("CREATE FOREIGN STREAM orders").wait_for()
+        made.stop_all()
+        page.get_by_role("heading", name="The connection is lost").wait_for()
+        orders.send(1_500)
+        made.start()
+        page.get_by_role("heading", name="The connection is lost").wait_for(state="detached")
+        wait_until(lambda: fact(page, "rows in").startswith(f"{orders.sent + len(BAD):,} "))
+        page.go_back()
+        node(page, "ORDERS_PER_MINUTE").get_by_text(f"written {orders.rows()}").wait_for()
+    engine = sa.create_engine(database, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        assert connection.scalar(sa.text("select count(*) from orders_per_minute")) == orders.rows()
