@@ -240,6 +240,12 @@ class Transaction(Protocol):
     def judges_rows(self, table: TargetTable) -> bool:
         """Return whether the database may reject a row for more than its values: constraints, triggers."""
 
+    def reasons_of_table(self, table: TargetTable) -> frozenset[str]:
+        """Return the reasons, as ``RefusedRowsError.rows`` has them, for which the table refuses any row now.
+
+        It writes rows for trial and undoes them. For a transaction of ``Database.sift``.
+        """
+
     def check(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
         """Check that the database could hold these values, writing none; raises as ``upsert`` does."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 
 class ConnectorError(Exception):
@@ -58,9 +58,8 @@ class RefusedRowsError(ConnectorError):
     """The database does not take some rows of a call, because of their values.
 
     ``rows`` has the reasons by the row's index in the call, if the transaction finds them
-    (``api.Database.sift``). Else they are unknown, and the transaction is rolled back. ``of_table`` has the
-    database's code of those among them that are likely of the table, such as a trigger with a mistake: if every
-    row has one code, the table is at fault.
+    (``api.Database.sift``). Else they are unknown, and the transaction is rolled back. ``of_table`` has those of
+    them for which the table may be at fault, such as a trigger with a mistake (``Transaction.reasons_of_table``).
     """
 
     def __init__(
@@ -69,12 +68,12 @@ class RefusedRowsError(ConnectorError):
         *,
         table: str,
         rows: Mapping[int, str] | None = None,
-        of_table: Mapping[int, str] | None = None,
+        of_table: Collection[int] = (),
     ) -> None:
         super().__init__(message)
         self.table = table
         self.rows = rows or {}
-        self.of_table = of_table or {}
+        self.of_table = of_table
 
 
 class RefusedStageError(ConnectorError):

@@ -12,6 +12,7 @@ from sqlalchemy import exc
 
 from rowtide_connectors.api import TargetTable
 from rowtide_connectors.errors import (
+    DeniedError,
     GoneError,
     MismatchError,
     OptionError,
@@ -267,7 +268,7 @@ class SqlDatabase:
             start = end
         if refused:
             rows = {index: refusal(label, str(why)) for index, why in refused.items()}
-            of_table = {index: why.of_table for index, why in refused.items() if why.of_table is not None}
+            of_table = {index for index, why in refused.items() if why.of_table}
             raise RefusedRowsError(next(iter(rows.values())), table=label, rows=rows, of_table=of_table)
 
     def _sift(
@@ -299,6 +300,24 @@ class SqlDatabase:
         middle = (low + high) // 2
         self._sift(connection, label, columns, write, (low, middle), refused)
         self._sift(connection, label, columns, write, (middle, high), refused)
+
+    def tried(self, connection: sa.Connection, *steps: Callable[[], None]) -> RowDataError | None:
+        """Do some steps and undo them; return why one of them fails, None if none does."""
+        connection.exec_driver_sql(f"savepoint {_SAVEPOINT}")
+        failed: RowDataError | None = None
+        try:
+            with write_errors(self.label):
+                for step in steps:
+                    step()
+        except RowDataError as error:
+            failed = error
+        except (DeniedError, StatementTimeoutError) as error:
+            failed = RowDataError(error.message)
+        except (ValueError, ArithmeticError) as error:
+            # Others may have written what is no value of the declared type, such as a text that is no date.
+            failed = RowDataError(str(error))
+        self._undo_part(connection)
+        return failed
 
     def _undo_part(self, connection: sa.Connection) -> None:
         """Undo what was done since the savepoint, and remove it."""

@@ -108,8 +108,10 @@ class Dialect(Protocol):
     def unstorable(self, columns: PhysicalColumns) -> Iterator[tuple[int, str]]:
         """Return the rows with a value that no table of this database can hold, and why, in order."""
 
-    def rows(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[object, ...]]:
-        """Return all rows, in any order."""
+    def rows(
+        self, connection: sa.Connection, table: PhysicalTable, *, limit: int | None = None
+    ) -> Iterator[tuple[object, ...]]:
+        """Return the rows, or so many of them, in any order."""
 
 
 def table_sql(connection: sa.Connection, table: PhysicalTable) -> str:
@@ -121,6 +123,11 @@ def table_sql(connection: sa.Connection, table: PhysicalTable) -> str:
 def quoted(connection: sa.Connection, columns: Sequence[PhysicalColumn]) -> list[str]:
     """Return the columns' names in quotes."""
     return [connection.dialect.identifier_preparer.quote_identifier(column.name) for column in columns]
+
+
+def limited(statement: str, limit: int | None) -> str:
+    """Return a SELECT that has no more than ``limit`` rows."""
+    return statement if limit is None else f"{statement} limit {limit}"
 
 
 def on_conflict(names: Sequence[str], key: Sequence[str]) -> str:

@@ -75,10 +75,10 @@ _DENIED_FILE = frozenset(
 class RowDataError(ConnectorError):
     """The database rejects some row of this statement and does not report which one.
 
-    ``of_table`` is the code if the fault is the table's, should every row have it.
+    ``of_table``: by its code it may be the fault of the table (``probe``).
     """
 
-    def __init__(self, message: str, *, of_table: str | None = None) -> None:
+    def __init__(self, message: str, *, of_table: bool = False) -> None:
         super().__init__(message)
         self.of_table = of_table
 
@@ -117,7 +117,7 @@ def write_errors(label: str) -> Iterator[None]:
             if report.is_of(TIME_OUT):
                 found = StatementTimeoutError(report.text)
             elif not error.connection_invalidated and not report.is_outage:
-                found = RowDataError(report.text, of_table=report.of_table)
+                found = RowDataError(report.text, of_table=report.may_be_of_table)
         raise found from error
 
 

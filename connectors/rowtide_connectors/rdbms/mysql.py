@@ -24,7 +24,7 @@ import sqlalchemy as sa
 
 from rowtide_connectors.checkpoint_tables import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
 from rowtide_connectors.errors import GoneError, MismatchError, OptionError, UnavailableError
-from rowtide_connectors.rdbms.dialect import IDLE_TRANSACTION_S, PhysicalColumns
+from rowtide_connectors.rdbms.dialect import IDLE_TRANSACTION_S, PhysicalColumns, limited
 from rowtide_connectors.rdbms.failures import label_of
 from rowtide_connectors.rdbms.literals import packed, row_literals
 from rowtide_connectors.rdbms.sql_type import (
@@ -451,7 +451,9 @@ class MySql:
                         found[index] = f'column "{column.name}": {value} is not a finite number'
         return iter(sorted(found.items()))
 
-    def rows(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[object, ...]]:
+    def rows(
+        self, connection: sa.Connection, table: PhysicalTable, *, limit: int | None = None
+    ) -> Iterator[tuple[object, ...]]:
         """Yield all rows; the server's side holds those that were not read yet."""
         names = _quoted(table.columns)
         selected = [
@@ -463,7 +465,7 @@ class MySql:
             for index, column in enumerate(table.columns)
             if column.type.name in _PYTHON
         ]
-        statement = f"select {', '.join(selected)} from {_table_sql(table)}"
+        statement = limited(f"select {', '.join(selected)} from {_table_sql(table)}", limit)
         options = {"yield_per": FETCH_ROWS, "no_parameters": True}
         with connection.exec_driver_sql(statement, execution_options=options) as result:
             for row in result:

@@ -22,6 +22,7 @@ from rowtide_connectors.rdbms.arrays import array_parameter, register
 from rowtide_connectors.rdbms.dialect import (
     IDLE_TRANSACTION_S,
     PhysicalColumns,
+    limited,
     on_conflict,
     quoted,
     table_sql,
@@ -425,12 +426,14 @@ class Postgres:
         }
         return iter(sorted(found.items()))
 
-    def rows(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[object, ...]]:
+    def rows(
+        self, connection: sa.Connection, table: PhysicalTable, *, limit: int | None = None
+    ) -> Iterator[tuple[object, ...]]:
         """Yield all rows through a cursor on the server's side."""
         names = quoted(connection, table.columns)
         selected = [_selected(column, name) for column, name in zip(table.columns, names, strict=True)]
         result = connection.exec_driver_sql(
-            f"select {', '.join(selected)} from {table_sql(connection, table)}",
+            limited(f"select {', '.join(selected)} from {table_sql(connection, table)}", limit),
             execution_options={"yield_per": FETCH_ROWS},
         )
         for row in result:

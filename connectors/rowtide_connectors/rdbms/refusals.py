@@ -16,7 +16,7 @@ class Consequence(Enum):
     """What follows; users read the value."""
 
     ROW = "the row is an error row"
-    TABLE = "as before, unless every row of the commit fails so: then the pipeline waits and names the table"
+    TABLE = "as before, unless the table refuses any other row so, too: then the pipeline waits and names the table"
     APART = "the rows are written one after the other"
     SMALLER = (
         "the rows are written in smaller statements; if one row alone takes too long, the pipeline waits"
@@ -169,8 +169,6 @@ class ErrorReport:
         return not self.is_known or any(self.is_of(kind) for kind in _OUTAGES)
 
     @property
-    def of_table(self) -> str | None:
-        """Return the code if it is of the table should every row have it; None: it is of a row in any case."""
-        if self.is_verdict or not self.is_of(OF_TABLE):
-            return None
-        return self.sqlstate or str(self.number or self.text)
+    def may_be_of_table(self) -> bool:
+        """Return whether the table may be at fault, and not the row (``probe``)."""
+        return not self.is_verdict and self.is_of(OF_TABLE)

@@ -19,7 +19,7 @@ from sqlalchemy.pool import StaticPool
 
 from rowtide_connectors.checkpoint_tables import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
 from rowtide_connectors.errors import GoneError
-from rowtide_connectors.rdbms.dialect import PhysicalColumns, on_conflict, quoted, table_sql
+from rowtide_connectors.rdbms.dialect import PhysicalColumns, limited, on_conflict, quoted, table_sql
 from rowtide_connectors.rdbms.failures import RowDataError
 from rowtide_connectors.rdbms.sql_type import TIMESTAMPS, SqlType, TargetColumn
 from rowtide_connectors.rdbms.table import (
@@ -238,11 +238,14 @@ class Sqlite:
         """Every value of our types can be stored."""
         return iter(())
 
-    def rows(self, connection: sa.Connection, table: PhysicalTable) -> Iterator[tuple[object, ...]]:
+    def rows(
+        self, connection: sa.Connection, table: PhysicalTable, *, limit: int | None = None
+    ) -> Iterator[tuple[object, ...]]:
         """Yield all rows."""
         names = quoted(connection, table.columns)
         readers = [_reader(column.type) for column in table.columns]
-        result = connection.exec_driver_sql(f"select {', '.join(names)} from {table_sql(connection, table)}")
+        statement = f"select {', '.join(names)} from {table_sql(connection, table)}"
+        result = connection.exec_driver_sql(limited(statement, limit))
         for row in result:
             yield tuple(
                 None if value is None else read(value) for read, value in zip(readers, row, strict=True)

@@ -12,6 +12,7 @@ from rowtide_connectors.errors import OptionError, RefusedRowsError
 from rowtide_connectors.rdbms.dialect import PhysicalColumns
 from rowtide_connectors.rdbms.failures import refusal
 from rowtide_connectors.rdbms.fit import compared, fitting, form_of, misfits
+from rowtide_connectors.rdbms.probe import reasons_of_table
 from rowtide_connectors.rdbms.table import PhysicalTable
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ class SqlTransaction:
     def judges_rows(self, table: TargetTable) -> bool:
         """Return whether the database may reject a row because of other rows; see ``api.Transaction``."""
         return self._database.table(self.connection, table).judges
+
+    def reasons_of_table(self, table: TargetTable) -> frozenset[str]:
+        """Return the reasons for which a table refuses any row; see ``api.Transaction``."""
+        return reasons_of_table(self._database, self.connection, self._database.table(self.connection, table))
 
     def check(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
         """Check values without writing them; see ``api.Transaction``."""

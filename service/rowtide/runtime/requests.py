@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rowtide.errors import StatementError, TransientError, UnknownRelationError
@@ -92,7 +93,7 @@ class Requests:
         from rowtide.runtime.inspect.facts import gathered
 
         context, io = self._io.context, self._io
-        return gathered(
+        facts = gathered(
             work,
             context.plan,
             TopicNames(context.sources),
@@ -101,6 +102,7 @@ class Requests:
             io.partitions.idle,
             io.poll_intervals_ms(),
         )
+        return replace(facts, now_ms=context.clock.now_ms())
 
     def snapshot(self) -> SnapshotTaken:
         """Commit now, with a snapshot.

@@ -135,6 +135,10 @@ class InMemoryTransaction:
         """Return whether a row can be refused for more than its values: False, ``refuses`` sees only values."""
         return False
 
+    def reasons_of_table(self, table: TargetTable) -> frozenset[str]:
+        """Return none: ``refuses`` decides about each row by its values."""
+        return frozenset()
+
     def check(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
         """Raise if a row would be refused."""
         self._rows(table, columns)

@@ -6,6 +6,7 @@ new reads in the middle of others.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -32,6 +33,17 @@ class Succeeding(Running):
         self.links = Links()
         self.links.watch(self.flow)
         self.out = {name: self.out.get(name, []) for name in outputs}
+
+    def be_followed(self, outputs: dict[str, Node]) -> None:
+        """Let a flow of these outputs continue from a copy in another process, as a query of the service does."""
+        self.plan = FlowPlan(outputs, self.plan.partitions, self.plan.judges)
+        copied = Flow(outputs, self.plan.partitions)
+        copied.accompany(self.flow)
+        self.flow = Flow(outputs, self.plan.partitions)
+        self.flow.begin_from(pickle.loads(pickle.dumps(copied.image())))
+        self.links = Links()
+        self.links.watch(self.flow)
+        self.out = {name: [] for name in outputs}
 
 
 @settings(max_examples=15)
@@ -78,8 +90,12 @@ def test_a_partition_that_has_ended_holds_no_later_reader_back(data: st.DataObje
     read = end_all(list(more))
     if data.draw(st.booleans()):
         ended.restart()
+    is_followed = data.draw(st.booleans())
     for running in (without, ended):
-        running.go_on(plan.outputs)
+        if is_followed:
+            running.be_followed(plan.outputs)
+        else:
+            running.go_on(plan.outputs)
     # Streams that only the later readers have begin here with all their partitions.
     end_all([relation for relation in more if relation not in read])
     for part in (after, ends(plan, without.flow)):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,11 +18,11 @@ from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import LATEST, Bound
 from rowtide.runtime.backfill.backfill_output import TableFold, TablesOutput, folded_keys
-from rowtide.runtime.state.output import RefusedAlike, TableOutput, Writes
+from rowtide.runtime.state.output import TableOutput, Writes
 from rowtide.runtime.state.written_order import WrittenOrder
 from rowtide.sql.pipeline import SqlSession
 from rowtide_connectors.api import TargetTable
-from rowtide_connectors.errors import RefusedRowsError, UnavailableError
+from rowtide_connectors.errors import RefusedRowsError
 
 PIPELINE = """
 CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite://');
@@ -126,7 +125,7 @@ class Database:
 
     def commit(self, writes: Sequence[Writes]) -> None:
         for each in writes:
-            for index in each.refused(self):  # type: ignore[arg-type]
+            for index in each.refused(self).rows:  # type: ignore[arg-type]
                 (row,) = each.tray.slice(index, index + 1).rows()
                 self.refused.append((each.name, row.row))
 
@@ -271,12 +270,3 @@ def test_no_row_is_refused_whose_parent_the_log_has_at_an_earlier_or_equal_rowti
 def test_a_backfill_writes_what_the_service_writes(rows: list[Way], data: st.DataObject) -> None:
     assert filled(rows, data).contents == one_by_one(rows).contents
     assert set(folded_keys(PLAN).values()) == {()}
-
-
-def test_a_table_is_at_fault_only_if_it_refuses_each_row_of_a_commit() -> None:
-    alike = RefusedAlike()
-    alike.add(1, {0: "no function f"}, ["42883"])
-    with pytest.raises(UnavailableError, match="each of 1 rows is refused alike: no function f"):
-        alike.check("LINES_OF")
-    alike.add(1, {}, [])
-    alike.check("LINES_OF")

@@ -1,6 +1,7 @@
 """The counts of a relation count each row once, however many steps the relation takes."""
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -11,9 +12,10 @@ from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, Bound
 from rowtide.runtime.live.observing import MetricsObserver
+from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.runtime.state.pipeline_state import SOURCE_PART
-from rowtide.sql.pipeline import SqlSession
+from rowtide.sql.pipeline import SqlSession, plan_pipeline
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from support.runtime import World, fill
 
@@ -68,3 +70,51 @@ def test_the_metrics_of_a_relation_are_those_of_its_ends() -> None:
     assert value("in_total") == accounts[SOURCE_PART, "READINGS"].done
     assert value("out_total") == value("in_total") - value("late_total") - value("held")
     assert value("in_total", "MINUTES_OF") == value("out_total")
+
+
+HEAD = """
+CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'b');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///nowhere.db');
+CREATE FOREIGN STREAM s (n INTEGER) SERVER k OPTIONS (topic 's', format 'JSON');
+CREATE FOREIGN STREAM t (n INTEGER) SERVER k OPTIONS (topic 't', format 'JSON');
+CREATE FOREIGN TABLE one (n INTEGER, PRIMARY KEY (n)) SERVER d;
+"""
+UNIONS = {
+    "several pumps": """
+CREATE PUMP p STARTED AS INSERT INTO one SELECT STREAM n FROM s;
+CREATE PUMP q STARTED AS INSERT INTO one SELECT STREAM n FROM t;""",
+    "a foreign key": """
+CREATE FOREIGN TABLE other (n INTEGER, PRIMARY KEY (n), FOREIGN KEY (n) REFERENCES one) SERVER d;
+CREATE PUMP p STARTED AS INSERT INTO one SELECT STREAM n FROM s;
+CREATE PUMP q STARTED AS INSERT INTO other SELECT STREAM n FROM t;""",
+}
+
+
+@pytest.mark.parametrize("pumps", UNIONS)
+@pytest.mark.parametrize("rows", [1, 100])
+def test_a_table_behind_a_union_of_its_name_counts_its_rows_once(pumps: str, rows: int) -> None:
+    topics = {name: InMemoryTopic(name.lower(), 1) for name in ("S", "T")}
+    world = World(topics["S"], plan=plan_pipeline(HEAD + UNIONS[pumps]))
+    held: Counter[str] = Counter()
+    for run in range(2):
+        for number in range(6 * run, 6 * run + 6):
+            for topic in topics.values():
+                topic.add(0, 1_000 * number, b'{"n":%d}' % number)
+        metrics = Metrics()
+        observer = MetricsObserver(metrics, world.clock, "1")
+        pace = Pace(10**9, rows, None, None)
+        context = world.context(sources=topics, observer=observer, pace=pace, poll_messages=rows)
+        Service(context).run(until_end=True)
+
+        def value(metric: str, table: str, of: Metrics = metrics) -> float:
+            found = of.registry.get_sample_value(f"rowtide_rows_{metric}", {"relation": table})
+            assert found is not None
+            return found
+
+        for table in ("ONE", "OTHER") if pumps == "a foreign key" else ("ONE",):
+            assert value("in_total", table) == (12 if pumps == "several pumps" else 6)
+            assert value("rejected_total", table) == value("out_total", table) == 0
+            done = value("done_total", table)
+            assert done > 0
+            assert value("in_total", table) + held[table] == done + value("held", table)
+            held[table] = int(value("held", table))

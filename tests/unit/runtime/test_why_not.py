@@ -167,6 +167,27 @@ def test_what_flows_comes_after_what_keeps_rows_back() -> None:
     assert causes(found) == [("IDLE", "CLICKS", 1), ("FLOWING", "CLICKS", 0)]
 
 
+@pytest.mark.parametrize("heard_ms", [None, 0, FLOWING_MS, 10 * FLOWING_MS, 10_000_000])
+@pytest.mark.parametrize(("now_ms", "cause"), [(89_999, "FLOWING"), (90_000, "IDLE")])
+def test_a_time_that_the_clock_has_not_reached_is_waited_for_whenever_one_asks(
+    heard_ms: int | None, now_ms: int, cause: str
+) -> None:
+    keeper = Keeper("CLICKS", 0, "CLICKS", 10_000, 60_000, 90_000)
+    silence = Silence("OUT", 0, (), (keeper,), (), (keeper,))
+    known = PartitionFacts("clicks", 9, 9, heard_ms=heard_ms)
+    found = only(put_together("p", "OUT", silence, Facts({("CLICKS", 0): known}, now_ms=now_ms)))
+    just_heard = heard_ms is not None and heard_ms <= FLOWING_MS
+    assert found.cause == ("FLOWING" if just_heard else cause)
+    assert ("later than now" in found.why) == (now_ms < 90_000)
+
+
+def test_a_partition_that_has_brought_nothing_does_not_flow() -> None:
+    keeper = Keeper("CLICKS", 0, "CLICKS", None, 60_000, 90_000)
+    silence = Silence("OUT", 0, (), (keeper,), (), (keeper,))
+    facts = Facts({("CLICKS", 0): PartitionFacts("clicks", 0, 0)}, now_ms=0)
+    assert only(put_together("p", "OUT", silence, facts)).cause == "NO_BOUND"
+
+
 # ----------------------------------------------------- A: time stops when data stops
 
 

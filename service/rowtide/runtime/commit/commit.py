@@ -207,7 +207,7 @@ class Committer:
         """Find the rows that the database refuses, note them in ``refusals``, and return their faults.
 
         Raises:
-          UnavailableError: a table refuses every row alike, or the database refuses none now.
+          UnavailableError: a table would refuse any row, or the database refuses none now.
         """
         found = refused_rows(self._database, partial(refusals.without, cut.writes))
         if not found:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rowtide.operators.contract import Account, Fault
-from rowtide.runtime.state.output import RefusedAlike, Writes
-from rowtide_connectors.api import Database, Transaction
+from rowtide.runtime.state.output import Writes
+from rowtide_connectors.api import Database, TargetTable, Transaction
+from rowtide_connectors.errors import UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ def refused_rows(database: Database, writes: Callable[[], Iterable[Writes]]) -> 
     another row of the commit satisfies later is taken.
 
     Raises:
-      UnavailableError: the database is down, or refuses every row of a table alike.
+      UnavailableError: the database is down, or a table of it would refuse any row.
     """
     with database.sift() as transaction:
         found = _sifted(transaction, writes())
@@ -44,14 +45,33 @@ def refused_rows(database: Database, writes: Callable[[], Iterable[Writes]]) -> 
 
 def _sifted(transaction: Transaction, writes: Iterable[Writes]) -> dict[int, Refused]:
     found: dict[int, Refused] = {}
-    alike: dict[str, RefusedAlike] = {}
+    suspected: list[tuple[str, TargetTable, set[str]]] = []
     for at, each in enumerate(writes):
-        if rows := each.refused(transaction, alike.setdefault(each.name, RefusedAlike())):
-            faults = {index: each.fault(index, why) for index, why in sorted(rows.items())}
+        refused = each.refused(transaction)
+        if refused.rows:
+            faults = {index: each.fault(index, why) for index, why in sorted(refused.rows.items())}
             found[at] = Refused(each.name, each.account, faults)
-    for name, refused in alike.items():
-        refused.check(name)
+        if refused.of_table:
+            suspected.append((each.name, each.target, refused.of_table))
+    # Only now, so that the tables have the rows of the commit that they take.
+    for name, target, reasons in suspected:
+        _check_table(transaction, name, target, reasons)
     return found
+
+
+def _check_table(transaction: Transaction, name: str, target: TargetTable, reasons: set[str]) -> None:
+    """Check that rows are at fault, and not foreign table ``name``: for none of the reasons it would refuse any row.
+
+    Raises:
+      UnavailableError: it would.
+    """
+    common = reasons & transaction.reasons_of_table(target)
+    if common:
+        raise UnavailableError(
+            f"any row is refused alike: {min(common)}",
+            hint=f'The database table of "{name}", or a trigger of it, has a mistake. Mend it: the rows wait until '
+            "then.",
+        )
 
 
 def _still_refused(
@@ -62,7 +82,7 @@ def _still_refused(
     for at, each in enumerate(writes):
         if at in found:
             indices = list(found[at].faults)
-            if rows := each.only(indices).refused(transaction):
+            if rows := each.only(indices).refused(transaction).rows:
                 faults = {indices[row]: found[at].faults[indices[row]] for row in sorted(rows)}
                 left[at] = replace(found[at], faults=faults)
     return left

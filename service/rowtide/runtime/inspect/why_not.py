@@ -20,7 +20,7 @@ from rowtide.rowtime.text import time_text
 from rowtide_connectors.several import place_of
 
 FLOWING_MS = 2_000
-"""Longest time since the last message of a partition that flows."""
+"""Longest time since the last message of a partition that flows, if what is waited for is in the past."""
 
 
 class SilenceCause(Enum):
@@ -44,7 +44,7 @@ class SilenceCause(Enum):
     NO_BOUND = "NO_BOUND"
     """The partition has no rows and no bound."""
     FLOWING = "FLOWING"
-    """The partition brings rows, and none is due yet: all is well."""
+    """All is well: the clock has not reached what is waited for, or the partition has just brought a message."""
     IDLE = "IDLE"
     """The partition is read to its end, so its bound does not advance."""
     POLLED = "POLLED"
@@ -95,7 +95,7 @@ class Facts:
     among the partitions is a stopped pump. ``uncommitted`` counts rows of foreign tables that wait for the
     commit, ``refused`` those that the tables did not take. ``met`` has the bounds that partitions of an idle
     stream take from the other streams that it meets; ``alone`` those that they would take if no other stream
-    were idle.
+    were idle. ``now_ms`` is the time of the clock, if it is known.
     """
 
     partitions: Mapping[PartitionId, PartitionFacts]
@@ -105,6 +105,7 @@ class Facts:
     database_down: bool = False
     met: Mapping[PartitionId, int] = field(default_factory=dict)
     alone: Mapping[PartitionId, int] = field(default_factory=dict)
+    now_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,11 +341,11 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
         )
     if known.polled_ms is not None:
         return cause(SilenceCause.POLLED, *_polled(keeper, known.polled_ms))
-    if keeper.has is not None and known.heard_ms is not None and known.heard_ms <= FLOWING_MS:
+    if (well := _flows(keeper, known, facts.now_ms)) is not None:
         next_rows = "with more rows" if keeper.needs is None else f"at {time_text(keeper.needs)}"
         return cause(
             SilenceCause.FLOWING,
-            f"is read to its end, and its last message came {_length(known.heard_ms)} ago: all is well.",
+            f"is read to its end{well}: all is well.",
             f"When {wanted} comes.",
             f"Nothing: the next rows come {next_rows}, in rowtime.",
         )
@@ -352,6 +353,18 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
         *_silent(keeper, known),
         *_policy(keeper, known, others, wanted),
     )
+
+
+def _flows(keeper: Keeper, known: PartitionFacts, now_ms: int | None) -> str | None:
+    """Return why it is well that rows wait for a partition that is read to its end; None if it may not be."""
+    if keeper.has is None:
+        return None
+    wanted = keeper.needs if keeper.row_needs is None else keeper.row_needs
+    if wanted is not None and now_ms is not None and now_ms < wanted:
+        return f", and what is waited for is later than now, {time_text(now_ms)}"
+    if known.heard_ms is not None and known.heard_ms <= FLOWING_MS:
+        return f", and its last message came {_length(known.heard_ms)} ago"
+    return None
 
 
 def _polled(keeper: Keeper, interval_ms: int) -> tuple[str, str, str]:

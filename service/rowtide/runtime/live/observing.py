@@ -9,7 +9,9 @@ from typing import get_args
 
 from rowtide.checkpoint.ledger import ErrorRow, PartitionId, PartitionPosition, Record, is_resubmission
 from rowtide.clock import Clock
+from rowtide.flow.counts import Counts
 from rowtide.metrics import AccountCounts, Metrics
+from rowtide.operators.contract import RowCounts
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.runtime.ingest.intake import Delivery
@@ -77,10 +79,8 @@ class MetricsObserver:
     def recovered(self, work: PipelineState, seconds: float) -> None:
         """Take the counts so far as the base line, and show all positions."""
         self._metrics.recovery_seconds.set(seconds)
-        for relation, counts in work.flow.counts().by_relation.items():
+        for relation, counts in _counts(work, work.flow.counts()).items():
             self._accounts.start_at(relation, counts)
-        for table, output in work.outputs.items():
-            self._accounts.start_at(table, output.account.counts())
         self._show_positions(work.partition_positions())
         self._show_bounds(work)
         self._revived = work.flow.revived()
@@ -115,14 +115,12 @@ class MetricsObserver:
             (row.kind, row.reason.split(":", 1)[0]) for row in errors
         ).items():
             metrics.error_rows.labels(kind, reason).inc(rows)
-        for relation, counts in work.counts.by_relation.items():
+        for relation, counts in _counts(work, work.counts).items():
             self._accounts.follow(relation, counts)
         revived = work.flow.revived()
         for relation, rows in revived.items():
             metrics.rows_revived.labels(relation).inc(rows - self._revived.get(relation, 0))
         self._revived = revived
-        for table, output in work.outputs.items():
-            self._accounts.follow(table, output.account.counts())
         self._show_positions(cut.partition_positions)
         self._show_bounds(work)
 
@@ -161,6 +159,21 @@ class MetricsObserver:
         for (relation, partition), end in ends.items():
             self._metrics.end_offset.labels(*_labels(topics[relation], partition)).set(end)
             self._show_lag((relation, partition), topics[relation])
+
+
+def _counts(work: PipelineState, counts: Counts) -> dict[str, RowCounts]:
+    """Return the counts of each relation, and of each table and stream that is written.
+
+    A target that several pumps fill, or that waits for another by a foreign key, has a union of its name before it:
+    rows enter there, and may be held.
+    """
+    found = counts.by_relation
+    written = {name: output.account.counts() for name, output in work.outputs.items()}
+    joined = {
+        name: own._replace(rows_in=found[name].rows_in, held=found[name].held) if name in found else own
+        for name, own in written.items()
+    }
+    return found | joined
 
 
 def _labels(topic: str, partition: int) -> tuple[str, str]:

@@ -13,6 +13,7 @@ rowop in order.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,38 +32,18 @@ from rowtide.rows.tray import Tray
 from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Kind
 from rowtide.runtime.state.owned_tables import SHARED
 from rowtide_connectors.api import TableColumn, TargetTable, Transaction
-from rowtide_connectors.errors import RefusedRowsError, UnavailableError
+from rowtide_connectors.errors import RefusedRowsError
 from rowtide_connectors.sizes import WRITE_BYTES
 
 _Write = Callable[[TargetTable, Mapping[str, Sequence[object]]], None]
 
 
-class RefusedAlike:
-    """Whether a table refuses each row of a commit alike, for a reason that is not a row's."""
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """Rows that a database refuses, and why. ``of_table`` are the reasons for which the table may be at fault."""
 
-    def __init__(self) -> None:
-        self.rows = 0
-        self.codes: list[str] = []
-        self.why = ""
-
-    def add(self, rows: int, found: Mapping[int, str], codes: Iterable[str]) -> None:
-        """Note that so many rows were written, and the ``codes`` of those that were refused for such a reason."""
-        self.rows += rows
-        self.codes += codes
-        self.why = self.why or next(iter(found.values()), "")
-
-    def check(self, name: str) -> None:
-        """Check that foreign table ``name`` takes rows.
-
-        Raises:
-          UnavailableError: it refuses each of them alike.
-        """
-        if self.codes and len(self.codes) == self.rows and len(set(self.codes)) == 1:
-            raise UnavailableError(
-                f"each of {self.rows} rows is refused alike: {self.why}",
-                hint=f'The database table of "{name}", or a trigger of it, has a mistake. Mend it: the rows wait until '
-                "then.",
-            )
+    rows: dict[int, str] = dataclasses.field(default_factory=dict)
+    of_table: set[str] = dataclasses.field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,21 +95,15 @@ class Writes:
         for write, indices, columns in self._steps(transaction):
             write(self.target, self._values(indices, columns))
 
-    def refused(self, transaction: Transaction, alike: RefusedAlike | None = None) -> dict[int, str]:
-        """Return the rows that the database refuses, and why, from a transaction that finds them.
-
-        They are noted in ``alike``.
-        """
-        found: dict[int, str] = {}
+    def refused(self, transaction: Transaction) -> Refusals:
+        """Return the rows that the database refuses, from a transaction that finds them."""
+        found = Refusals()
         for write, indices, columns in self._steps(transaction):
-            of_table: Mapping[int, str] = {}
             try:
                 write(self.target, self._values(indices, columns))
             except RefusedRowsError as error:
-                found |= {int(indices[index]): why for index, why in error.rows.items()}
-                of_table = error.of_table
-            if alike is not None and write != transaction.check:
-                alike.add(len(indices), found, of_table.values())
+                found.rows.update({int(indices[index]): why for index, why in error.rows.items()})
+                found.of_table.update(error.rows[index] for index in error.of_table)
         return found
 
     def _steps(self, transaction: Transaction) -> Iterator[tuple[_Write, Indices, Sequence[TableColumn]]]:
