@@ -121,16 +121,16 @@ def test_the_page_shows_what_happens_also_after_the_service_was_killed(
 
         def is_explained() -> bool:
             orders.send(40, silent=0)
-            return [f'Partition 0 of topic "{topic}"' in each for each in why.all_inner_texts()] == [True]
+            named = [f'Partition 0 of topic "{topic}"' in each for each in why.all_inner_texts()]
+            return named == [True] and fact(page, "errors pending") == str(len(BAD))
 
         wait_until(is_explained, lambda: page.locator("main").inner_text(), every_s=0.2)
-        assert "declare idle_timeout on ORDERS" in why.inner_text()
-        page.locator("path.edge.held").first.wait_for(state="attached")
-        wait_until(lambda: fact(page, "errors pending") == str(len(BAD)))
         picture(page, "page", request.config, PICTURE)
         page.emulate_media(color_scheme="dark")
         picture(page, "page-dark", request.config, PICTURE)
         picture(page, "page-narrow", request.config, NARROW)
+        assert "declare idle_timeout on ORDERS" in why.first.inner_text()
+        page.locator("path.edge.held").first.wait_for(state="attached")
         assert node(page, "ORDERS_PER_MINUTE").get_by_text(f"written {written}").is_visible()
         assert "held" in node(page, "FILL_ORDERS_PER_MINUTE").inner_text()
 
