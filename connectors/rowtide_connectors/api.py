@@ -203,8 +203,7 @@ class TableColumn:
 class TargetTable:
     """A table that rows are written to. ``key`` names PRIMARY KEY columns; empty: rows are appended.
 
-    ``name`` is the SQL name, with its schema before a dot unless that is the default one;
-    ``options`` are the table's own, such as ``table_name``.
+    ``name`` is the SQL name, with its schema before a dot unless that is the default; ``options`` are the table's own.
     """
 
     name: str
@@ -216,19 +215,18 @@ class TargetTable:
 class Transaction(Protocol):
     """The writes of sinks and checkpoint in one commit, which commit together or not at all.
 
-    It is a transaction of the database. Other effects of a commit follow it:
-    docs/decisions/0008-sinks-and-the-commit.md.
+    It is a transaction of the database. Other effects follow it: docs/decisions/0008-sinks-and-the-commit.md.
     """
 
     def upsert(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
         """Insert rows, replacing those whose key exists.
 
-        Keys are distinct within one call. Values are in row form (rows/types.py of the service),
-        under the columns' SQL names. An ARRAY is a JSON array as text, with bytes in base64.
+        Keys are distinct within one call. Values are in row form (rows/types.py of the service), under the columns' SQL
+        names. An ARRAY is a JSON array as text, with bytes in base64.
 
         Raises:
-          RefusedRowsError: rows violate a constraint, or have values that the database cannot
-            hold; the transaction is rolled back, if it is not one of ``Database.sift``.
+          RefusedRowsError: rows violate a constraint, or have values that the database cannot hold; the transaction is
+            rolled back, if it is not one of ``Database.sift``.
         """
 
     def delete(self, table: TargetTable, keys: Mapping[str, Sequence[object]]) -> None:
@@ -241,10 +239,7 @@ class Transaction(Protocol):
         """Return whether the database may reject a row for more than its values: constraints, triggers."""
 
     def reasons_of_table(self, table: TargetTable) -> frozenset[str]:
-        """Return the reasons, as ``RefusedRowsError.rows`` has them, for which the table refuses any row now.
-
-        It writes rows for trial and undoes them. For a transaction of ``Database.sift``.
-        """
+        """Return the reasons of ``RefusedRowsError`` for which it refuses any row: writes some for trial, undoes it."""
 
     def check(self, table: TargetTable, columns: Mapping[str, Sequence[object]]) -> None:
         """Check that the database could hold these values, writing none; raises as ``upsert`` does."""
@@ -307,8 +302,7 @@ class Database(Protocol):
         """Create the tables that are missing.
 
         Raises:
-          MismatchError: a table is there with other columns or another key, or its name is ambiguous;
-            names the difference.
+          MismatchError: a table has other columns or another key, or its name is ambiguous; names the difference.
           GoneError: a schema does not exist.
           DeniedError: the user lacks a right; names it.
         """
