@@ -15,6 +15,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from property.expr.expression_trees import values
+from property.expr.shared_calls import CALLS
+from property.expr.shared_functions import NAMES, REJECTED, Shared, answers, differences
+from property.expr.shared_functions import given as given_rows
 from rowtide.errors import RejectedRowError
 from rowtide.expr.functions import resolve
 from rowtide.expr.rowwise import compile_row
@@ -37,7 +40,6 @@ from rowtide.rows.types import (
 
 PRICE, RATE = decimal(10, 2), decimal(8, 3)
 ASCII = st.text(alphabet="abAB%_ 1x", max_size=6)
-REJECTED = "rejected"
 EPOCH = datetime(1970, 1, 1)
 MOMENTS = st.integers(-4_000_000_000_000, 8_000_000_000_000)
 
@@ -313,3 +315,32 @@ def test_duckdb_gives_the_same(
     # DuckDB refuses the remainder of the least INTEGER by -1, which is 0.
     assume(row != (-(2**31), -1))
     assert ours == theirs
+
+
+THEIR_ERRORS = (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException)
+
+
+def computed(connection: duckdb.DuckDBPyConnection, shared: Shared, kind: Type) -> list[object]:
+    """Return what DuckDB returns for each row: of an error, REJECTED."""
+    names = NAMES[: len(shared.types)]
+    one = ", ".join(f"CAST(? AS {str(each).replace(' ARRAY', '[]')})" for each in shared.kinds)
+    result = str(kind).replace(" ARRAY", "[]")
+    source = f"(VALUES {{}}) AS v (n, {', '.join(names)})"
+    query = f"SELECT CAST({shared.spelled('duckdb')} AS {result}) FROM {source} ORDER BY n"
+
+    def found(rows: list[tuple[object, ...]]) -> list[object]:
+        values = [value for at, row in enumerate(rows) for value in (at, *row)]
+        try:
+            filled = query.format(", ".join([f"(?, {one})"] * len(rows)))
+            return [value for (value,) in connection.execute(filled, values).fetchall()]
+        except THEIR_ERRORS:
+            half = len(rows) // 2
+            return [*found(rows[:half]), *found(rows[half:])] if half else [REJECTED]
+
+    return found(given_rows(shared))
+
+
+@pytest.mark.parametrize("shared", [each for each in CALLS if each.duckdb is not None], ids=str)
+def test_duckdb_returns_the_same(shared: Shared, connection: duckdb.DuckDBPyConnection) -> None:
+    kind, _ = answers(shared.ours, shared)
+    assert differences("duckdb", shared, computed(connection, shared, kind)) == []

@@ -58,6 +58,9 @@ QUERIES = {
     "rows beside their totals": "SELECT a.id, a.n, t.s FROM a JOIN (SELECT k, SUM(n) AS s FROM a GROUP BY k) AS t"
     " ON t.k = a.k",
     "first rows": "SELECT id, n FROM a ORDER BY n DESC NULLS LAST, id LIMIT 2",
+    "all columns but some": "SELECT * EXCLUDE (n) FROM a UNION ALL SELECT x.* EXCLUDE n FROM b AS x WHERE id > 2",
+    "groups by all that is no aggregate": "SELECT k, COUNT(*) AS c, n % 2 AS p, SUM(id) + 1 AS s FROM a GROUP BY ALL",
+    "the first row of each key": "SELECT DISTINCT ON (k) k, n, id FROM a ORDER BY k NULLS LAST, n DESC NULLS LAST, id",
     "rows after the first": "SELECT id FROM a ORDER BY n NULLS FIRST, id DESC LIMIT 2 OFFSET 1",
 }
 values = st.tuples(st.integers(0, 5), st.sampled_from(("x", "y", None)), st.sampled_from((0, 1, 2, 3, None)))

@@ -157,4 +157,5 @@ def nearest_whole(value: float) -> int:
 def nearest_wholes(values: Any) -> Any:
     """Return ``nearest_whole`` for a column, as floats; infinite and NaN stay."""
     whole = np.trunc(values)
-    return whole + np.where(np.abs(values - whole) >= 0.5, np.copysign(1.0, values), 0.0)
+    with np.errstate(invalid="ignore"):
+        return whole + np.where(np.abs(values - whole) >= 0.5, np.copysign(1.0, values), 0.0)

@@ -67,7 +67,7 @@ def _function(name: str, ufunc: Any, count: int, outside: Domain, why: str) -> S
 
 def _no_power(base: Any, exponent: Any) -> Any:
     fractional = np.isfinite(exponent) & (exponent != np.trunc(exponent))
-    return ((base == 0) & (exponent < 0)) | (np.isfinite(base) & (base < 0) & fractional)
+    return ((base == 0) & (exponent < 0)) | ((base < 0) & fractional)
 
 
 def _everywhere(*values: Any) -> Any:
@@ -88,7 +88,8 @@ def _no_cotangent(value: Any) -> Any:
 
 
 def _no_base(base: Any, value: Any) -> Any:
-    return (base <= 0) | (base == 1) | (value <= 0)
+    known = ~(np.isnan(base) | np.isnan(value))
+    return known & ((base <= 0) | (base == 1) | (value <= 0))
 
 
 def _log(base: Any, value: Any) -> Any:

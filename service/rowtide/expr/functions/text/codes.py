@@ -7,7 +7,6 @@ counts as its bytes in UTF-8. All are computed row by row.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import re
 import zlib
@@ -58,7 +57,7 @@ def _hex(name: str, *, upper: bool) -> ScalarFunction:
 
 def _unhex(text: str) -> bytes:
     try:
-        return binascii.unhexlify(text)
+        return bytes.fromhex(text)
     except ValueError as error:
         raise undefined("UNHEX", (text,), "it has two hexadecimal digits for each byte") from error
 

@@ -139,17 +139,22 @@ def _like(name: str) -> ScalarFunction:
 def _upper(text: str) -> str:
     if text.isascii():
         return text.upper()
-    return "".join(_one(char, char.upper()) for char in text)
+    return "".join(map(_upper_of, text))
 
 
 def _lower(text: str) -> str:
     if text.isascii():
         return text.lower()
-    return "".join(_one(char, char.lower()) for char in text)
+    # Only İ has more than one character in lower case: the first is the i that it becomes by itself.
+    return "".join(char.lower()[0] for char in text)
 
 
-def _one(char: str, changed: str) -> str:
-    return changed if len(changed) == 1 else char
+def _upper_of(char: str) -> str:
+    """Return the simple upper case of Unicode: one character, or ``char`` itself where there is none, as of ß."""
+    for changed in (char.upper(), char.title()):
+        if len(changed) == 1:
+            return changed
+    return char
 
 
 def _initcap(text: str) -> str:
