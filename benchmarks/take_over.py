@@ -1,8 +1,10 @@
-"""Time without commits after the SIGKILL of the process that commits: a follower takes over, or a new process starts.
+"""Time without commits after the process that commits was killed, or suspended within a commit.
 
-    python benchmarks/with_servers.py python benchmarks/take_over.py --messages 500000 --kills 3
+    python benchmarks/with_servers.py python benchmarks/take_over.py --messages 500000 --times 3
 
-Messages arrive all the time. The log before them is read again by a new process, because there are no snapshots.
+A follower takes over, or a new process starts at once. To the server, a process that is suspended is one whose
+network is gone: it says nothing, and its connection stays open. Messages arrive all the time. The log before them is
+read again by a new process, because there are no snapshots.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ from support.service import Reading, Service, config_for, service
 PARTITIONS = 4
 A_SECOND = 1_000
 COMMIT_MS, TAKEOVER_MS = 1_000, 2_000
+SUSPENDED_AT = "commit.after_tables:6"
+"""The sixth commit of each process, of which the history takes some."""
 
 
 class Feed:
@@ -102,22 +106,37 @@ class Record:
             connection.execute(sa.text("drop table if exists minutes, latest, readings_log"))
 
 
-def gap_s(made: Service, record: Record, *, warm: bool) -> float:
-    """Kill the process that leads; return the seconds until the next commit."""
+def gap_s(made: Service, record: Record, *, warm: bool, suspended: bool) -> float:
+    """Kill the process that leads, or wait until it is suspended; return the seconds until the next commit."""
     number = record.read("select split_part(holder, ' process ', 2) from rowtide.pipelines")
     leader = next(each for each in made.processes if each.pid == number)
-    leader.kill()
-    leader.wait()
+    if suspended:
+        while Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            time.sleep(0.01)
+    else:
+        leader.kill()
+        leader.wait()
     began, before = time.monotonic(), record.commits()
     if not warm:
-        made.start()
+        start(made, suspended=suspended)
     while record.commits() == before:
         time.sleep(0.01)
     gap = time.monotonic() - began
+    if suspended:
+        leader.kill()
+        leader.wait()
     if warm:
-        made.start("--standby")
+        start(made, "--standby", suspended=suspended)
         wait_until_ready(made)
     return gap
+
+
+def start(made: Service, *arguments: str, suspended: bool) -> None:
+    """Start a process, which suspends itself if it leads for long enough."""
+    if suspended:
+        made.start_to_suspend(SUSPENDED_AT, *arguments)
+    else:
+        made.start(*arguments)
 
 
 def wait_until_ready(made: Service) -> None:
@@ -131,37 +150,34 @@ def wait_until_ready(made: Service) -> None:
         time.sleep(0.2)
 
 
-def measured(messages: int, kills: int, *, warm: bool) -> list[float]:
-    """Return the gaps of some kills."""
+def measured(messages: int, times: int, *, warm: bool, suspended: bool) -> list[float]:
+    """Return some gaps."""
     broker, url = os.environ["ROWTIDE_BENCH_BROKER"], os.environ["ROWTIDE_BENCH_DATABASE"]
     record = Record(url)
     record.drop()
-    topic = f"take-over-{warm}"
+    topic = f"take-over-{warm}-{suspended}"
     feed = Feed(broker, topic)
     feed.produce(messages)
     config = config_for(
         broker,
         topic,
         url,
-        commit={"interval_ms": COMMIT_MS},
+        commit={"interval_ms": COMMIT_MS, "max_rows": max(messages // 3, 1)},
         checkpoint={"snapshot_rows": 0, "snapshot_interval_s": 0},
         standby={"takeover_ms": TAKEOVER_MS},
     )
     arguments = ("--standby",) if warm else ()
     with tempfile.TemporaryDirectory() as folder, service(Path(folder), config) as made:
-        made.start(*arguments)
+        start(made, *arguments, suspended=suspended)
+        made.wait_for_log("running")
         if warm:
-            made.wait_for_log("running")
-            made.start(*arguments)
-        while record.read("select sum(next_offset) from rowtide.positions") < messages:
-            time.sleep(0.2)
-        if warm:
-            wait_until_ready(made)
+            start(made, *arguments, suspended=suspended)
+            made.wait_for_log("following")
         feed.start()
         time.sleep(5)
         gaps = []
-        for _ in range(kills):
-            gaps.append(gap_s(made, record, warm=warm))
+        for _ in range(times):
+            gaps.append(gap_s(made, record, warm=warm, suspended=suspended))
             time.sleep(5)
         feed.stop()
         return gaps
@@ -171,13 +187,16 @@ def main() -> None:
     """Measure both, and write the gaps."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--messages", type=int, default=500_000)
-    arguments.add_argument("--kills", type=int, default=3)
+    arguments.add_argument("--times", type=int, default=3)
     given = arguments.parse_args()
-    for name, warm in (("follower", True), ("new process", False)):
-        gaps = measured(given.messages, given.kills, warm=warm)
-        shown = ", ".join(f"{each:.1f}" for each in gaps)
-        sys.stdout.write(f"{name}: median {statistics.median(gaps):.1f} s of {shown}\n")
-        sys.stdout.flush()
+    for warm in (True, False):
+        for suspended in (False, True):
+            gaps = measured(given.messages, given.times, warm=warm, suspended=suspended)
+            name = "follower" if warm else "new process"
+            how = "suspended within a commit" if suspended else "killed"
+            shown = ", ".join(f"{each:.1f}" for each in gaps)
+            sys.stdout.write(f"{name}, {how}: median {statistics.median(gaps):.1f} s of {shown}\n")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -99,6 +99,7 @@ def context_of(pipeline: Pipeline, settings: Settings) -> PipelineContext:
         crash_points=crash_points_from_environment(),
         max_held_rows=settings.limits.held_rows,
         max_held_bytes=settings.limits.held_bytes,
+        standby=Standby(settings.standby.takeover_ms / 1000),
     )
 
 
@@ -220,23 +221,25 @@ def _running(
         queue_messages=settings.limits.queue_messages,
         queue_bytes=settings.limits.queue_bytes,
         statements=options.statements,
-        standby=_standby(settings) if options.standby or settings.standby.enabled else None,
+        is_replica=_is_replica(settings, options),
     )
 
 
-def _standby(settings: Settings) -> Standby:
-    """Return the times of a replica.
+def _is_replica(settings: Settings, options: RunOptions) -> bool:
+    """Return whether a process follows and takes over.
 
     Raises:
       StatementError: commits of a healthy leader would come too late to be signs of life.
     """
+    if not (options.standby or settings.standby.enabled):
+        return False
     least = 2 * settings.commit.interval_ms
     if settings.standby.takeover_ms < least:
         raise StatementError(
             f"standby.takeover_ms is {settings.standby.takeover_ms}, which is less than two commit intervals",
             hint=f"Set it to {least} or more, or set commit.interval_ms lower.",
         )
-    return Standby(settings.standby.takeover_ms / 1000)
+    return True
 
 
 def query_limits(settings: Settings) -> QueryLimits:

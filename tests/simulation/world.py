@@ -252,7 +252,8 @@ class World:
                     threads=False,
                     poll_messages=_POLLS[process.number % len(_POLLS)],
                     statements=self._session.sent,
-                    standby=None if self._case.replicas == 1 else _STANDBY,
+                    standby=_STANDBY,
+                    is_replica=self._case.replicas > 1,
                 )
             ).run()
         finally:

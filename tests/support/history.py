@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
+import pytest
 
 from rowtide.checkpoint.ledger import Pulse
 from rowtide.cli.run.run import statements_of
 from rowtide.plan.plan import ForeignStream
+from rowtide.runners.spark import frames, together
+from rowtide.runners.spark.shuffle.exchange import Exchange, TaskFunction
+from rowtide.runners.spark.shuffle.held import StageBlocks, StageGiven
 from rowtide.runtime.backfill.archived import splice
 from rowtide.runtime.backfill.backfill import BackfillReport, Tell, backfill
 from rowtide.runtime.backfill.begin import BackfillOrder, committed
@@ -22,7 +26,7 @@ from rowtide.runtime.batches.loop import BatchPace
 from rowtide.runtime.batches.running import RunBatches
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.ingest.intake import BOUND_HEADER
-from rowtide.runtime.leadership.watch import Standby
+from rowtide.runtime.leadership.watch import USUAL, LeaderWatch
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
 from rowtide.runtime.service import Service
@@ -32,6 +36,7 @@ from rowtide.testing.virtual_clock import VirtualClock
 from support.archive import MESSAGES, StandInArchive
 from support.pipeline import PipelineFiles
 from support.spark_stand_in import StandIn
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,11 +80,11 @@ CREATE PUMP q STARTED AS INSERT INTO everything (at, id, n) SELECT STREAM ROWTIM
 CUT_MS = 2_000_000_000_000
 LATER_S = 1_000_000.0
 ERRORS = "(select kind, relation, reason, topic, partition, message_offset, rowtime, bound, raw from rowtide_errors)"
+_SIGNS = "(select epoch, commits, coalesce(beats, 0) from rowtide_pipelines)"
 TABLES = ("named", "everything", "seconds", ERRORS)
 TOPICS = {"CHANGES": ("users", 2), "CLICKS": ("clicks", 3), "ALARMS": ("alarms", 1)}
 TO_THE_END = BackfillOrder(CUT_MS)
 EACH_SECOND = BatchPace(1.0)
-STANDBY = Standby(5.0)
 IDLE = ", idle_timeout '4 SECOND'"
 
 
@@ -181,7 +186,7 @@ class Files(PipelineFiles):
             context = self._context(pipeline, self._stopping(seconds, happens), crash_points)
             spark = OnSpark(session.as_session(), self._reader(session), str(self._folder), in_order=False)
             context = replace(context, pace=Pace(100, 1000, snapshot_rows, None))
-            Service(context, RunBatches(spark, pace, STANDBY)).run(until_end=until_end)
+            Service(context, RunBatches(spark, pace)).run(until_end=until_end)
 
     def _reader(self, session: StandIn) -> FrameReader:
         def read(
@@ -250,6 +255,37 @@ class Files(PipelineFiles):
                 )
                 context, frames = spliced.context, spliced.frames
             return backfill(context, session.as_session(), frames, str(self._folder), order, tell)
+
+    def work_long(self, patch: pytest.MonkeyPatch) -> list[Pulse]:
+        """Let the first few rows that the driver processes itself take far longer than a take-over.
+
+        Returns a list, into which the signs of life come that a replica has seen meanwhile.
+        """
+        run_here, ends = Exchange.run_here, 0.0
+        seen: list[Pulse] = []
+
+        def works() -> None:
+            watch = LeaderWatch(USUAL)
+            watch.begin(self.clock.seconds)
+            while self.clock.seconds < ends:
+                before = self.rows(_SIGNS)
+                self.clock.seconds += USUAL.beat_s
+                wait_until(lambda: self.rows(_SIGNS) != before)  # noqa: B023 - it is called at once
+                seen.append(self.pulse())
+                watch.see(seen[-1], self.clock.seconds)
+                assert not watch.is_leaderless()
+
+        def slow(exchange: Exchange, blocks: StageBlocks, work: TaskFunction) -> StageGiven | None:
+            nonlocal ends
+            if not seen:
+                ends = self.clock.seconds + 3 * USUAL.takeover_s
+                works()
+            return run_here(exchange, blocks, work)
+
+        patch.setattr(frames, "FEW_ROWS", 20_000)
+        patch.setattr(together, "WAITING_S", 0.001)
+        patch.setattr(Exchange, "run_here", slow)
+        return seen
 
     def contents(self) -> dict[str, list[str]]:
         return {name: sorted(map(repr, self.rows(name))) for name in TABLES}

@@ -44,6 +44,12 @@ CREATE PUMP to_log STARTED AS INSERT INTO readings_log SELECT STREAM ROWTIME AS 
 """
 
 
+_SUSPENDS_ITSELF = (
+    "import os, signal; os._exit = lambda _code: os.kill(os.getpid(), signal.SIGSTOP); "
+    "from rowtide.cli.main import app; app()"
+)
+
+
 @dataclass(frozen=True)
 class Reading:
     """One message: its timestamp, and what is in it; cents instead of an amount. Bad ones have no number."""
@@ -99,6 +105,20 @@ class Service:
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 env=self.environment() | environment,
+            )
+        self.processes.append(process)
+        return process
+
+    def start_to_suspend(self, point: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a process that is suspended, and not dead, at a crash point such as ``commit.after_tables:8``."""
+        program = [sys.executable, "-c", _SUSPENDS_ITSELF, *self.command("run", *arguments)[3:]]
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                [*ENDS_WITH_PARENT, *program],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env=self.environment() | {"ROWTIDE_CRASH_AT": point},
             )
         self.processes.append(process)
         return process

@@ -94,6 +94,7 @@ class Replicas:
                 clock=clock,
                 stopping=lambda: clock.stops,
                 standby=Standby(takeover_s),
+                is_replica=True,
                 threads=False,
                 **given,
             )

@@ -43,6 +43,7 @@ from rowtide.checkpoint.ledger import (
 )
 from rowtide.checkpoint.migrate import check_version, migrate
 from rowtide.checkpoint.polled_log import drop_logs
+from rowtide.checkpoint.sessions import written_by
 from rowtide.checkpoint.snapshot_part import SnapshotPart
 from rowtide.checkpoint.statements import (
     ERROR_COLUMNS,
@@ -56,6 +57,7 @@ from rowtide.checkpoint.tables import (
     SINCE_POLLS,
     SINCE_TEXT,
     Tables,
+    beats_of,
     now,
     tables_of,
     text_of,
@@ -156,6 +158,9 @@ class DatabaseLedger:
         connection.execute(
             replacing(statement, {"epoch": pipelines.c.epoch + 1, "holder": holder, "claimed_at": at})
         )
+        if written := written_by(connection):
+            table = beats_of(connection.dialect.name)
+            connection.execute(sa.update(table).where(table.c.pipeline == self._pipeline).values(written))
         record = self._record(connection)
         if record is None:
             raise FaultError(f'pipeline "{self._pipeline}" is not in the checkpoint that has just taken it')
@@ -164,15 +169,16 @@ class DatabaseLedger:
     def fence(self, transaction: Transaction, *, epoch: int, commits: int) -> None:
         """Count one more commit under ``epoch``; see ``ledger.Ledger``."""
         connection = sql_connection(transaction)
-        pipelines = self._of(connection).pipelines
+        dialect = connection.dialect.name
+        table = beats_of(dialect)
         moved = connection.execute(
-            sa.update(pipelines)
+            sa.update(table)
             .where(
-                pipelines.c.pipeline == self._pipeline,
-                pipelines.c.epoch == epoch,
-                pipelines.c.commits == commits,
+                table.c.pipeline == self._pipeline,
+                table.c.epoch == epoch,
+                table.c.commits == commits,
             )
-            .values(commits=commits + 1, committed_at=now(connection.dialect.name))
+            .values(commits=commits + 1, committed_at=now(dialect), **written_by(connection))
         )
         if moved.rowcount == 1:
             return

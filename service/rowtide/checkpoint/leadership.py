@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from rowtide.checkpoint.ledger import Decision, Pulse, why_not_ours
+from rowtide.checkpoint.ledger import Decision, Pulse, Writer, why_not_ours
 from rowtide.checkpoint.migrate import check_version
+from rowtide.checkpoint.sessions import end_writer, writer_of, written_by
 from rowtide.checkpoint.tables import SINCE_BEATS, beats_of, tables_of
 from rowtide.errors import FaultError, RowtideError
 from rowtide_connectors.api import Database
@@ -50,7 +51,7 @@ class DatabaseLeadership:
             written = connection.execute(
                 sa.update(table)
                 .where(table.c.pipeline == self._pipeline, table.c.epoch == epoch)
-                .values(beats=beats)
+                .values(beats=beats, **written_by(connection))
             )
             # MySQL does not count a row that does not change.
             if written.rowcount != 1 and (error := fenced(connection, self._pipeline, epoch)):
@@ -63,6 +64,14 @@ class DatabaseLeadership:
             if not check_version(connection):
                 return ()
             return read_decisions(connection, self._pipeline, number)
+
+    def writer(self) -> Writer | None:
+        """Return the session whose open transaction has written the record; see ``ledger.Leadership``."""
+        return writer_of(self._database, self._pipeline)
+
+    def end_writer(self, writer: Writer) -> None:
+        """End a session that is silent in this transaction; see ``ledger.Leadership``."""
+        end_writer(self._database, self._pipeline, writer)
 
 
 def read_decisions(connection: sa.Connection, pipeline: str, after: int) -> list[tuple[int, Decision]]:

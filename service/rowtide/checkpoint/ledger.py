@@ -244,6 +244,21 @@ def resigned(epoch: int) -> int:
     return -epoch
 
 
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A session of the database whose open transaction has written the record of a pipeline, so that a claim waits.
+
+    ``session`` is its number at the server, and ``transaction`` tells its transaction from others. ``silent_s`` is for
+    how long the server has waited for its next statement; None: it works. ``grant`` is the statement without which
+    this process may not see or end it; None: it may.
+    """
+
+    session: int
+    transaction: str
+    silent_s: float | None
+    grant: str | None = None
+
+
 class Leadership(Protocol):
     """The signs of life of one pipeline, for replicas that follow its leader. They fence no process: ``fence`` does.
 
@@ -262,6 +277,20 @@ class Leadership(Protocol):
 
     def decisions_after(self, number: int) -> Sequence[tuple[int, Decision]]:
         """Return the decisions that were committed after decision ``number`` (0: all), with their numbers."""
+
+    def writer(self) -> Writer | None:
+        """Return the session whose open transaction has written the record; None: none, or the database hides it.
+
+        Raises:
+          ConnectorError: the server does not answer, or not this question.
+        """
+
+    def end_writer(self, writer: Writer) -> None:
+        """End a session that is silent in this transaction, which the database then rolls back. Others stay.
+
+        Raises:
+          As ``writer``.
+        """
 
 
 def why_not_ours(

@@ -34,6 +34,9 @@ SINCE_BEATS = "0011"
 SINCE_TEXT = "0014"
 """The migration that adds the text of the file that runs."""
 
+SINCE_SESSIONS = "0015"
+"""The migration that adds the session that has written the record of a pipeline."""
+
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -256,8 +259,9 @@ def tables_of(dialect: str) -> Tables:
     )
 
 
+@cache
 def beats_of(dialect: str) -> sa.Table:
-    """Return the columns of the table of pipelines by which replicas see that another one leads.
+    """Return the columns of the table of pipelines that a leader writes, and by which replicas see that it leads.
 
     They are read apart from the record, which a start also reads before the tables are upgraded.
     """
@@ -267,7 +271,9 @@ def beats_of(dialect: str) -> sa.Table:
         sa.Column("pipeline", sa.Text, primary_key=True),
         sa.Column("epoch", sa.BigInteger),
         sa.Column("commits", sa.BigInteger),
+        sa.Column("committed_at", sa.DateTime),
         sa.Column("beats", sa.BigInteger),
+        sa.Column("session", sa.BigInteger),
     )
 
 

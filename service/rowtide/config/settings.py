@@ -256,7 +256,8 @@ class StandbySettings:
         default=5000,
         metadata=_means(
             "time without a commit or heartbeat of the leader after which a follower takes over, in ms; at least "
-            "twice `commit.interval_ms`",
+            "twice `commit.interval_ms`. Processes that are no replica show by it that they live, too. A session that "
+            "is silent within a transaction for half of it is ended if another process waits for it",
             at_least=200,
         ),
     )

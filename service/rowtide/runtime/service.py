@@ -20,22 +20,12 @@ from rowtide.runtime.state.pipeline_state import PipelineState
 
 _log = structlog.get_logger("rowtide")
 
-BEAT_S = 2.0
-"""Seconds without a commit after which a process that no replica follows looks whether it still has the pipeline."""
-
 
 class Runs(Protocol):
     """Runs a pipeline that is recovered, from its committed positions on."""
 
     answers_queries: bool
     """Whether all rows pass through this process, so that queries can follow them."""
-
-    @property
-    def beat_s(self) -> float:
-        """Return the seconds between two signs of life while nothing is committed.
-
-        Replicas follow them, and by them a quiet process learns that another one has taken the pipeline.
-        """
 
     def check(self, io: PipelineIO) -> None:
         """Refuse, before the epoch is taken, what it cannot run.
@@ -54,7 +44,6 @@ class RunLive:
     """Runs a pipeline in this process."""
 
     answers_queries = True
-    beat_s = BEAT_S
 
     def check(self, io: PipelineIO) -> None:
         """Refuse nothing."""
@@ -96,11 +85,12 @@ class Service:
         self._runs.check(self._io)
         if context.threads:
             load_ahead(list(context.sources.values()))
-        if context.standby is not None:
+        if context.is_replica:
             self._replicate(context.standby, begin)
             return
         claimed = claim(self._io, begin)
-        self._io.heart.lead(claimed.record.epoch, self._runs.beat_s)
+        # Replicas of other processes may follow, and a quiet process learns by it that it was superseded.
+        self._io.heart.lead(claimed.record.epoch, context.standby.beat_s)
         work = recover(self._io, claimed)
         if not context.stopping():
             self._runs(self._io, claimed, work, self.requests, until_end=until_end)

@@ -7,13 +7,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from rowtide.checkpoint.ledger import Decision, ErrorRow, KeptAccount, Record, SnapshotEntry, StoredError
+from rowtide.checkpoint.ledger import (
+    Decision,
+    ErrorRow,
+    KeptAccount,
+    Record,
+    SnapshotEntry,
+    StoredError,
+    Writer,
+)
 from rowtide.checkpoint.outbox import OutboxState
 from rowtide.checkpoint.snapshot_part import Chunk
 from rowtide.checkpoint.statement_log import SentText, StatementChange
 from rowtide.errors import FaultError
 from rowtide_connectors.api import OutgoingMessage, TargetTable
-from rowtide_connectors.errors import RefusedRowsError
+from rowtide_connectors.errors import RefusedRowsError, UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +175,8 @@ class InMemoryDatabase:
     """A ``Database``: a transaction works on a copy, which replaces the contents at the commit.
 
     ``before`` is called before the steps begin, commit and committed; a test can make it raise.
-    ``refuses`` returns whether a row of a table violates a constraint.
+    ``refuses`` returns whether a row of a table violates a constraint. ``writer`` returns the session that holds the
+    record of a pipeline: while there is one, transactions of others fail as after the time-out of a lock.
     """
 
     def __init__(self) -> None:
@@ -176,11 +185,14 @@ class InMemoryDatabase:
         self.prepared: list[str] = []
         self.refuses: Callable[[str, tuple[object, ...]], bool] = lambda _table, _row: False
         self.before: Callable[[str], None] = lambda _step: None
+        self.writer: Callable[[], Writer | None] = lambda: None
 
     @contextmanager
     def begin(self, *, apart: bool = False) -> Iterator[InMemoryTransaction]:
         """Open a transaction; transactions of other threads wait. Rows are always taken or refused alone."""
         self.before("begin")
+        if self.writer() is not None:
+            raise UnavailableError("another transaction holds the record")
         with self._lock:
             staged = self.contents.copied()
             yield InMemoryTransaction(staged, self.refuses)

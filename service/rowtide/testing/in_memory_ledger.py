@@ -23,6 +23,7 @@ from rowtide.checkpoint.ledger import (
     Resubmission,
     SnapshotEntry,
     StoredError,
+    Writer,
     takes_any,
     why_not_ours,
 )
@@ -238,6 +239,14 @@ class InMemoryLedger:
         held = self._committed()
         numbered = [(held.decision_numbers[_point(each)], each) for each in held.decisions]
         return [(at, each) for at, each in numbered if at > number]
+
+    def writer(self) -> Writer | None:
+        """Return the session that holds the record."""
+        return self._database.writer()
+
+    def end_writer(self, writer: Writer) -> None:
+        """End the session that holds the record."""
+        self._database.writer = lambda: None
 
     def outbox(self, relation: str) -> InMemoryOutbox:
         """Return the outbox of a foreign stream."""

@@ -6,7 +6,6 @@ import json
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +15,6 @@ import pytest
 import sqlalchemy as sa
 
 from real.kafka import Broker
-from rowtide.testing.processes import ENDS_WITH_PARENT
 from support.service import (
     Reading,
     Sample,
@@ -32,11 +30,6 @@ from support.waiting import wait_until
 
 PARTITIONS = 4
 TAKEOVER_MS = 1_500
-SUSPENDS_ITSELF = (
-    "import os, signal; os._exit = lambda _code: os.kill(os.getpid(), signal.SIGSTOP); "
-    "from rowtide.cli.main import app; app()"
-)
-"""A program that is suspended, and not dead, where ROWTIDE_CRASH_AT says."""
 
 
 def readings(messages: int, rng: random.Random) -> list[list[Reading]]:
@@ -200,22 +193,14 @@ def test_a_leader_that_is_suspended_within_its_commit_is_taken_over_and_follows(
 ) -> None:
     with pair_of(kafka, postgres_url, tmp_path, readings(20_000, random.Random(3))) as pair:
         made = pair.made
-        program = [sys.executable, "-c", SUSPENDS_ITSELF, *made.command("run", "--standby")[3:]]
-        with made.log.open("ab") as log:
-            leader = subprocess.Popen(
-                [*ENDS_WITH_PARENT, *program],
-                stdout=log,
-                stderr=log,
-                env=made.environment() | {"ROWTIDE_CRASH_AT": "commit.after_tables:8"},
-            )
-        made.processes.append(leader)
+        leader = made.start_to_suspend("commit.after_tables:8", "--standby")
         made.wait_for_log("running")
         pair.start()
         made.wait_for_log("following")
         for share in range(1, 10):
             pair.send(share / 20)
             time.sleep(0.3)
-        # The lock of the fence is held until the server ends the session.
+        # The lock of the fence is held until the follower has the session ended.
         pair.wait_for_commit(2, 0)
         assert pair.leader() is not leader
         pair.send(0.7)

@@ -30,7 +30,6 @@ from rowtide.runtime.backfill.slice_work import OnSpark
 from rowtide.runtime.batches.loop import BatchPace
 from rowtide.runtime.batches.running import RunBatches
 from rowtide.runtime.configured import configured
-from rowtide.runtime.leadership.watch import Standby
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
@@ -82,7 +81,7 @@ def run_to_the_end(spark: SparkSession, sql: Path, config: Path, scratch: Path) 
     with open_pipeline(plan, sql.stem) as pipeline:
         messages = kafka_frames(plan, lambda *args: read_range(spark, *args))
         on_spark = OnSpark(spark, messages, str(scratch), in_order=True)
-        runs = RunBatches(on_spark, BatchPace(0.1, 150), Standby(5.0))
+        runs = RunBatches(on_spark, BatchPace(0.1, 150))
         Service(context_of(pipeline, settings), runs).run(until_end=True)
 
 

@@ -10,20 +10,26 @@ import random
 import re
 import sqlite3
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rowtide.cli.run.backfill import _as_json, _shown
-from rowtide.errors import StatementError
-from rowtide.runners.spark import frames
+from rowtide.errors import StatementError, SupersededError
+from rowtide.runners.spark import frames, together
+from rowtide.runners.spark.shuffle.exchange import Exchange, TaskFunction
+from rowtide.runners.spark.shuffle.held import StageBlocks, StageGiven
 from rowtide.runtime.backfill import backfill as backfill_module
 from rowtide.runtime.backfill import begin as begin_module
 from rowtide.runtime.backfill.begin import BackfillOrder
 from rowtide.runtime.backfill.slices import SliceLimits
 from rowtide.runtime.crashpoints import CrashAt, SimulatedCrash, raise_crash
+from rowtide.runtime.leadership.heart import Heart
+from rowtide.runtime.leadership.watch import USUAL
 from rowtide.runtime.recovery.begin import StartEdge, StartTimestamp
 from support.deaths import DEATHS_IN_COMMITS
 from support.history import CUT_MS, ERRORS, Files
@@ -115,6 +121,54 @@ def test_bound_records_that_go_back_are_the_error_rows_of_a_service(tmp_path: Pa
     assert sum(row[0] == "REJECTED" and "cannot go back" in str(row[2]) for row in live.rows(ERRORS)) > 5
     assert whole.contents() == sliced.contents() == live.contents()
     assert whole.accounts() == sliced.accounts() == live.accounts()
+
+
+def test_replicas_wait_for_a_backfill_and_take_over_when_it_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, undisturbed = Files(tmp_path / "files", idle=""), Files(tmp_path / "undisturbed", idle="")
+    history(files)
+    undisturbed.copy(files)
+    seen = files.work_long(monkeypatch)
+    files.backfill(3)
+    assert len(seen) == 12
+    assert files.pulse().has_resigned
+    monkeypatch.undo()
+    undisturbed.backfill(3)
+    assert files.contents() == undisturbed.contents()
+
+
+def test_a_backfill_that_was_superseded_ends_while_it_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Files(tmp_path / "files", idle="")
+    history(files)
+    monkeypatch.setattr(frames, "FEW_ROWS", 20_000)
+    monkeypatch.setattr(together, "WAITING_S", 0.001)
+    noticed = threading.Event()
+    run_here, beat_if_due = Exchange.run_here, Heart.beat_if_due
+
+    def superseded(exchange: Exchange, blocks: StageBlocks, work: TaskFunction) -> StageGiven | None:
+        with closing(sqlite3.connect(files.database)) as connection:
+            connection.execute("update rowtide_pipelines set epoch = epoch + 1, holder = 'another one'")
+            connection.commit()
+        files.clock.seconds += USUAL.beat_s
+        assert noticed.wait(60)
+        return run_here(exchange, blocks, work)
+
+    def notices(heart: Heart) -> None:
+        try:
+            beat_if_due(heart)
+        except SupersededError:
+            noticed.set()
+            raise
+
+    monkeypatch.setattr(Exchange, "run_here", superseded)
+    monkeypatch.setattr(Heart, "beat_if_due", notices)
+    with pytest.raises(SupersededError, match="taken by another one"):
+        files.backfill(3)
+    assert noticed.is_set()
+    assert not files.rows("seconds")
 
 
 def test_progress_is_shown_after_each_slice(tmp_path: Path) -> None:

@@ -20,13 +20,13 @@ from rowtide.runtime.backfill.slices import SliceLimits
 from rowtide.runtime.batches import loop
 from rowtide.runtime.batches.loop import BatchPace
 from rowtide.runtime.crashpoints import CrashAt, SimulatedCrash, raise_crash
-from rowtide.runtime.leadership.watch import LeaderWatch
+from rowtide.runtime.leadership.watch import USUAL, LeaderWatch
 from rowtide.runtime.live.read_loop import TAKE_S
 from rowtide.runtime.pace import SnapshotsDue
 from rowtide.runtime.recovery.begin import StartEdge
 from rowtide_connectors.memory.source import MemorySource
 from support.deaths import COMMIT_POINTS, DEATHS_IN_COMMITS
-from support.history import CUT_MS, ERRORS, STAMPED, STANDBY, Files
+from support.history import CUT_MS, ERRORS, STAMPED, Files
 
 
 @pytest.fixture(autouse=True)
@@ -348,7 +348,7 @@ def test_a_replica_of_one_process_sees_that_a_quiet_driver_lives_and_takes_over_
     tmp_path: Path,
 ) -> None:
     files = Files(tmp_path / "batches", idle="")
-    watch, seen = LeaderWatch(STANDBY), 0
+    watch, seen = LeaderWatch(USUAL), 0
 
     def look() -> None:
         nonlocal seen
@@ -366,12 +366,22 @@ def test_a_replica_of_one_process_sees_that_a_quiet_driver_lives_and_takes_over_
     assert after.has_resigned
     # A process whose leader shows nothing is one to take over from.
     files.live(2)
-    watch = LeaderWatch(STANDBY)
+    watch = LeaderWatch(USUAL)
     watch.begin(files.clock.seconds)
     for _ in range(20):
         watch.see(files.pulse(), files.clock.seconds)
         files.clock.sleep(0.5)
     assert watch.is_leaderless()
+
+
+def test_a_driver_that_processes_few_rows_itself_shows_that_it_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Files(tmp_path / "batches", idle="")
+    seen = files.work_long(monkeypatch)
+    files.batches(3, 60, lambda: files.click(random.Random(1)))
+    assert len(seen) == 12
+    assert len({each.commits for each in seen}) == 1, "it was one batch"
 
 
 def test_messages_that_have_aged_out_stop_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

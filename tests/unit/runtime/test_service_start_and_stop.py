@@ -11,11 +11,12 @@ from rowtide.checkpoint.ledger import KeptSnapshot
 from rowtide.errors import StatementError, SupersededError, TransientError
 from rowtide.plan.nodes import KeyedTable, TableSource
 from rowtide.plan.plan import Pump
+from rowtide.runtime.leadership.watch import USUAL
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.recovery.begin import StartEdge, StartTimestamp, parse_begin
 from rowtide.runtime.recovery.digest import dumped, plan_digests
 from rowtide.runtime.retry import StoppedError
-from rowtide.runtime.service import BEAT_S, Service
+from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide.testing.in_memory_topic import InMemoryTopic, TopicReader
 from rowtide_connectors.errors import DeniedError, UnavailableError
@@ -286,7 +287,7 @@ def test_a_quiet_process_learns_within_seconds_that_another_one_has_the_pipeline
 
     with pytest.raises(SupersededError, match=r"was taken by .*: epoch 2, ours is 1"):
         Service(world.context(stopping=take_over)).run()
-    assert world.clock.seconds - taken_at[0] < 2 * BEAT_S
+    assert world.clock.seconds - taken_at[0] < 2 * USUAL.beat_s
 
 
 def test_a_commit_whose_reply_was_lost_to_another_process_is_not_repeated() -> None:

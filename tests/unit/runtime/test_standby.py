@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import replace
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from rowtide.checkpoint.ledger import SKIP, Decision
+from rowtide.checkpoint.ledger import SKIP, Decision, Writer
 from rowtide.errors import FaultError, StatementError
 from rowtide.metrics import Metrics
 from rowtide.plan.plan import Plan
@@ -109,6 +109,56 @@ def test_a_follower_takes_over_from_a_dead_leader_and_reads_nothing_again(world:
         assert took["replayed_messages"] <= 60, "no more than the last commit"
         made.let_pass(5)
         assert world.clock.seconds - died_at < 10
+    assert world.state() == undisturbed(world)
+
+
+def silent_since(world: World, began: float) -> Callable[[], Writer | None]:
+    """Return a session that holds the record and has sent no statement since then."""
+    return lambda: Writer(7, "11", world.clock.seconds - began)
+
+
+def test_a_leader_that_is_suspended_within_its_commit_costs_no_more_than_a_dead_one(
+    world: World, made: Replicas
+) -> None:
+    rng = random.Random(3)
+    first, second = made.start(), made.start()
+    fill(world.topic, rng, 200)
+    made.let_pass(3)
+    first.is_suspended = True
+    world.database.writer = silent_since(world, world.clock.seconds)
+    fill(world.topic, rng, 200)
+    with capture_logs() as logs:
+        made.let_pass(TAKEOVER_S + 1)
+    assert made.leader() is second
+    assert [each["session"] for each in logs if each["event"] == "session_ended"] == [7]
+    first.is_suspended = False
+    made.let_pass(3)
+    assert (first.role, second.role, epoch(world)) == ("follower", "leader", 2)
+    assert world.state() == undisturbed(world)
+
+
+def test_a_session_that_works_is_not_ended_and_one_of_another_role_is_named(
+    world: World, made: Replicas
+) -> None:
+    first, second = made.start(), made.start()
+    fill(world.topic, random.Random(4), 200)
+    made.let_pass(3)
+    first.is_suspended = True
+    working = Writer(7, "11", None)
+    world.database.writer = lambda: working
+    with capture_logs() as logs:
+        made.let_pass(10 * TAKEOVER_S)
+        assert second.role == "follower"
+        working = replace(working, grant="GRANT a TO b")
+        made.let_pass(4 * TAKEOVER_S)
+    events = [each for each in logs if each["event"].startswith("session")]
+    assert [(each["event"], each["hint"]) for each in events] == [
+        ("session_not_ended", "Let all processes use one role, or: GRANT a TO b.")
+    ]
+    # The server ends the transaction by itself, later.
+    world.database.writer = lambda: None
+    made.let_pass(4 * TAKEOVER_S)
+    assert made.leader() is second
     assert world.state() == undisturbed(world)
 
 

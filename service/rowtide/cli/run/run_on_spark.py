@@ -15,7 +15,6 @@ from rowtide.runtime.backfill.slice_work import OnSpark
 from rowtide.runtime.batches.limits import refuse_plan
 from rowtide.runtime.batches.loop import BatchPace
 from rowtide.runtime.batches.running import RunBatches
-from rowtide.runtime.leadership.watch import Standby
 
 if TYPE_CHECKING:
     from rowtide.config.settings import Settings
@@ -47,7 +46,7 @@ def runs_on_spark(pipeline: Pipeline, settings: Settings, order: SparkOrder) -> 
         with tempfile.TemporaryDirectory(prefix="rowtide-run-", dir=order.staging) as folder:
             spark = OnSpark(session, frames, folder, in_order=True)
             pace = BatchPace(trigger_ms / 1000, order.batch_messages)
-            yield RunBatches(spark, pace, Standby(settings.standby.takeover_ms / 1000))
+            yield RunBatches(spark, pace)
     finally:
         # It may be gone.
         with spark_errors():

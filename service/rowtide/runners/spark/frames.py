@@ -516,9 +516,8 @@ class SparkRun:
         self, blocks: StageBlocks, spread: Spread, work: TaskFunction, pieces: Sequence[Piece]
     ) -> Generator[Job, StageGiven, StageGiven]:
         """Let tasks process blocks; the driver itself does the work of the one task of a few rows."""
-        if self._spreading.are_few(pieces) and (given := self._exchange.run_here(blocks, work)) is not None:
-            return given
-        return (yield partial(self._exchange.run_stage, blocks, spread, work))
+        run = self._exchange.run_few if self._spreading.are_few(pieces) else self._exchange.run_stage
+        return (yield partial(run, blocks, spread, work))
 
     def _run_alone(self, description: str, work: Generator[Job, StageGiven, StageGiven]) -> StageGiven:
         """Run one stage; return what it has given."""

@@ -44,12 +44,15 @@ from rowtide.runtime.backfill.slice_work import OnSpark, Slice, SliceWork, by_re
 from rowtide.runtime.backfill.slices import SliceCuts
 from rowtide.runtime.commit.commit import Committer
 from rowtide.runtime.ingest.skipping import skipped_of
+from rowtide.runtime.leadership.heart import Heart
+from rowtide.runtime.leadership.release import RecordRelease
 from rowtide.runtime.recovery.begin import prepare_tables, refuse_tables_of_others
 from rowtide.runtime.recovery.digest import dumped, plan_digests
 from rowtide.runtime.recovery.recovery import partitions_of
 from rowtide.runtime.retry import Patience, Retry
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.runtime.state.owned_tables import owned_tables
+from rowtide.runtime.state.status import DATABASE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -251,6 +254,8 @@ class _Backfill:
             self._database.call(partial(refuse_tables_of_others, context.ledger, context.plan))
         self._database.call(partial(prepare_tables, context.name, context.database, context.plan, kept=kept))
         digests = dumped(plan_digests(context.plan), owned_tables(context.plan))
+        release = RecordRelease(context.ledger.leadership(), context.name, context.standby.silence_s)
+        release.wait(context.clock, context.stopping)
         record = self._database.call(
             lambda: context.ledger.claim(
                 digests, holder(), partial(refuse_changed, self._found), context.text
@@ -267,7 +272,16 @@ class _Backfill:
             _log.info("spark_ui", url=self._session.sparkContext.uiWebUrl)
         flow = Flow(self._definition.outputs, self._definition.partitions)
         committer = Committer(context, record, flow.source_of, retry=self._database, fetching=self._broker)
-        spark = OnSpark(self._session, self._frames, self._scratch, self._order.in_order)
+        heart = Heart(
+            context.ledger.leadership,
+            context.clock,
+            last_commit=lambda: committer.commits,
+            failed=lambda: context.observer.retried(DATABASE),
+        )
+        heart.lead(record.epoch, context.standby.beat_s)
+        spark = OnSpark(
+            self._session, self._frames, self._scratch, self._order.in_order, waiting=heart.beat_if_due
+        )
         work = SliceWork(context, spark, committer, broker=self._broker, database=self._database)
         limits = self._order.slices
         parts = int(self._session.conf.get("spark.sql.shuffle.partitions") or 1)
@@ -287,6 +301,7 @@ class _Backfill:
             progress = Progress(totals.slices, now - since, 1 - left / total, left * pace)
             _log.info("backfill_slice", **progress.as_json(report))
             tell(report, progress)
+        heart.resign()
         positions = {place: each.next_offset for place, each in self._positions.items()}
         return BackfillReport(
             totals.rows, totals.errors, totals.messages, by_relation(positions), waiting, totals.slices

@@ -12,7 +12,6 @@ from rowtide.runtime.backfill.slice_work import OnSpark
 from rowtide.runtime.batches.limits import refuse_resubmitted, refuse_statements
 from rowtide.runtime.batches.loop import BatchLoop, BatchPace, BatchParts
 from rowtide.runtime.ingest.skipping import skipped_of
-from rowtide.runtime.leadership.watch import Standby
 from rowtide.runtime.live.end_of_history import Seam
 from rowtide.runtime.live.partition_watch import ends_of
 from rowtide.runtime.pipeline_io import PipelineIO
@@ -35,15 +34,13 @@ class RunBatches:
     Args:
       spark: where the batches run.
       pace: when they begin.
-      standby: the times of replicas that follow it.
     """
 
     answers_queries = False
 
-    def __init__(self, spark: OnSpark, pace: BatchPace, standby: Standby) -> None:
+    def __init__(self, spark: OnSpark, pace: BatchPace) -> None:
         self._spark = replace(spark, staged_from=STAGED_FROM)
         self._pace = pace
-        self.beat_s = standby.beat_s
 
     def check(self, io: PipelineIO) -> None:
         """Refuse what Spark cannot run, before the epoch is taken.

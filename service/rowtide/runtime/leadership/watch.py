@@ -22,6 +22,8 @@ MOST_DOUBLINGS = 4
 """The longest time that a follower waits is 16 times the declared one."""
 CALM = 10
 """A leader that has led for so many times the current waiting time may halve it."""
+LEAST_SILENCE_S = 1.0
+"""A healthy process sends the next statement of a transaction within this time; it waits so long for a broker there."""
 IDLE_TRANSACTION_S = 10
 """Least time after which the database ends the transaction of a frozen process, where it can do so: a leader that is
 suspended within its commit holds the lock of the fence. A healthy one sends the next statement within a second."""
@@ -29,7 +31,10 @@ suspended within its commit holds the lock of the fence. A healthy one sends the
 
 @dataclass(frozen=True, slots=True)
 class Standby:
-    """How a replica follows and leads. ``takeover_s``: the time without a sign of life after which it takes over."""
+    """How a process leads, and a replica follows it.
+
+    ``takeover_s``: the time without a sign of life after which a replica takes over.
+    """
 
     takeover_s: float
 
@@ -44,9 +49,18 @@ class Standby:
         return self.takeover_s / BEATS_A_TIMEOUT
 
     @property
+    def silence_s(self) -> float:
+        """Return the least time without a statement after which a transaction is ended that a claim waits for."""
+        return max(self.takeover_s / 2, LEAST_SILENCE_S)
+
+    @property
     def idle_transaction_s(self) -> int:
         """Return the seconds after which the database ends an idle transaction of a replica."""
         return max(IDLE_TRANSACTION_S, round(self.takeover_s))
+
+
+USUAL = Standby(takeover_s=5.0)
+"""Those of the default settings."""
 
 
 class LeaderWatch:

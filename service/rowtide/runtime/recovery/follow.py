@@ -19,6 +19,7 @@ import structlog
 from rowtide.checkpoint.ledger import PartitionId, Pulse, Record
 from rowtide.errors import FaultError, LostCommitsError, StatementError
 from rowtide.runtime.ingest.idle import DecisionLog
+from rowtide.runtime.leadership.release import RecordRelease
 from rowtide.runtime.leadership.watch import LeaderWatch, Standby
 from rowtide.runtime.live.read_loop import TAKE_S
 from rowtide.runtime.live.resubmission import targets_of
@@ -75,6 +76,7 @@ class FollowingReplica:
         self._watch = watch
         self._questions = questions
         self._leadership = io.context.ledger.leadership()
+        self._release = RecordRelease(self._leadership, io.context.name, standby.silence_s)
         self._warm: _WarmState | None = None
 
     def until_leading(self, begin: Begin) -> TakenOver | None:
@@ -181,6 +183,9 @@ class FollowingReplica:
     def _take_over(self, checked: Checked) -> TakenOver | None:
         """Take the epoch if the leader shows no sign of life since the last look; None: it lives."""
         io, context = self._io, self._io.context
+        if self._release.attempt() is not None:
+            # The next look sees what becomes of the transaction.
+            return None
         began, seen = context.clock.monotonic(), self._watch.last
 
         def refuse(record: Record) -> None:

@@ -20,6 +20,7 @@ from rowtide.plan.outputs import table_nodes
 from rowtide.runtime.configured import takes_append_times
 from rowtide.runtime.ingest.append_times import AppendTimes, by_message_time
 from rowtide.runtime.ingest.intake import check_identity
+from rowtide.runtime.leadership.release import RecordRelease
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.recovery.begin import (
     Begin,
@@ -159,9 +160,12 @@ def take_epoch(
         refuse(found)
 
     def take() -> Record:
+        if not once:
+            release.wait(context.clock, io.is_stopping)
         digest = dumped(checked.digests, owned_tables(context.plan))
         return context.ledger.claim(digest, holder, refuse_found, context.text)
 
+    release = RecordRelease(context.ledger.leadership(), context.name, context.standby.silence_s)
     context.crash_points.reach("start.before_epoch")
     holder = f"{socket.gethostname()} process {os.getpid()}"
     seen = () if checked.record is None else checked.record.partition_positions

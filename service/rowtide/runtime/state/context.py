@@ -12,7 +12,7 @@ from rowtide.plan.plan import Plan
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.ingest.inbox import QUEUE_BYTES, QUEUE_MESSAGES
 from rowtide.runtime.ingest.intake import POLL_MESSAGES
-from rowtide.runtime.leadership.watch import Standby
+from rowtide.runtime.leadership.watch import USUAL, Standby
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.state.observer import Observer, Unobserved
 from rowtide.runtime.state.topic_sinks import SinkOfStream
@@ -35,7 +35,8 @@ class PipelineContext:
     if positions are committed. ``threads`` False reads in the main thread, for simulations.
     ``statements`` resolves the names of statements that are sent to the running pipeline; None: they wait.
     ``text`` is that of the pipeline's file as the checkpoint keeps it.
-    ``standby``: this process is one of several replicas; None: it is the only one.
+    ``standby`` has the times of replicas, also of those that follow a process that is none; ``is_replica``: this one
+    follows and takes over.
     """
 
     name: str
@@ -59,5 +60,6 @@ class PipelineContext:
     queue_messages: int = QUEUE_MESSAGES
     queue_bytes: int = QUEUE_BYTES
     text: str | None = None
-    standby: Standby | None = None
+    standby: Standby = USUAL
+    is_replica: bool = False
     statements: Callable[[str], SentStatements] | None = None

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING
 from zipimport import zipimporter
 
@@ -77,6 +78,7 @@ class Exchange:
         self._session = session
         self.parts = parts
         self._kept: list[DataFrame] = []
+        self._here = Lock()
 
     def run(self, frame: DataFrame, work: TaskFunction) -> StageGiven:
         """Run the tasks of a stage over a frame."""
@@ -88,6 +90,15 @@ class Exchange:
         """Run the tasks of a stage over blocks."""
         frame = self.blocks(blocks.given, blocks.since)
         return self.run(self.read(frame, spread, blocks.states), work)
+
+    def run_few(self, blocks: StageBlocks, spread: Spread, work: TaskFunction) -> StageGiven:
+        """Do the work of the only task of a stage here if that is possible, else run the stage.
+
+        One at a time: the code of users meets no other thread of this process, as in a worker.
+        """
+        with self._here:
+            given = self.run_here(blocks, work)
+        return self.run_stage(blocks, spread, work) if given is None else given
 
     def run_here(self, blocks: StageBlocks, work: TaskFunction) -> StageGiven | None:
         """Do the work of the only task of a stage in this process; None: it is for Spark, as its blocks are.
