@@ -7,6 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rowtide.checkpoint.parts.files import FileParts
+from rowtide.checkpoint.parts.in_database import PartsOfServer
+from rowtide.checkpoint.parts.store import IN_DATABASE, PartStore
 from rowtide.clock import Clock, SystemClock
 from rowtide.config.settings import Settings
 from rowtide.errors import StatementError
@@ -21,6 +24,7 @@ from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import Pipeline
 from rowtide.runtime.query.query_work import QueryLimits
 from rowtide.runtime.requests import Requests
+from rowtide.runtime.runnable import database_server
 from rowtide.runtime.service import Runs, Service
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.sent_statements import SentStatements
@@ -101,6 +105,20 @@ def context_of(pipeline: Pipeline, settings: Settings) -> PipelineContext:
         max_held_bytes=settings.limits.held_bytes,
         standby=Standby(settings.standby.takeover_ms / 1000),
     )
+
+
+def parts_store(plan: Plan, settings: Settings) -> PartStore | None:
+    """Return the store in which tasks of Spark keep state in parts; None: the settings name none.
+
+    Raises:
+      StatementError: the store cannot be used.
+    """
+    where = settings.checkpoint.parts
+    if where != IN_DATABASE:
+        return None if where is None else FileParts(where)
+    url = settings.checkpoint.url
+    server = database_server(plan, None if url is None else url.reveal())
+    return PartsOfServer(server.wrapper, dict(server.options))
 
 
 def build_process(

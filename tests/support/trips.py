@@ -97,8 +97,11 @@ class World:
         }
         return json.dumps(trip).encode()
 
-    def pipeline(self) -> tuple[Path, Path, str]:
-        """Make the files of a pipeline on a new database; gives SQL file, settings, database."""
+    def pipeline(self, parts: Path | None = None) -> tuple[Path, Path, str]:
+        """Make the files of a pipeline on a new database; return SQL file, settings, database.
+
+        ``parts`` is the folder in which a backfill keeps state in parts.
+        """
         self._count += 1
         folder = self._folder / str(self._count)
         folder.mkdir()
@@ -109,6 +112,7 @@ class World:
             '[service]\nlisten = "127.0.0.1:0"\n'
             f'[servers.k]\nbootstrap_servers = "{self._broker.bootstrap_servers}"\n'
             f'[servers.d]\nurl = "{database}"\n'
+            + ("" if parts is None else f'[checkpoint]\nparts = "{parts}"\n')
         )
         return sql, config, database
 

@@ -42,6 +42,8 @@ from rowtide.checkpoint.ledger import (
     takes_any,
 )
 from rowtide.checkpoint.migrate import check_version, migrate
+from rowtide.checkpoint.parts.gathered import gathered
+from rowtide.checkpoint.parts.in_database import drop_parts
 from rowtide.checkpoint.polled_log import drop_logs
 from rowtide.checkpoint.sessions import written_by
 from rowtide.checkpoint.snapshot_part import SnapshotPart
@@ -54,6 +56,7 @@ from rowtide.checkpoint.statements import (
 )
 from rowtide.checkpoint.tables import (
     SINCE_FILES,
+    SINCE_PARTS,
     SINCE_POLLS,
     SINCE_TEXT,
     Tables,
@@ -416,7 +419,14 @@ class DatabaseLedger:
         with self._database.begin() as transaction:
             connection = sql_connection(transaction)
             version = check_version(connection)
-            return None if version is None else self._snapshots_in(connection).newest(version)
+            found = None if version is None else self._snapshots_in(connection).newest(version)
+        return gathered(found, self._database)
+
+    def named_blobs(self) -> Sequence[str]:
+        """Return the names of the blobs that the stored snapshots name."""
+        with self._database.begin() as transaction:
+            connection = sql_connection(transaction)
+            return self._snapshots_in(connection).named_blobs() if check_version(connection) else ()
 
     def snapshots(self) -> Sequence[SnapshotEntry]:
         """Return the entries of stored snapshots, the newest first."""
@@ -515,6 +525,8 @@ class DatabaseLedger:
             if version >= SINCE_FILES:
                 drop_lists(connection, tables, self._pipeline)
             drop_statements(connection, tables, self._pipeline)
+            if version >= SINCE_PARTS:
+                drop_parts(connection, tables, self._pipeline)
             return bool(known)
 
     def _snapshots_in(self, connection: sa.Connection) -> SnapshotRows:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,6 +19,7 @@ from rowtide.checkpoint.polled_log import collect_logs
 from rowtide.checkpoint.snapshot import (
     Checksum,
     DamagedSnapshotError,
+    blobs_in,
     chunks_of,
     manifest_of,
     offsets_in,
@@ -147,7 +148,7 @@ class SnapshotRows:
                     passed_over.append(("snapshot_not_read", row.snapshot_id, row.commits, reason))
                     continue
                 with closing(self._chunks(row.snapshot_id)) as chunks:
-                    found = snapshot_from(row.manifest, chunks, row.checksum)
+                    found = replace(snapshot_from(row.manifest, chunks, row.checksum), commits=row.commits)
             except DamagedSnapshotError as error:
                 passed_over.append(("snapshot_damaged", row.snapshot_id, row.commits, str(error)))
                 continue
@@ -175,6 +176,16 @@ class SnapshotRows:
             SnapshotEntry(row.snapshot_id, row.epoch, row.commits, row.bytes, to_ms(row.stored_at))
             for row in rows
         ]
+
+    def named_blobs(self) -> list[str]:
+        """Return the names of the blobs that the stored snapshots name.
+
+        Raises:
+          DamagedSnapshotError: a manifest cannot be read.
+        """
+        table = self.tables.snapshots
+        rows = self.connection.execute(sa.select(table.c.manifest).where(self._own(), ~self._is_incomplete()))
+        return [name for (manifest,) in rows for name in blobs_in(manifest)]
 
     def drop(self) -> int:
         """Drop all snapshots; return the number of those that were complete."""

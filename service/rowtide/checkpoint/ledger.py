@@ -74,10 +74,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class KeptSnapshot:
-    """A stored snapshot: the positions at which it was taken, and the state of the flow there."""
+    """A stored snapshot: the positions at which it was taken, and the state of the flow there.
+
+    ``commits`` is the number of the commit at which it was taken, if it was read.
+    """
 
     positions: Mapping[PartitionId, int]
     state: Mapping[str, State]
+    commits: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,4 +483,11 @@ class Ledger(Protocol):
         """Return the newest undamaged snapshot that this version can read, or None.
 
         Logs each damaged one, with what is read instead.
+        """
+
+    def named_blobs(self) -> Sequence[str]:
+        """Return the names of the blobs of state in parts that the stored snapshots name; see ``parts.store``.
+
+        Raises:
+          DamagedSnapshotError: what one of them names cannot be read.
         """

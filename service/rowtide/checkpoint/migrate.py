@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
-HEAD = "0015"
+HEAD = "0016"
 """The newest version. Tables of it need no migration, and starts after the first one no alembic: importing
 it takes most of a second, in which a restarted service could have read on."""
 

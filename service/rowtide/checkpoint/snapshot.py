@@ -8,7 +8,8 @@ table of each part. A part is cut into chunks that fit a row of any database.
 A checksum over manifest and chunks is stored beside them, since Arrow reads most
 damaged bytes as other values. Version 1 of the format had none. Versions 1 and 2
 stored the states of models as pickles, in a part called ``parts``: such a snapshot
-is never loaded, since reading a pickle runs whatever code it names.
+is never loaded, since reading a pickle runs whatever code it names. Version 4 is
+that of a snapshot of which some state is in blobs elsewhere.
 """
 
 from __future__ import annotations
@@ -26,9 +27,13 @@ from rowtide.checkpoint.snapshot_part import Chunk, SnapshotEnd, SnapshotPart
 
 VERSION = 3
 """The version of this format; recovery ignores a snapshot of a later one and replays instead."""
+_NAMES_BLOBS = 4
+"""The version of a snapshot that names blobs of state. One that names none can be read by older programs, too."""
 _WITHOUT_CHECKSUM = 1
 _WITH_PICKLES = 2
 _PICKLED = "parts"
+PARTS = "kept in parts"
+"""The table of a step whose state is in blobs of a store; its column ``name`` has their names: see ``parts.kept``."""
 
 CHUNK_BYTES = 1 << 20
 """Size of a row of snapshot_chunks. PostgreSQL and its driver hold some of them in memory."""
@@ -115,14 +120,33 @@ class Checksum:
 
 def manifest_of(snapshot: KeptSnapshot) -> str:
     """Return the manifest of a snapshot."""
-    return json.dumps(
-        {
-            "version": VERSION,
-            "positions": [[relation, number, at] for (relation, number), at in snapshot.positions.items()],
-            "steps": list(snapshot.state),
-            "parts": [[step, name] for step, name, _ in _parts(snapshot)],
-        }
-    )
+    manifest: dict[str, object] = {
+        "version": VERSION,
+        "positions": [[relation, number, at] for (relation, number), at in snapshot.positions.items()],
+        "steps": list(snapshot.state),
+        "parts": [[step, name] for step, name, _ in _parts(snapshot)],
+    }
+    if blobs := [each for _, name, table in _parts(snapshot) if name == PARTS for each in _names(table)]:
+        manifest |= {"version": _NAMES_BLOBS, "blobs": blobs}
+    return json.dumps(manifest)
+
+
+def _names(parts: pa.Table) -> list[str]:
+    names: list[str] = parts.column("name").to_pylist()
+    return names
+
+
+def blobs_in(manifest: str) -> list[str]:
+    """Return the names of the blobs that a snapshot with this manifest names.
+
+    Raises:
+      DamagedSnapshotError: it is not a manifest.
+    """
+    try:
+        names: list[str] = json.loads(manifest).get("blobs", [])
+    except (ValueError, AttributeError) as error:
+        raise DamagedSnapshotError(f"its manifest cannot be read: {error}") from error
+    return names
 
 
 def offsets_in(manifest: str) -> dict[str, int]:
@@ -147,11 +171,11 @@ def chunks_of(snapshot: KeptSnapshot) -> Iterator[Chunk]:
     The state of a backfill may lie in files that are mapped, and be larger than the memory.
     """
     for part, (_, _, table) in enumerate(_parts(snapshot)):
-        for chunk, content in enumerate(_cut(_streamed(table))):
+        for chunk, content in enumerate(cut(streamed(table))):
             yield Chunk(part, chunk, content)
 
 
-def _streamed(table: pa.Table) -> Iterator[bytes]:
+def streamed(table: pa.Table) -> Iterator[bytes]:
     """Yield the Arrow IPC stream of a table, batch by batch."""
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     sink = _Sink()
@@ -190,7 +214,7 @@ class _Sink:
         return b"".join(held)
 
 
-def _cut(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def cut(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the same bytes in pieces of ``CHUNK_BYTES``; the last one may be smaller."""
     held = bytearray()
     for piece in pieces:
@@ -212,8 +236,8 @@ def why_unreadable(manifest: str) -> str | None:
     try:
         parsed = json.loads(manifest)
         version, names = parsed["version"], {name for _, name in parsed["parts"]}
-        if not _WITHOUT_CHECKSUM <= version <= VERSION:
-            return f"its format is {version}, and this program reads 1 to {VERSION}"
+        if not _WITHOUT_CHECKSUM <= version <= _NAMES_BLOBS:
+            return f"its format is {version}, and this program reads 1 to {_NAMES_BLOBS}"
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedSnapshotError(f"its manifest cannot be read: {error}") from error
     if version <= _WITH_PICKLES and _PICKLED in names:

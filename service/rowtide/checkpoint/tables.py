@@ -37,6 +37,9 @@ SINCE_TEXT = "0014"
 SINCE_SESSIONS = "0015"
 """The migration that adds the session that has written the record of a pipeline."""
 
+SINCE_PARTS = "0016"
+"""The migration that adds the blobs of state in parts."""
+
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -69,6 +72,7 @@ class Tables:
     listed_files: sa.Table
     statements: sa.Table
     statement_changes: sa.Table
+    state_parts: sa.Table
 
 
 @cache
@@ -254,6 +258,12 @@ def tables_of(dialect: str) -> Tables:
             "statement_changes",
             sa.Column("statement_id", sa.BigInteger, primary_key=True, autoincrement=False),
             sa.Column("relation", sa.Text, primary_key=True),
+            sa.Column("content", sa.LargeBinary),
+        ),
+        state_parts=table(
+            "state_parts",
+            sa.Column("name", sa.Text, primary_key=True),
+            sa.Column("chunk", sa.Integer, primary_key=True, autoincrement=False),
             sa.Column("content", sa.LargeBinary),
         ),
     )

@@ -185,6 +185,14 @@ class CheckpointSettings:
             at_least=1,
         ),
     )
+    parts: str | None = field(
+        default=None,
+        metadata=_means(
+            "where the tasks of a backfill keep operator state in parts, so that it does not pass through Spark's "
+            "driver: the path of a folder that driver, workers and service share, an address such as "
+            "s3://bucket/folder, or `database` for small states; by default the driver collects the state"
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)

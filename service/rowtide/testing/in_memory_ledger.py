@@ -27,7 +27,8 @@ from rowtide.checkpoint.ledger import (
     takes_any,
     why_not_ours,
 )
-from rowtide.checkpoint.snapshot import SnapshotInParts, snapshot_from, why_unreadable
+from rowtide.checkpoint.parts.gathered import gathered
+from rowtide.checkpoint.snapshot import SnapshotInParts, blobs_in, snapshot_from, why_unreadable
 from rowtide.checkpoint.snapshot_part import Chunk, SnapshotPart
 from rowtide.checkpoint.texts import storable
 from rowtide.clock import Clock
@@ -269,8 +270,13 @@ class InMemoryLedger:
         """Return the newest snapshot that this version can read; snapshots in memory are never damaged."""
         for each in reversed(self._committed().snapshots):
             if why_unreadable(each.manifest) is None:
-                return snapshot_from(each.manifest, each.chunks, each.checksum)
+                found = snapshot_from(each.manifest, each.chunks, each.checksum)
+                return gathered(replace(found, commits=each.entry.commits), self._database)
         return None
+
+    def named_blobs(self) -> Sequence[str]:
+        """Return the names of the blobs that the stored snapshots name."""
+        return [name for each in self._committed().snapshots for name in blobs_in(each.manifest)]
 
     def errors(self, wanted: ErrorFilter = ALL_ERRORS, limit: int | None = 100) -> Sequence[StoredError]:
         """Return committed error rows, the oldest first."""

@@ -19,6 +19,7 @@ import pickle
 import random
 import shutil
 import tempfile
+import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
@@ -31,6 +32,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rowtide.checkpoint.parts.files import FileParts
+from rowtide.checkpoint.parts.store import PartStore
 from rowtide.errors import FaultError, RowtideError
 from rowtide.flow.flow import Emitted, Flow
 from rowtide.flow.program import Program
@@ -41,9 +44,10 @@ from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import NO_BOUND, Bound
 from rowtide.runners.spark.frames import SparkRun
+from rowtide.runners.spark.parts.keeping import Keeper
 from rowtide.runners.spark.session import open_session
 from rowtide.runners.spark.stage import RunDefinition
-from rowtide.runners.spark.start import Snapshot
+from rowtide.runners.spark.start import Beginning, Snapshot
 from rowtide.testing.batching import Batching
 from rowtide.testing.live import LiveRunner
 from rowtide.testing.scenario import Scenario
@@ -64,6 +68,19 @@ class _Logged:
     relation: str
     partition: int
     part: Tray | Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How scenarios run on Spark.
+
+    ``slices`` cuts the log into slices; None: each run begins with the first entry. ``few`` is as of a ``SparkRun``.
+    ``parts`` is where tasks keep state in parts; None: the driver has all state.
+    """
+
+    slices: random.Random | None = None
+    few: int = 0
+    parts: PartStore | None = None
 
 
 class LoggedIntake:
@@ -95,8 +112,7 @@ class SparkFlow(Flow):
       session: the Spark session.
       scratch: a folder for the state of rows that wait.
       asked: the requested outputs.
-      slices: cuts the log into slices; None: each run begins with the first entry.
-      few: see ``SparkRun``.
+      way: how it runs.
     """
 
     def __init__(
@@ -107,8 +123,7 @@ class SparkFlow(Flow):
         session: SparkSession,
         scratch: str,
         asked: Sequence[str],
-        slices: random.Random | None = None,
-        few: int = 0,
+        way: Way,
     ) -> None:
         super().__init__(outputs, partitions)
         self._definition = RunDefinition(outputs, partitions)
@@ -119,8 +134,7 @@ class SparkFlow(Flow):
         self._asked = asked
         self._log: list[_Logged] = []
         self._worked = -1
-        self._slices = slices
-        self._few = few
+        self._way = way
         self._state_before: Snapshot | None = None
         self._given = _Given()
         self._handed: Flow | None = None
@@ -151,8 +165,8 @@ class SparkFlow(Flow):
         """
         if self.is_live or self._worked == len(self._log):
             return []
-        if self._slices is not None:
-            return self._work_off_slices(self._slices)
+        if self._way.slices is not None:
+            return self._work_off_slices(self._way.slices)
         trays, faults = self._run(0, len(self._log), None)
         # Without the counter: each task numbers its own rows.
         rows = {
@@ -181,14 +195,21 @@ class SparkFlow(Flow):
     def _run(self, first: int, stop: int, start: Snapshot | None) -> tuple[dict[str, Tray], Sequence[Fault]]:
         """Run entries of the log; return the outputs and faults. The state after them is kept."""
         shutil.rmtree(self._scratch, ignore_errors=True)
+        parts = self._way.parts
+        keeper = None if parts is None else Keeper(parts, uuid.uuid4().hex)
         run = SparkRun(
-            self._session, self._definition, self._scratch, LoggedIntake(), few=self._few, start=start
+            self._session,
+            self._definition,
+            self._scratch,
+            LoggedIntake(),
+            few=self._way.few,
+            start=Beginning(start, keeper),
         )
         try:
             run.read(self._frames(first, stop, is_first=start is None))
             trays = {name: run.rows(name) for name in self._asked}
             faults, self._handed = run.faults.read(), run.flow()
-            if self._slices is not None:
+            if self._way.slices is not None:
                 self._state_before = run.state()
         except RowtideError:
             raise
@@ -298,12 +319,10 @@ class SparkRunner(LiveRunner):
         batching: Batching,
         session: SparkSession,
         scratch: Path,
-        slices: random.Random | None = None,
-        few: int = 0,
+        way: Way,
     ) -> None:
         self._spark = session
-        self._slices = slices
-        self._few = few
+        self._way = way
         self._scratch = scratch
         # Several tasks, each with some of the keys, do not keep the order of rows with equal ROWTIME.
         self.orders_ties = session.conf.get("spark.sql.shuffle.partitions") == "1"
@@ -366,8 +385,7 @@ class SparkRunner(LiveRunner):
             version.partitions,
             session=self._spark,
             scratch=str(self._scratch),
-            slices=self._slices,
-            few=self._few,
+            way=self._way,
             asked=[
                 name
                 for name in version.wanted
@@ -380,7 +398,7 @@ class SparkRunners:
     """Makes the runners that ``--runner spark`` names, all on one session; see ``RunnerFactory``.
 
     ``slices`` cuts the input of scenarios into slices. ``few`` is as of a ``SparkRun``: by default even the few rows
-    of a scenario are split, to test the split.
+    of a scenario are split, to test the split. ``in_parts``: tasks keep state in parts, in files.
 
     Raises:
       StatementError: PySpark or Java is not installed.
@@ -393,9 +411,12 @@ class SparkRunners:
         parts: int = PARTS,
         slices: random.Random | None = None,
         few: int = 0,
+        *,
+        in_parts: bool = False,
     ) -> None:
         self._slices = slices
         self._few = few
+        self._in_parts = in_parts
         self._owns = session is None
         self._session = session or open_session(MASTER, parts=parts, is_brief=True)
         if self._owns:
@@ -404,7 +425,9 @@ class SparkRunners:
 
     def __call__(self, scenario: Scenario, batching: Batching) -> SparkRunner:
         scratch = Path(self._scratch.name) / "waiting"
-        return SparkRunner(scenario, batching, self._session, scratch, self._slices, self._few)
+        parts = FileParts(f"{self._scratch.name}/parts") if self._in_parts else None
+        way = Way(self._slices, self._few, parts)
+        return SparkRunner(scenario, batching, self._session, scratch, way)
 
     def __enter__(self) -> Self:
         """Begin."""

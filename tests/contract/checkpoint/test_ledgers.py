@@ -559,7 +559,8 @@ def test_a_leader_of_an_earlier_version_has_no_heartbeats(database: Database, le
     with database.begin() as transaction:
         connection = sql_connection(transaction)
         where = f"{SCHEMA}." if schema_of(connection.dialect.name) else f"{SCHEMA}_"
-        later = [f"drop table {where}{name}" for name in ("listed_files", "statements", "statement_changes")]
+        tables = ("listed_files", "statements", "statement_changes", "state_parts")
+        later = [f"drop table {where}{name}" for name in tables]
         added = [f"alter table {where}pipelines drop column {name}" for name in ("beats", "content")]
         for change in (*added, *later):
             connection.execute(sa.text(change))

@@ -7,6 +7,7 @@ and later another one continues from the positions of the service.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -22,7 +23,7 @@ import sqlalchemy as sa
 from real.kafka import Broker
 from real.postgres import PostgresServer
 from real.spark import in_parts
-from rowtide.app import context_of
+from rowtide.app import context_of, parts_store
 from rowtide.config.reading import load_settings
 from rowtide.errors import StatementError
 from rowtide.runners.spark import frames
@@ -55,6 +56,7 @@ def run_spark(
     with open_pipeline(plan, sql.stem) as pipeline:
         messages = kafka_frames(plan, lambda *args: read_range(spark, *args))
         context = replace(context_of(pipeline, settings), wait=True)
+        order = replace(order, parts=parts_store(plan, settings))
         return backfill(context, spark, messages, str(staging), order)
 
 
@@ -72,6 +74,15 @@ def stages_left(database: str) -> list[object]:
         left = list(connection.execute(sa.text(STAGES)).scalars())
     engine.dispose()
     return left
+
+
+def blobs_named(database: str) -> set[str]:
+    """Return the blobs that snapshots name."""
+    engine = sa.create_engine(database)
+    with engine.connect() as connection:
+        manifests = connection.execute(sa.text("SELECT manifest FROM rowtide.snapshots")).scalars().all()
+    engine.dispose()
+    return {blob for manifest in manifests for blob in json.loads(manifest).get("blobs", [])}
 
 
 def kill_a_backfill_at_its_commit(
@@ -114,7 +125,7 @@ def kill_a_backfill_at_its_commit(
 def test_backfill_plus_live_is_all_live(
     kafka: Broker, postgres_server: PostgresServer, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Even if the backfill was killed after a slice, and another one was tried meanwhile."""
+    """Even if the backfill was killed after a slice, and another one was tried meanwhile; with state in parts."""
     assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
     assert frames.FEW_ROWS == 0
     world = World(kafka, postgres_server, tmp_path)
@@ -126,7 +137,8 @@ def test_backfill_plus_live_is_all_live(
 
     # The cut lies inside a minute, with rows in the t-sorts, and further on for some partitions.
     cut = BackfillOrder(BASE_MS + 51_234, slices=SliceLimits(messages=SLICE), in_order=True)
-    both_sql, both_config, both = world.pipeline()
+    folder = tmp_path / "parts"
+    both_sql, both_config, both = world.pipeline(folder)
 
     def begin_another() -> None:
         with pytest.raises(StatementError, match=r"another backfill of pipeline .* is running"):
@@ -138,6 +150,10 @@ def test_backfill_plus_live_is_all_live(
     report = run_spark(spark, both_sql, both_config, cut, tmp_path / "both")
     assert report.slices > 0
     assert stages_left(both) == []
+    assert len(blobs_named(both)) > 3
+    assert blobs_named(both) == {
+        str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file()
+    }
     handed_over = contents(both)
     assert 0 < len(killed["trip_log"]) < len(handed_over["trip_log"]) < len(wanted["trip_log"])
     run_live(both_sql, both_config)

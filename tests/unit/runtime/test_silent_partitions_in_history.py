@@ -165,7 +165,7 @@ def test_rows_that_wait_lie_in_files(tmp_path: Path, parts: int) -> None:
         if operator
     ]
     assert sum(held) < 20
-    assert sum(rows for rows, _ in run.ahead().values()) > 700
+    assert sum(rows for rows, _ in run.waiting.ahead().values()) > 700
     before = pa.total_allocated_bytes()
     state = run.state()
     tables = [table for step in state.values() for name, table in step.items() if name.startswith("queue")]

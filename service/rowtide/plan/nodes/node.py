@@ -266,6 +266,10 @@ class Node:
         """
         return None
 
+    def parts_hold_back(self) -> bool:
+        """Return whether its operator in a part holds rows back that it would let go if it knew all keys."""
+        return False
+
     def parts_of_own_rows(self) -> Agreed:
         """Return the fields of its rows that determine the part of a split."""
         return None

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -22,7 +21,7 @@ from rowtide.flow.flow import Flow
 from rowtide.flow.program import Port
 from rowtide.flow.segments import Segment, segments
 from rowtide.flow.table_changes import initial
-from rowtide.operators.contract import Account, State, Want
+from rowtide.operators.contract import Account, State
 from rowtide.operators.merge.merge import END, MergeOperator
 from rowtide.operators.merge.ranks import Ranks
 from rowtide.operators.registry import operator_type
@@ -34,6 +33,7 @@ from rowtide.rowtime.bound import EARLIEST, NO_BOUND, Bound
 from rowtide.runners.spark.faults import Faults
 from rowtide.runners.spark.folding import FoldCount, Folded, FoldFunction, FoldTasks
 from rowtide.runners.spark.outputs import OutputTasks, output_schema
+from rowtide.runners.spark.parts.kept_segments import KeptSegments
 from rowtide.runners.spark.rows import SegmentRows
 from rowtide.runners.spark.session import MESSAGES_AT_ONCE
 from rowtide.runners.spark.shuffle.exchange import Exchange, Spread, TaskFunction, batch_rows
@@ -62,9 +62,9 @@ from rowtide.runners.spark.stage import (
     entry_row_types,
     task_blocks,
 )
-from rowtide.runners.spark.start import Snapshot, Start
+from rowtide.runners.spark.start import Beginning, Start
 from rowtide.runners.spark.together import Job, Stage, StageWork, run_together
-from rowtide.runners.spark.waiting import RowsAside, WaitingTasks
+from rowtide.runners.spark.waiting import RowsAside, WaitingRows, WaitingTasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +90,7 @@ class SparkRun:
       intake: decodes messages. Pickled to the workers.
       folded: outputs that ``fold`` folds, with their key fields. The others are kept as they are.
       few: up to this number of rows of an operator go to one task, whatever their keys; default ``FEW_ROWS``.
-      start: the snapshot of a flow of the same definition, which the run continues; None: the first state.
+      start: what it begins from; None: the first state.
 
     What Spark keeps of it is removed by ``close``.
     """
@@ -103,7 +103,7 @@ class SparkRun:
         intake: DecodeMessages,
         folded: Mapping[str, Sequence[int]] | None = None,
         few: int | None = None,
-        start: Snapshot | None = None,
+        start: Beginning | None = None,
     ) -> None:
         self._session = session
         self._definition = definition
@@ -111,7 +111,8 @@ class SparkRun:
         self._intake = intake
         self._folded = {name: tuple(key) for name, key in (folded or {}).items()}
         self._program = definition.program()
-        self._start = Start(self._program, start)
+        begins = start or Beginning()
+        self._start = Start(self._program, begins)
         self._segments = segments(self._program)
         self._home = {at: number for number, each in enumerate(self._segments) for at in each.steps}
         self._kept = frozenset(at for name, at in self._program.outputs.items() if name not in self._folded)
@@ -124,9 +125,11 @@ class SparkRun:
         self._circuits = {
             number: self._start.circuit(segment) for number, segment in enumerate(self._segments)
         }
+        self._in_parts = KeptSegments(
+            self._program, self._segments, begins.keeper, self._start, self._spreading
+        )
         self._reached: dict[Port, Bound] = {}
-        self._waiting: dict[int, RowsAside] = {}
-        """The rows that wait in each merge."""
+        self.waiting = WaitingRows(self._program, self._merge_at)
         self._promised = dict(self._start.promised)
         self._while_waiting: Callable[[], None] = lambda: None
         sources = [self._program.steps[at].place.origin for at in self._program.entrances.values()]
@@ -249,7 +252,7 @@ class SparkRun:
             segment = self._segments[number]
             self._circuits[number] = self._start.circuit(segment)
             for at in segment.steps:
-                self._waiting.pop(at, None)
+                self.waiting.forget(at)
             self.faults.forget(number)
             self._rows.forget(number)
 
@@ -317,47 +320,24 @@ class SparkRun:
         return flow
 
     def flow(self) -> Flow:
-        """Return the live flow after exactly these messages, with the rows that wait in memory."""
+        """Return the live flow after exactly these messages, with all state in memory."""
         flow, restored = self.shadow(), []
-        for at in self._waiting:
+        states = {at: self.waiting.state(at) for at in self.waiting.positions()}
+        for at, state in [*states.items(), *self._in_parts.gathered(self._circuits.values())]:
             circuit = Circuit(self._program, [at])
             circuit.bounds[at] = self._circuits[self._home[at]].bounds[at]
-            self._merge_of(circuit, at).restore(self._merge_state(at))
+            circuit.renew(at).restore(state)
             restored.append(circuit)
         flow.take_over(restored, self._promised)
         return flow
 
     def state(self) -> dict[str, State]:
-        """Return the snapshot of the live flow. The rows that wait in merges are in files, not in memory."""
-        merges = {self._program.steps[at].key: self._merge_state(at) for at in self._waiting}
+        """Return the snapshot of the live flow: of steps that are kept in parts, the names of the parts."""
+        merges = {self._program.steps[at].key: self.waiting.state(at) for at in self.waiting.positions()}
         return self.shadow().snapshot() | merges
 
-    def waiting(self) -> dict[str, int]:
-        """Return the number of rows that wait in the merges of each relation."""
-        found: dict[str, int] = {}
-        for at, waiting in self._waiting.items():
-            relation = self._program.steps[at].node.relation
-            found[relation] = found.get(relation, 0) + waiting.rows
-        return found
-
-    def ahead(self) -> dict[int, tuple[int, Sequence[Want]]]:
-        """Return the merges where rows wait, by position: their number, and what the first of them needs."""
-        found = {}
-        for at, waiting in sorted(self._waiting.items()):
-            merge = self._merge_of(self._circuits[self._home[at]], at)
-            first = min((rows.first_place(merge.ranks), port) for port, rows in waiting.counts.items())
-            found[at] = waiting.rows, merge.wants_at(*first)
-        return found
-
-    def _merge_of(self, circuit: Circuit, at: int) -> MergeOperator:
-        return cast("MergeOperator", circuit.operators[at])
-
-    def _merge_state(self, at: int) -> State:
-        merge = self._merge_of(self._circuits[self._home[at]], at)
-        waiting = self._waiting[at]
-        account = replace(merge.account, rows_in=merge.account.rows_in + waiting.rows)
-        queues = {f"queue {port}": waiting.table(port) for port in waiting.counts}
-        return {**merge.snapshot(), "account": account.to_arrow(), **queues}
+    def _merge_at(self, at: int) -> MergeOperator:
+        return cast("MergeOperator", self._circuits[self._home[at]].operators[at])
 
     def _run_source(
         self, number: int, segment: Segment, frame: DataFrame | None, in_order: bool
@@ -398,8 +378,8 @@ class SparkRun:
         pieces = {port: self._rows.pieces(at, splits[port]) for port, at in feeders.items()}
         inputs = TaskInputs(pieces, row_types, self._origins(feeders.values()))
         every = [each for held in pieces.values() for each in held]
-        spread = self._spreading.of(segment, every, splits[0])
-        yield from self._run_stage(number, bounds, inputs, spread)
+        spread = self._spread(number, every, splits[0])
+        yield from self._run_stage(number, bounds, inputs, spread, feeders)
         self._settle(number, {entry: [(port, None, bound) for port, bound in bounds.items()]})
 
     def _run_merge(self, number: int, segment: Segment) -> StageWork:
@@ -417,8 +397,8 @@ class SparkRun:
         for port, rows in counts.items():
             merge.offer(port, None, rows.bound)
         if waiting and counts:
-            self._waiting[entry] = waiting
-        bound = merge.release().bound
+            self.waiting.put(entry, waiting)
+        bound = self._circuits[number].bounds[entry] = merge.release().bound
         if only_passes(self._program, segment, self._kept):
             for split in self._rows.splits(entry):
                 passing = self._passing(entry, feeders, limits, [split] * len(feeders))
@@ -426,10 +406,9 @@ class SparkRun:
         else:
             splits = segment.keys or ((),) * len(feeders)
             pieces = self._passing(entry, feeders, limits, splits)
-            spread = self._spreading.of(segment, pieces, splits[0])
-            yield from self._run_stage(
-                number, {0: bound}, TaskInputs({0: pieces}, [row_type], origins), spread
-            )
+            spread = self._spread(number, pieces, splits[0])
+            inputs = TaskInputs({0: pieces}, [row_type], origins)
+            yield from self._run_stage(number, {0: bound}, inputs, spread, {0: entry})
         came = sum(self._came(at) for at in feeders.values())
         came += sum(len(rows) for (at, _), rows in self._start.waiting.items() if at == entry)
         passed = came - (waiting.rows if waiting else 0)
@@ -487,13 +466,24 @@ class SparkRun:
         """Return the origins of the rows of some steps, in their order at one rowtime."""
         return tuple(dict.fromkeys(origin for at in steps for origin in self._program.steps[at].origins))
 
+    def _spread(self, number: int, pieces: Sequence[Piece], split: Split) -> Spread:
+        if self._in_parts.steps(number):
+            return self._in_parts.spread(number, pieces, split)
+        return self._spreading.of(self._segments[number], pieces, split)
+
     def _run_stage(
-        self, number: int, bounds: Mapping[int, Bound], inputs: TaskInputs, spread: Spread
+        self,
+        number: int,
+        bounds: Mapping[int, Bound],
+        inputs: TaskInputs,
+        spread: Spread,
+        feeders: Mapping[int, int],
     ) -> StageWork:
         pieces = [piece for held in inputs.ports.values() for piece in held]
         segment = self._segments[number]
         self._rows.note_bits(number, pieces)
-        if not pieces:
+        kept = self._in_parts.steps(number)
+        if not pieces and not self._in_parts.must_run(number, bounds, feeders):
             # The bounds are all that it gets: see ``_settle``.
             return
         stage = SegmentTask(
@@ -502,14 +492,19 @@ class SparkRun:
             bounds,
             in_parts=spread is not Spread.ONE,
             counts=must_count(segment, pieces),
+            keeper=self._in_parts.keeper if kept else None,
+            kept=kept,
         )
         work = StageTasks(stage, self._rows.layout(number), inputs)
         # Tasks that read any rows keep nothing but accounts.
         has_parts = spread is not Spread.ANY
         parts = self._exchange.parts if spread is Spread.PART else 1
-        states = self._start.parts(segment, parts) if has_parts else ()
-        blocks = self._rows.blocks(pieces, states=states)
-        given = yield from self._run_blocks(blocks, spread, work, pieces)
+        if kept:
+            blocks = self._rows.blocks(pieces, states=self._start.begins(segment, parts))
+            given = yield partial(self._exchange.run_stage, blocks, spread, work)
+        else:
+            blocks = self._rows.blocks(pieces, states=self._start.parts(segment, parts) if has_parts else ())
+            given = yield from self._run_blocks(blocks, spread, work, pieces)
         self._take_over(number, given, counts_on=bool(self._start) and not has_parts)
 
     def _run_blocks(
@@ -541,8 +536,8 @@ class SparkRun:
         self._rows.take(number, given)
         self.faults.add(given, number)
         states: dict[int, list[State]] = {}
-        for run in given.done:
-            report: TaskReport = pickle.loads(given.report(run))
+        reports: list[TaskReport] = [pickle.loads(given.report(run)) for run in given.done]
+        for report in reports:
             relation = self._program.steps[self._segments[number].entries[0]].node.relation
             if report.entered.messages:
                 self.entered.setdefault(relation, Entered()).add(report.entered)
@@ -560,12 +555,17 @@ class SparkRun:
                 kind: type = type(self._program.steps[at].node)
                 # It may have the state of an earlier run.
                 circuit.renew(at).restore(operator_type(kind).merge(parts))
+        self._in_parts.settle(number, circuit, reports)
 
     def _settle(self, number: int, arrivals: Mapping[int, Sequence[Arrival]]) -> None:
         """Pass the final bounds through a segment whose states have been taken over.
 
-        Rows may leave only now: a task with some keys does not know whether other keys hold them back.
+        Rows may leave only now: a task with some keys does not know whether other keys hold them back. Tasks that
+        keep their states have passed the bounds themselves.
         """
+        if self._in_parts.are_settled(number, self._circuits[number]):
+            self._reached |= self._in_parts.leaving(number, self._circuits[number])
+            return
         passed = self._circuits[number].push(arrivals)
         if passed.given or passed.faults:
             given = task_blocks(SegmentTask(self._definition, number, {}), self._rows.layout(number))

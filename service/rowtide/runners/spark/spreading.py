@@ -47,6 +47,12 @@ class Spreading:
             return Spread.ANY
         return self.by_key(pieces, split) if may_be_split(self.program, segment, self.folded) else Spread.ONE
 
+    def of_parts(self, segment: Segment, pieces: Sequence[Piece], split: Split) -> Spread:
+        """Return how the state of a segment is spread that is kept in parts, and so its input."""
+        if must_count(segment, pieces) or not split or self.parts == 1:
+            return Spread.ONE
+        return Spread.PART if may_be_split(self.program, segment, self.folded) else Spread.ONE
+
     def by_key(self, pieces: Sequence[Piece], split: Split) -> Spread:
         """Return how rows are spread that have this key, if any."""
         is_split = split and self.parts > 1 and not self.are_few(pieces)

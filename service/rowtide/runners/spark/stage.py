@@ -30,6 +30,7 @@ from rowtide.plan.nodes import Node
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import EARLIEST, NO_BOUND, Bound
+from rowtide.runners.spark.parts.keeping import Begins, Keeper, Keeping, KeptState
 from rowtide.runners.spark.shuffle.blocks import begun_in, blocks_of
 from rowtide.runners.spark.shuffle.given import Layout, TaskBlocks, TaskOutput
 from rowtide.runners.spark.shuffle.runs import Causes, Numbered, StageInput, TaskInputs, numbered
@@ -89,13 +90,17 @@ class Entered:
 class TaskReport:
     """The report of a task besides rows: by position of the step, states and explicit bounds.
 
-    ``entered`` counts the messages that it read of a source, ``latest`` is their latest timestamp (ms).
+    ``entered`` counts the messages that it read of a source, ``latest`` is their latest timestamp (ms). Of a segment
+    that is kept in parts, ``kept`` has the steps whose state the task has put into the store, which are not in
+    ``states``, and ``bounds`` the bound that each step has reached.
     """
 
     states: Mapping[int, State]
     promised: Mapping[int, Bound]
     entered: Entered = declared(default_factory=Entered)
     latest: int = EARLIEST
+    kept: Mapping[int, KeptState] = declared(default_factory=dict)
+    bounds: Mapping[int, Bound] = declared(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,8 @@ class SegmentTask:
     """The work of one segment: ``bounds`` are the final ones of the ports of its entry.
 
     ``in_parts``: each task processes some keys. ``counts``: it is one task, which counts its rows: see
-    ``runs.is_full``. ``promised`` are the explicit bounds that the entries have from an earlier run.
+    ``runs.is_full``. ``promised`` are the explicit bounds that the entries have from an earlier run. With a
+    ``keeper`` its tasks keep the state of the steps ``kept`` there.
     """
 
     definition: RunDefinition
@@ -112,6 +118,8 @@ class SegmentTask:
     in_parts: bool = False
     counts: bool = False
     promised: Mapping[int, Bound] = declared(default_factory=dict)
+    keeper: Keeper | None = None
+    kept: frozenset[int] = frozenset()
 
     def run(self, cuts: Iterable[StageInput], given: TaskOutput) -> TaskReport:
         """Process one task's rows, in time order."""
@@ -131,8 +139,13 @@ class SegmentTask:
         work = SegmentWork(program, segment, given, counts=self.counts)
         if segment.is_merge(program):
             work.let_through(entry)
-        if states:
-            work.go_on(joined([pickle.loads(each) for each in states], program))
+        found = [pickle.loads(each) for each in states]
+        if self.keeper is not None and found:
+            begins: list[Begins] = found
+            found = [each.load(program, self.keeper.store) for each in begins]
+            work.keeping = Keeping(self.keeper, self.kept, begins)
+        if found:
+            work.go_on(joined(found, program))
         return work
 
     def begin_source(self, given: TaskOutput, left: Mapping[int, bytes] | None = None) -> SegmentWork:
@@ -218,6 +231,7 @@ class SegmentWork:
         self.promised: dict[int, Bound] = {}
         self.entered = Entered()
         self.latest = EARLIEST
+        self.keeping: Keeping | None = None
         self._left = dict(left or {})
         self._given = given
         self._program = program
@@ -318,13 +332,22 @@ class SegmentWork:
         return Numbered(tray, np.arange(first, self._counted[at], dtype=np.int64))
 
     def report(self) -> TaskReport:
-        """Return the remaining state."""
-        states = {
-            at: operator.snapshot()
+        """Return the remaining state, or the name under which it is kept."""
+        left = {
+            at: operator
             for at, operator in self._circuit.operators.items()
             if operator is not None and at in self._touched
         }
-        return TaskReport(states, self.promised, self.entered, self.latest)
+        kept: dict[int, KeptState] = {}
+        bounds: dict[int, Bound] = {}
+        if self.keeping is not None:
+            steps = self.keeping.steps
+            kept = {
+                at: self.keeping.kept(self._program, at, left.pop(at)) for at in sorted(left.keys() & steps)
+            }
+            bounds = self._circuit.bounds
+        states = {at: operator.snapshot() for at, operator in left.items()}
+        return TaskReport(states, self.promised, self.entered, self.latest, kept, bounds)
 
 
 def _latest(messages: pa.RecordBatch) -> int:

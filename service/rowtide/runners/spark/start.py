@@ -8,22 +8,27 @@ Rows that wait in merges are rows again, before all others of their port.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
+from rowtide.checkpoint.parts.gathered import kept_of
+from rowtide.checkpoint.parts.kept import KeptPart, parts_in
+from rowtide.checkpoint.snapshot import PARTS
 from rowtide.flow.circuit import Circuit
 from rowtide.flow.flow import bounds_of
 from rowtide.flow.program import Port, Program
 from rowtide.flow.segments import Segment
-from rowtide.operators.contract import Account, State
+from rowtide.operators.contract import Account, Operator, State
 from rowtide.operators.registry import split
 from rowtide.plan.nodes import Merge
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import NO_BOUND, Bound
+from rowtide.runners.spark.parts.elsewhere import StateElsewhere
+from rowtide.runners.spark.parts.keeping import Begins, Keeper
 from rowtide.runners.spark.shuffle.runs import BLOCK_ROWS, Numbered, numbered
 from rowtide.runners.spark.stage import steps_behind
 
@@ -31,16 +36,31 @@ Snapshot = Mapping[str, State]
 """The snapshot of a flow, by the key of each step."""
 
 
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a run begins from, and where its tasks keep state in parts.
+
+    ``snapshot`` is that of a flow of the same definition, which the run continues; None: the first state. Without a
+    ``keeper`` all state goes to the driver.
+    """
+
+    snapshot: Snapshot | None = None
+    keeper: Keeper | None = None
+
+
 class Start:
     """The state that a run of a program begins from; None: the first state.
 
     Args:
       program: the program.
-      snapshot: of a flow of the same outputs and partitions.
+      beginning: the snapshot.
     """
 
-    def __init__(self, program: Program, snapshot: Snapshot | None) -> None:
+    def __init__(self, program: Program, beginning: Beginning) -> None:
         self._program = program
+        snapshot = beginning.snapshot
+        if snapshot is not None and beginning.keeper is not None:
+            snapshot = kept_of(snapshot)
         self.snapshot = snapshot
         self.waiting: dict[Port, pa.Table] = {}
         """The rows that wait at each port of merges."""
@@ -66,11 +86,17 @@ class Start:
     def circuit(self, segment: Segment) -> Circuit:
         """Return the circuit of a segment in this state, without the rows that wait in its merge."""
         circuit = Circuit(self._program, segment.steps)
-        for at, operator in circuit.operators.items():
+        for at, operator in list(circuit.operators.items()):
             if operator is not None and at in self._states:
-                operator.restore(self._states[at])
+                circuit.operators[at] = self._restored(at, operator)
         circuit.bounds |= {at: self._bounds[at] for at in segment.steps if at in self._bounds}
         return circuit
+
+    def _restored(self, at: int, operator: Operator) -> Operator:
+        state = self._states[at]
+        found = StateElsewhere(self._program.steps[at].node, operator) if PARTS in state else operator
+        found.restore(state)
+        return found
 
     def rows_out(self, at: int) -> int:
         """Return the number of rows that the operator of a step has given before."""
@@ -80,18 +106,38 @@ class Start:
         """Return the state of a step."""
         return self._states[at]
 
+    def bound(self, at: int) -> Bound:
+        """Return the last bound of a step."""
+        return self._bounds.get(at, NO_BOUND)
+
+    def parts_of(self, at: int) -> list[KeptPart]:
+        """Return the parts in which the state of a step is kept; none: it is here, or is the first state."""
+        return parts_in(self._states[at]) if at in self._states else []
+
     def parts(self, segment: Segment, parts: int) -> list[bytes]:
         """Return the states that tasks with some keys each begin with, for one: with all. Empty: the first state."""
         if not self:
             return []
-        entry = segment.entries[0]
-        mine = [
-            at
-            for at in segment.steps
-            if at in self._states and not (at == entry and segment.is_merge(self._program))
-        ]
-        apart = {at: split(self._program.steps[at].node, self._states[at], parts) for at in mine}
+        apart = self._split(segment, parts)
         return [pickle.dumps({at: states[part] for at, states in apart.items()}) for part in range(parts)]
+
+    def begins(self, segment: Segment, parts: int) -> list[bytes]:
+        """Return what tasks begin with that keep state in parts: each gets the names of all parts of the state."""
+        kept = {at: found for at in segment.steps if (found := self.parts_of(at))}
+        apart = self._split(segment, parts)
+        return [
+            pickle.dumps(Begins(part, parts, {**kept, **{at: states[part] for at, states in apart.items()}}))
+            for part in range(parts)
+        ]
+
+    def _split(self, segment: Segment, parts: int) -> dict[int, Sequence[State]]:
+        """Return the states of a segment that are here, by step and part, without that of the merge at its entry."""
+        merge = segment.entries[:1] if segment.is_merge(self._program) else ()
+        return {
+            at: split(self._program.steps[at].node, self._states[at], parts)
+            for at in segment.steps
+            if at in self._states and at not in merge and PARTS not in self._states[at]
+        }
 
     def partitions(self, segment: Segment) -> dict[int, bytes]:
         """Return the states behind each entrance of a source, for the task that reads it."""

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.ipc
 
+from rowtide.flow.program import Program
+from rowtide.operators.contract import State, Want
+from rowtide.operators.merge.merge import MergeOperator
 from rowtide.operators.merge.merge import Place as RankedPlace
 from rowtide.rows.tray import Tray, tray_schema
 from rowtide.rows.types import RowType
@@ -117,6 +120,56 @@ class RowsAside:
             for batch in self._given.batches(port, [self._runs[port]]):
                 writer.write_batch(batch)
         return path
+
+
+class WaitingRows:
+    """The rows that wait in the merges of a run, by the position of the merge.
+
+    Args:
+      program: the program.
+      merge_of: returns the merge of a position in the driver, without these rows.
+    """
+
+    def __init__(self, program: Program, merge_of: Callable[[int], MergeOperator]) -> None:
+        self._program = program
+        self._merge_of = merge_of
+        self._aside: dict[int, RowsAside] = {}
+
+    def put(self, at: int, rows: RowsAside) -> None:
+        """Note rows that wait."""
+        self._aside[at] = rows
+
+    def forget(self, at: int) -> None:
+        """Drop what is noted of a step, which runs again."""
+        self._aside.pop(at, None)
+
+    def positions(self) -> list[int]:
+        """Return the merges where rows wait."""
+        return sorted(self._aside)
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of rows that wait in the merges of each relation."""
+        found: dict[str, int] = {}
+        for at, waiting in self._aside.items():
+            relation = self._program.steps[at].node.relation
+            found[relation] = found.get(relation, 0) + waiting.rows
+        return found
+
+    def ahead(self) -> dict[int, tuple[int, Sequence[Want]]]:
+        """Return the merges where rows wait, by position: their number, and what the first of them needs."""
+        found = {}
+        for at, waiting in sorted(self._aside.items()):
+            merge = self._merge_of(at)
+            first = min((rows.first_place(merge.ranks), port) for port, rows in waiting.counts.items())
+            found[at] = waiting.rows, merge.wants_at(*first)
+        return found
+
+    def state(self, at: int) -> State:
+        """Return the state of a merge with the rows that wait, which are in files, not in memory."""
+        merge, waiting = self._merge_of(at), self._aside[at]
+        account = replace(merge.account, rows_in=merge.account.rows_in + waiting.rows)
+        queues = {f"queue {port}": waiting.table(port) for port in waiting.counts}
+        return {**merge.snapshot(), "account": account.to_arrow(), **queues}
 
 
 def _place(tray: Tray, at: int) -> Place:

@@ -58,7 +58,7 @@ class SliceAccounts:
         return found
 
     def _operators(self) -> list[KeptAccount]:
-        waiting = self._run.waiting()
+        waiting = self._run.waiting.counts()
         found = []
         for relation, counts in self._counts.sums.items():
             held = waiting.get(relation, 0)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from rowtide.checkpoint.ledger import Decision, KeptAccount, PartitionId, PartitionPosition
+from rowtide.checkpoint.parts.gathered import refuse_other_store
 from rowtide.flow.flow import Flow
 from rowtide.operators.contract import State
 from rowtide.plan.outputs import table_nodes
@@ -213,6 +214,8 @@ class _Backfill:
         self._state: Mapping[str, State] | None = None
         if found.record is not None and found.partition_positions:
             self._state = state_at(context, found.record)
+            if self._state is not None and order.parts is not None:
+                refuse_other_store(self._state, order.parts)
         given = found.partition_positions or first_positions(context.sources, order.begin)
         self._positions: Mapping[PartitionId, PartitionPosition] = {each.place: each for each in given}
         self._end = dict(found.cut or self._cut())
@@ -279,15 +282,19 @@ class _Backfill:
             failed=lambda: context.observer.retried(DATABASE),
         )
         heart.lead(record.epoch, context.standby.beat_s)
+        order = self._order
         spark = OnSpark(
-            self._session, self._frames, self._scratch, self._order.in_order, waiting=heart.beat_if_due
+            self._session,
+            self._frames,
+            self._scratch,
+            order.in_order,
+            waiting=heart.beat_if_due,
+            parts=order.parts,
         )
         work = SliceWork(context, spark, committer, broker=self._broker, database=self._database)
-        limits = self._order.slices
+        limits = order.slices
         parts = int(self._session.conf.get("spark.sql.shuffle.partitions") or 1)
-        cuts = SliceCuts(
-            self._end, self._order.until_ms, limits.interval_ms, limits.most(parts), self._offsets_at
-        )
+        cuts = SliceCuts(self._end, order.until_ms, limits.interval_ms, limits.most(parts), self._offsets_at)
         total = max(sum(self._left().values()), 1)
         totals = _Totals()
         began = context.clock.monotonic()

@@ -26,6 +26,8 @@ from rowtide.checkpoint.ledger import (
     Record,
     is_resubmission,
 )
+from rowtide.checkpoint.parts.gathered import is_in_parts
+from rowtide.checkpoint.parts.store import PartStore
 from rowtide.errors import StatementError
 from rowtide.operators.contract import State
 from rowtide.rowtime.text import time_text
@@ -54,7 +56,8 @@ class BackfillOrder:
     ``begin``: where a pipeline without committed positions begins (None: at the earliest messages);
     ``StartEdge.WATERMARK`` continues from positions whatever has committed them. ``in_order``: the messages of each
     partition are read by one task, in the order of their offsets. ``take_over``: start although another
-    backfill of the pipeline runs, which then cannot commit.
+    backfill of the pipeline runs, which then cannot commit. ``parts``: where tasks keep state in parts; None: all
+    state goes through the driver.
     """
 
     until_ms: int
@@ -62,6 +65,7 @@ class BackfillOrder:
     slices: SliceLimits = field(default_factory=SliceLimits)
     in_order: bool = False
     take_over: bool = False
+    parts: PartStore | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +264,9 @@ def state_at(context: PipelineContext, record: Record) -> Mapping[str, State] | 
     check_compacted(record, begin, compacted)
     if snapshot is None and record.commits == START_COMMITS:
         return None
+    if snapshot is not None and is_in_parts(snapshot.state) and snapshot.commits == record.commits:
+        # It is the state at the positions, of which only the names of the parts are here.
+        return snapshot.state
     return recover(io, Claimed(record, ranges, compacted, (), snapshots)).flow.snapshot()
 
 

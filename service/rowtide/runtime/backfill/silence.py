@@ -211,7 +211,7 @@ def held_back(
     flow = run.shadow()
     enquiry = flow.enquiry()
     rows: dict[PartitionId, int] = {}
-    for at, (count, wants) in (enquiry.ahead() | run.ahead()).items():
+    for at, (count, wants) in (enquiry.ahead() | run.waiting.ahead()).items():
         keepers = enquiry.keeping_back(at, wants)
         for place in {(keeper.relation, keeper.partition) for keeper in keepers} - followers:
             rows[place] = rows.get(place, 0) + count

@@ -23,11 +23,15 @@ from rowtide.checkpoint.ledger import (
     PartitionId,
     PartitionPosition,
 )
+from rowtide.checkpoint.parts.store import PartStore, collect, folder_of, folder_of_commit
+from rowtide.checkpoint.snapshot import DamagedSnapshotError
 from rowtide.operators.contract import State
 from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.runners.spark.frames import SparkRun
+from rowtide.runners.spark.parts.keeping import Keeper
 from rowtide.runners.spark.session import spark_errors
 from rowtide.runners.spark.stage import RunDefinition
+from rowtide.runners.spark.start import Beginning
 from rowtide.runtime.backfill.accounts import SliceAccounts
 from rowtide.runtime.backfill.backfill_output import ErrorsOutput, TablesOutput, errors_output, folded_keys
 from rowtide.runtime.backfill.messages import FrameReader, MessageIntake
@@ -37,7 +41,7 @@ from rowtide.runtime.retry import Retry
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.runtime.state.deadletters import RecentMessages
 from rowtide.runtime.state.pipeline_state import CommitBatch
-from rowtide_connectors.errors import RefusedStageError
+from rowtide_connectors.errors import RefusedStageError, UnavailableError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,6 +60,7 @@ class OnSpark:
       in_order: the messages of each partition are read by one task, in the order of their offsets.
       staged_from: a table with fewer rows of a slice gets them from the driver, without a staging table.
       waiting: called again and again while Spark works.
+      parts: where tasks keep state in parts; None: all state goes through the driver.
     """
 
     session: SparkSession
@@ -64,6 +69,7 @@ class OnSpark:
     in_order: bool
     staged_from: int = 0
     waiting: Callable[[], None] = lambda: None
+    parts: PartStore | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +161,8 @@ class SliceWork:
         progress: Callable[[str, int], None],
     ) -> SliceDone:
         spark = self._spark
-        run = SparkRun(spark.session, given.definition, folder, given.intake, self._keys, start=given.state)
+        start = Beginning(given.state, self._keeper())
+        run = SparkRun(spark.session, given.definition, folder, given.intake, self._keys, start=start)
         with closing(run):
             begin = {place: given.positions[place].next_offset for place in given.cut}
             moved = {
@@ -219,6 +226,7 @@ class SliceWork:
             except (Exception, KeyboardInterrupt):
                 tables.drop()
                 raise
+        self._collect()
         latest = max(run.latest.values(), default=EARLIEST)
         reached = None if latest == EARLIEST else latest
         return SliceDone(
@@ -232,6 +240,27 @@ class SliceWork:
             reached,
             counted.after(tables.refused()),
         )
+
+    def _keeper(self) -> Keeper | None:
+        """Return where the tasks of the next commit keep state in parts."""
+        if self._spark.parts is None:
+            return None
+        commit = self._committer.commits + 1
+        return Keeper(self._spark.parts, folder_of_commit(self._context.name, self._committer.epoch, commit))
+
+    def _collect(self) -> None:
+        """Remove the blobs that no stored snapshot names. What cannot be removed now, a later commit removes."""
+        store, context = self._spark.parts, self._context
+        if store is None:
+            return
+        try:
+            found = store.names(folder_of(context.name))
+            named = self._database.call(context.ledger.named_blobs)
+            count = collect(store, context.name, self._committer.epoch, named, found)
+        except (UnavailableError, DamagedSnapshotError) as error:
+            _log.warning("parts_not_collected", pipeline=context.name, reason=str(error))
+        else:
+            _log.debug("parts_collected", pipeline=context.name, removed=count, kept=len(found) - count)
 
     def _errors(
         self,

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 
 from rowtide.checkpoint.ledger import KeptSnapshot
+from rowtide.checkpoint.parts.gathered import kept_of
+from rowtide.checkpoint.parts.kept import parts_in
 from rowtide.errors import UnknownRelationError
 from rowtide.flow.flow import ENTRANCES, Flow
 from rowtide.operators.merge.merge import PROMISED
@@ -59,19 +61,24 @@ class TableContents:
 def state_entries(snapshot: KeptSnapshot) -> list[StateEntry]:
     """Return the state of the operators by relation, without operators that keep nothing."""
     found = []
-    for key, tables in snapshot.state.items():
+    for key, tables in kept_of(snapshot.state).items():
         if key == ENTRANCES:
             continue
+        parts = parts_in(tables)
         # A key is: number, relation, operator and, after a slash, partition.
         name, _, partition = key.split(" ", 1)[1].rpartition("/") if "/" in key else (key, "", "")
         if not partition:
             name = key.split(" ", 1)[1]
         relation, _, operator = name.rpartition(" ")
         counts = {part: table.num_rows for part, table in tables.items() if part not in _NO_ROWS}
+        if parts:
+            counts = {}
+            for each in (table for part in parts for table in part.tables if table.name not in _NO_ROWS):
+                counts[each.name] = counts.get(each.name, 0) + each.rows
         # A merge has a queue for each input. Other operators have several tables of the same rows.
         queued = sum(count for part, count in counts.items() if part.startswith("queue "))
         rows = max([queued, *(count for part, count in counts.items() if not part.startswith("queue "))])
-        size = sum(table.nbytes for table in tables.values())
+        size = sum(table.nbytes for table in tables.values()) + sum(part.memory for part in parts)
         found.append(StateEntry(relation, operator, int(partition) if partition else None, rows, size))
     return sorted(found, key=lambda each: (each.relation, each.operator, each.partition or 0))
 

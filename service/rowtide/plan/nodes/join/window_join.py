@@ -114,6 +114,10 @@ class WindowJoin(Node):
         """Return the keys of both sides."""
         return (self.left_key, self.right_key) if self.left_key else None
 
+    def parts_hold_back(self) -> bool:
+        """Return whether it can be split: output waits for the first row of any key with an open window."""
+        return bool(self.left_key)
+
     def parts_of_own_rows(self) -> Agreed:
         """Return the key; a row without a match has NULLs for the other side's."""
         if self.kind is JoinKind.INNER:

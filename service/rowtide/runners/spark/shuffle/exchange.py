@@ -88,7 +88,7 @@ class Exchange:
 
     def run_stage(self, blocks: StageBlocks, spread: Spread, work: TaskFunction) -> StageGiven:
         """Run the tasks of a stage over blocks."""
-        frame = self.blocks(blocks.given, blocks.since)
+        frame = self.blocks(blocks.given, blocks.since) if blocks.given else None
         return self.run(self.read(frame, spread, blocks.states), work)
 
     def run_few(self, blocks: StageBlocks, spread: Spread, work: TaskFunction) -> StageGiven:
@@ -159,13 +159,16 @@ class Exchange:
             frame = frame.unionAll(each)
         return frame
 
-    def read(self, frame: DataFrame, spread: Spread, states: Sequence[bytes] = ()) -> DataFrame:
+    def read(self, frame: DataFrame | None, spread: Spread, states: Sequence[bytes] = ()) -> DataFrame:
         """Return blocks as the input of tasks: spread over them, and in order of their first rowtime.
 
-        ``states`` are those that the parts begin with, one for each task of ``PART`` or ``ONE``.
+        ``states`` are those that the parts begin with, one for each task of ``PART`` or ``ONE``. There are some, or
+        there is a frame of blocks.
         """
         if states:
-            frame = frame.unionAll(self._session.createDataFrame(state_cells(states)))
+            cells = self._session.createDataFrame(state_cells(states))
+            frame = cells if frame is None else frame.unionAll(cells)
+        assert frame is not None
         if spread is Spread.ONE or self.parts == 1:
             frame = frame.coalesce(1)
         else:

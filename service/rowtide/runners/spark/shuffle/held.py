@@ -107,7 +107,7 @@ class StageGiven:
 
 @dataclass(frozen=True, slots=True)
 class StageBlocks:
-    """The blocks that a stage reads: some slots of what others gave, at least one of which has blocks.
+    """The blocks that a stage reads: some slots of what others gave, at least one of which has blocks, or none.
 
     ``since``: without the blocks whose rows are all before this rowtime. ``states`` are those that the parts begin
     with.

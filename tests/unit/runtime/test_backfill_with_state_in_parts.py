@@ -1,0 +1,257 @@
+"""A backfill whose tasks keep state in parts: as all live, killed anywhere, in any number of parts, from any store.
+
+On a stand-in for Spark, with the broker in memory and SQLite.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rowtide.checkpoint.parts import gathered
+from rowtide.checkpoint.parts.files import FileParts
+from rowtide.checkpoint.parts.in_database import PartsOfServer
+from rowtide.checkpoint.parts.store import PartStore, folder_of
+from rowtide.errors import StatementError
+from rowtide.runners.spark import frames
+from rowtide.runners.spark.shuffle.held import StageGiven
+from rowtide.runtime.backfill.begin import BackfillOrder
+from rowtide.runtime.backfill.slices import SliceLimits
+from rowtide.runtime.crashpoints import CrashAt, SimulatedCrash, raise_crash
+from rowtide.runtime.recovery.begin import StartEdge
+from support.deaths import DEATHS_IN_COMMITS
+from support.history import CUT_MS, Files
+
+SLICES = SliceLimits(interval_ms=11_000)
+
+
+@pytest.fixture(autouse=True)
+def _rows_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "FEW_ROWS", 0)
+
+
+@pytest.fixture(params=["files", "database"])
+def kind(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+def store_of(files: Files, kind: str = "files") -> PartStore:
+    if kind == "files":
+        return FileParts(str(files.database.parent / "parts"))
+    return PartsOfServer("RDBMS", {"url": f"sqlite:///{files.database}"})
+
+
+def in_parts(files: Files, kind: str = "files") -> BackfillOrder:
+    return BackfillOrder(CUT_MS, slices=SLICES, parts=store_of(files, kind))
+
+
+def history(files: Files, seed: int = 1, seconds: int = 40) -> None:
+    rng = random.Random(seed)
+    for _ in range(seconds):
+        files.clock.sleep(1)
+        files.happen(rng)
+
+
+def named(files: Files) -> set[str]:
+    """Return the blobs that the snapshots in the database name."""
+    manifests = [
+        json.loads(str(manifest)) for (manifest,) in files.rows("(select manifest from rowtide_snapshots)")
+    ]
+    return {blob for manifest in manifests for blob in manifest.get("blobs", [])}
+
+
+def stored(files: Files, kind: str = "files") -> set[str]:
+    return set(store_of(files, kind).names(folder_of("idle")))
+
+
+def check_equal(files: Files, other: Files) -> None:
+    assert files.contents() == other.contents()
+    assert files.positions() == other.positions()
+    assert files.accounts() == other.accounts()
+
+
+def test_slices_with_state_in_parts_are_all_live(tmp_path: Path, kind: str) -> None:
+    live, files = Files(tmp_path / "live", idle=""), Files(tmp_path / "parts", idle="")
+    history(live)
+    files.copy(live)
+    live.live(8)
+    order = in_parts(files, kind)
+    assert files.backfill(3, order).slices > 3
+    check_equal(files, live)
+    # Nothing is left but what the snapshots name, of the last slices.
+    assert named(files)
+    assert stored(files, kind) == named(files)
+    assert "Equal" in files.call("replay", "--compare")
+
+    # A service takes it over, and Spark from the service.
+    history(live, 2, 9)
+    files.copy(live)
+    for each in (live, files):
+        each.live(6)
+    check_equal(files, live)
+    history(live, 3, 9)
+    files.copy(live)
+    live.live(6)
+    files.backfill(7, replace(order, until_ms=CUT_MS + 1, begin=StartEdge.WATERMARK))
+    check_equal(files, live)
+    assert "Equal" in files.call("replay", "--compare")
+
+
+@pytest.mark.parametrize("point", DEATHS_IN_COMMITS)
+def test_one_that_is_killed_continues_in_another_number_of_parts(tmp_path: Path, point: str) -> None:
+    whole, files = Files(tmp_path / "whole", idle=""), Files(tmp_path / "killed", idle="")
+    history(whole)
+    files.copy(whole)
+    whole.backfill(3)
+    order = in_parts(files)
+    for parts, count in ((3, 2), (1, 1)):
+        with pytest.raises(SimulatedCrash):
+            files.backfill(parts, order, CrashAt(point, count, raise_crash))
+        assert named(files) <= stored(files)
+    assert files.backfill(7, order).slices > 0
+    check_equal(files, whole)
+    assert stored(files) == named(files)
+
+
+def test_silent_partitions_follow_as_in_a_backfill_without_parts(tmp_path: Path) -> None:
+    whole, files = Files(tmp_path / "whole"), Files(tmp_path / "parts")
+    history(whole)
+    files.copy(whole)
+    whole.backfill(3, BackfillOrder(CUT_MS, slices=SLICES))
+    files.backfill(3, in_parts(files))
+    check_equal(files, whole)
+
+
+def reported(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the sizes of the reports of tasks, from now on."""
+    sizes: list[int] = []
+    report = StageGiven.report
+
+    def measured(given: StageGiven, run: int) -> bytes:
+        content = report(given, run)
+        sizes.append(len(content))
+        return content
+
+    monkeypatch.setattr(StageGiven, "report", measured)
+    return sizes
+
+
+def many_users(files: Files, count: int) -> None:
+    """Let users get their names, and a few of them click afterwards."""
+    for number in range(count):
+        files.clock.sleep(0.01)
+        files.produce("users", 0, f'"id":{number},"name":"user {number}"', number % 2)
+    for number in range(20):
+        files.clock.sleep(1)
+        files.produce("users", 0, f'"id":{number},"name":"again"', number % 2)
+        for partition in range(3):
+            files.produce("clicks", 0, f'"id":{number},"n":{number}', partition)
+
+
+def test_the_state_of_many_keys_does_not_pass_through_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = reported(monkeypatch)
+    snapshots: dict[tuple[str, int], int] = {}
+    reports: dict[tuple[str, int], int] = {}
+    for users in (50, 3_000):
+        for kind in ("driver", "files"):
+            files = Files(tmp_path / f"{kind}{users}", idle="")
+            many_users(files, users)
+            sizes.clear()
+            parts = store_of(files) if kind == "files" else None
+            report = files.backfill(
+                3, BackfillOrder(CUT_MS, slices=SliceLimits(interval_ms=9_000), parts=parts)
+            )
+            assert report.slices > 2
+            ((size,),) = files.rows("(select max(bytes) from rowtide_snapshots)")
+            snapshots[kind, users], reports[kind, users] = int(str(size)), max(sizes)
+    for found in (snapshots, reports):
+        assert found["driver", 3_000] > 2 * found["driver", 50]
+        assert found["files", 3_000] < 1.1 * found["files", 50]
+
+
+def test_tables_and_their_sizes_are_listed_without_reading_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Files(tmp_path / "files", idle="")
+    history(files)
+    files.backfill(3, in_parts(files))
+    with monkeypatch.context() as closed:
+        closed.setattr(FileParts, "read", None)
+        listed = json.loads(files.call("state list", "--json"))["operators"]
+    (named_clicks,) = [each for each in listed if each["operator"] == "AsOfJoin"]
+    assert named_clicks["rows"] > 0
+    assert named_clicks["bytes"] > 0
+
+
+@pytest.fixture
+def backfilled(tmp_path: Path) -> Iterator[Files]:
+    files = Files(tmp_path / "files", idle="")
+    history(files)
+    files.backfill(3, in_parts(files))
+    yield files
+
+
+def test_a_service_refuses_a_state_that_does_not_fit(
+    backfilled: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = backfilled.contents()
+    with monkeypatch.context() as small, pytest.raises(StatementError) as refused:
+        small.setattr(gathered, "available_bytes", lambda: 1_000)
+        backfilled.live(3)
+    assert re.search(r"does not fit .* it is 0\.\d MB, .*; 0\.0 MB are free", refused.value.message)
+    assert "rowtide backfill --from watermark" in str(refused.value.hint)
+    backfilled.live(3)
+    assert backfilled.contents().keys() == before.keys()
+
+
+@pytest.mark.parametrize("harm", ["changed", "cut", "missing"])
+def test_a_part_that_is_not_as_it_was_written_is_never_read(backfilled: Files, harm: str) -> None:
+    live = backfilled.contents()
+    folder = backfilled.database.parent / "parts"
+    for path in [each for each in folder.rglob("*") if each.is_file()]:
+        content = path.read_bytes()
+        match harm:
+            case "changed":
+                path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+            case "cut":
+                path.write_bytes(content[:-1])
+            case "missing":
+                path.unlink()
+    with pytest.raises(StatementError) as refused:
+        backfilled.live(3)
+    assert re.search(
+        "is missing" if harm == "missing" else "is damaged: its checksum differs", refused.value.message
+    )
+    # What the hint says helps: the log is read again.
+    assert "state drop" in str(refused.value.hint)
+    backfilled.call("state drop", "--snapshots", "--yes")
+    backfilled.live(3)
+    assert backfilled.contents() == live
+    assert "Equal" in backfilled.call("replay", "--compare")
+
+
+def test_another_store_is_refused(backfilled: Files, tmp_path: Path) -> None:
+    other = BackfillOrder(
+        CUT_MS + 1, begin=StartEdge.WATERMARK, slices=SLICES, parts=FileParts(str(tmp_path / "other"))
+    )
+    with pytest.raises(StatementError, match="the state is in parts at"):
+        backfilled.backfill(3, other)
+    # Without the setting the driver collects it, and the next slice may keep it elsewhere.
+    history(backfilled, 2, 5)
+    before = named(backfilled)
+    backfilled.backfill(3, replace(other, parts=None))
+    assert named(backfilled) < before
+    history(backfilled, 3, 5)
+    backfilled.backfill(3, replace(other, until_ms=CUT_MS + 2))
+    assert other.parts is not None
+    assert set(other.parts.names(folder_of("idle"))) == named(backfilled)
+    assert "Equal" in backfilled.call("replay", "--compare")
