@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
@@ -125,6 +126,52 @@ RELATION = {
 }
 
 
+def error_row(number: int, **parts: Any) -> dict[str, Any]:
+    """Return an error row: a message of partition 1 that is malformed at its last byte."""
+    raw = b'{"order_id": %d!' % number
+    return {
+        "number": number,
+        "kind": "REJECTED",
+        "relation": "ORDERS",
+        "reason": "DECODE",
+        "detail": f"JSON is malformed: invalid character (byte {len(raw) - 1})",
+        "stream": "ORDERS",
+        "topic": "orders",
+        "partition": 1,
+        "offset": 800 + number,
+        "message_time": "2026-01-01T09:39:00.000Z",
+        "rowtime": None,
+        "bound": None,
+        "late_by_ms": None,
+        "row": None,
+        "raw_base64": base64.b64encode(raw).decode(),
+        "key_base64": None,
+        "headers": [["origin", base64.b64encode(b"shop").decode()]],
+        "epoch": 3,
+        "committed_at": time_of(1),
+        "resubmission": None,
+        **parts,
+    }
+
+
+ERRORS = [
+    error_row(15, resubmission={"number": 1, "at": time_of(2)}),
+    error_row(16),
+    error_row(
+        17,
+        kind="LATE",
+        relation="ORDERS_IN_TIME",
+        reason="LATE",
+        detail="5000 ms behind the bound",
+        rowtime="2026-01-01T09:38:00.000Z",
+        bound="2026-01-01T09:38:05.000Z",
+        late_by_ms=5_000,
+        row={"ORDER_ID": 17},
+    ),
+]
+"""The error rows of the orders pipeline."""
+
+
 @dataclass
 class Recorded:
     """What a service answers and sends. It can be stopped, and started again at the same address."""
@@ -187,8 +234,10 @@ class Recorded:
                         f"{P}/graph": lambda: self.graph,
                         f"{P}/relations/ORDERS_IN_TIME": lambda: RELATION,
                         f"{P}/relations/ORDERS_IN_TIME/why-not": lambda: {"causes": [IDLE]},
+                        f"{P}/errors/16": lambda: ERRORS[1],
                     }.items()
                 ),
+                Route(f"{P}/errors", self._errors),
                 Route(f"{P}/events", self._events),
             ]
         )
@@ -202,6 +251,20 @@ class Recorded:
             return JSONResponse(answer())
 
         return answered
+
+    async def _errors(self, request: Request) -> Response:
+        """Answer with the error rows that are chosen, one at a time."""
+        if (status := self.refusals.get(f"{P}/errors")) is not None:
+            return self._refused(status, "the database is down")
+        chosen = {name: request.query_params.get(name) for name in ("kind", "relation", "reason")}
+        found = [
+            each
+            for each in ERRORS
+            if all(value is None or each[name] == value for name, value in chosen.items())
+            and not (request.query_params.get("pending") == "true" and each["resubmission"])
+            and each["number"] > int(request.query_params.get("after", "0"))
+        ]
+        return JSONResponse({"errors": found[:2], "next": str(found[1]["number"]) if found[2:] else None})
 
     def _refused(self, status: int, message: str) -> Response:
         return JSONResponse(

@@ -102,6 +102,35 @@ export interface Relation {
   readonly read_by: readonly string[];
 }
 
+/** A row that was late or rejected. `row` is as far as it was decoded; `headers` have values in base64. */
+export interface ErrorRow {
+  readonly number: number;
+  readonly kind: string;
+  readonly relation: string;
+  readonly reason: string;
+  readonly detail: string;
+  readonly topic: string | null;
+  readonly partition: number | null;
+  readonly offset: number | null;
+  readonly message_time: string | null;
+  readonly rowtime: string | null;
+  readonly bound: string | null;
+  readonly late_by_ms: number | null;
+  readonly row: unknown;
+  readonly raw_base64: string | null;
+  readonly key_base64: string | null;
+  readonly headers: readonly (readonly [name: string, value: string | null])[] | null;
+  readonly epoch: number;
+  readonly committed_at: string | null;
+  readonly resubmission: { readonly number: number; readonly at: string | null } | null;
+}
+
+/** Error rows, the oldest first. `next` is `after` of the rows that follow; null: these are the last. */
+export interface ErrorRows {
+  readonly errors: readonly ErrorRow[];
+  readonly next: string | null;
+}
+
 export interface Pipelines {
   readonly pipelines: readonly { readonly name: string; readonly version: string }[];
 }

@@ -258,3 +258,32 @@ function compared(one: string | number | null, other: string | number | null, is
   const order = typeof one === "number" ? one - Number(other) : one.localeCompare(String(other));
   return isDown ? -order : order;
 }
+
+/** What error rows are chosen by; what is empty does not restrict them. */
+export interface Chosen {
+  readonly number?: number;
+  readonly kind?: string;
+  readonly relation?: string;
+  readonly reason?: string;
+}
+
+/** Return the command that says which of these error rows would be resubmitted. */
+export function resubmission({ number, kind, relation, reason }: Chosen): string {
+  const options = [
+    number === undefined ? "" : String(number),
+    kind ? `--kind ${word(kind.toLowerCase())}` : "",
+    relation ? `--relation ${word(identifier(relation))}` : "",
+    reason ? `--reason ${word(reason)}` : "",
+  ].filter(Boolean);
+  return ["rowtide errors resubmit PIPELINE.sql", ...(options.length > 0 ? options : ["--all"]), "--dry-run"].join(" ");
+}
+
+/** Return a name as SQL writes it. */
+function identifier(name: string): string {
+  return /^[A-Z_][A-Z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
+}
+
+/** Return a text as one word of a shell: filters come from the address, which anybody may have written. */
+function word(text: string): string {
+  return /^[\w.]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Cause, Graph, Progress } from "../src/api";
-import { drawn, edgeName, edgesOf, END_OF_TIME_MS, kept, listed, MOST_NODES, relationsNow } from "../src/model";
+import { drawn, edgeName, edgesOf, END_OF_TIME_MS, kept, listed, MOST_NODES, relationsNow, resubmission } from "../src/model";
 
 const GRAPH: Graph = {
   digest: "d1",
@@ -120,4 +120,16 @@ test("the table is searched and ordered, and what is not known comes last both w
   assert.deepEqual(listed(all, " VIEW", "name", false).map((each) => each.name), ["IN_TIME", "SAME", "UNREAD"]);
   assert.deepEqual(listed(all, "", "boundMs", true).map((each) => each.name), ["ORDERS", "IN_TIME", "SAME", "UNREAD"]);
   assert.deepEqual(listed(all, "", "boundMs", false).map((each) => each.name), ["IN_TIME", "SAME", "ORDERS", "UNREAD"]);
+});
+
+test("the command that resubmits has the filters of the view", () => {
+  const command = "rowtide errors resubmit PIPELINE.sql";
+  assert.equal(resubmission({ number: 17 }), `${command} 17 --dry-run`);
+  assert.equal(resubmission({}), `${command} --all --dry-run`);
+  assert.equal(
+    resubmission({ kind: "LATE", relation: "ORDERS", reason: "DECODE" }),
+    `${command} --kind late --relation ORDERS --reason DECODE --dry-run`,
+  );
+  assert.equal(resubmission({ reason: "X; reboot" }), `${command} --reason 'X; reboot' --dry-run`);
+  assert.equal(resubmission({ relation: `it's "x"` }), `${command} --relation '"it'\\''s ""x"""' --dry-run`);
 });

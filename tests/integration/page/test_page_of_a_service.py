@@ -134,6 +134,16 @@ def test_the_page_shows_what_happens_also_after_the_service_was_killed(
         assert node(page, "ORDERS_PER_MINUTE").get_by_text(f"written {written}").is_visible()
         assert "held" in node(page, "FILL_ORDERS_PER_MINUTE").inner_text()
 
+        # The count of error rows leads to them.
+        page.get_by_role("banner").get_by_role("link", name=str(len(BAD)), exact=True).click()
+        rows = page.get_by_role("link", name="Error row")
+        rows.nth(len(BAD) - 1).wait_for()
+        rows.first.click()
+        message = page.get_by_role("region", name="Message as text")
+        message.wait_for()
+        assert message.inner_text().strip().encode() in BAD
+        page.get_by_role("banner").get_by_role("link", name="orders").click()
+
         # It dies, orders come, and it starts again: nobody touches the tab.
         node(page, "ORDERS").click()
         page.get_by_text("CREATE FOREIGN STREAM orders").wait_for()

@@ -1,6 +1,9 @@
+import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { path } from "../address";
 import { connection, name } from "../live";
+import { ErrorRowView } from "./error_row";
+import { ErrorsView } from "./errors";
 import { Head } from "./head";
 import { LogIn } from "./log_in";
 import { Overview } from "./overview";
@@ -8,8 +11,8 @@ import { RelationView } from "./relation";
 import { State } from "./state";
 
 export function App() {
-  const [view, relation] = path.value;
-  const title = view === "relations" && relation !== undefined ? relation : "Overview";
+  const [view, item] = path.value;
+  const [title, shown] = viewOf(view, item);
   useEffect(() => {
     document.title = [title, name.value, "Rowtide"].filter(Boolean).join(" · ");
   }, [title, name.value]);
@@ -18,7 +21,7 @@ export function App() {
     // A link has led to another view: what had the focus is gone.
     if (!isFirst.current) document.getElementById("main")?.focus();
     isFirst.current = false;
-  }, [view, relation]);
+  }, [view, item]);
   const refusal = connection.value.kind === "refused" ? connection.value.refusal : null;
   return (
     <>
@@ -33,12 +36,20 @@ export function App() {
         ) : (
           <>
             <State />
-            {view === "relations" && relation !== undefined ? <RelationView key={relation} name={relation} /> : <Overview />}
+            {shown}
           </>
         )}
       </main>
     </>
   );
+}
+
+/** Return the title of a view, and the view. */
+function viewOf(view: string | undefined, item: string | undefined): [title: string, shown: JSX.Element] {
+  if (view === "relations" && item !== undefined) return [item, <RelationView key={item} name={item} />];
+  if (view === "errors" && item !== undefined) return [`Error row ${item}`, <ErrorRowView key={item} number={item} />];
+  if (view === "errors") return ["Error rows", <ErrorsView />];
+  return ["Overview", <Overview />];
 }
 
 /** Move the focus: the part of the address after `#` is the view and cannot name a place. */

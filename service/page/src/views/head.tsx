@@ -22,7 +22,9 @@ export function Head() {
         <LastCommit />
         <div>
           <dt>errors pending</dt>
-          <dd class={pendingErrors.value ? "bad" : ""}>{count(pendingErrors.value)}</dd>
+          <dd class={pendingErrors.value ? "bad" : ""}>
+            <a href={to(["errors"], { pending: "true" })}>{count(pendingErrors.value)}</a>
+          </dd>
         </div>
       </dl>
       <span class="switches">

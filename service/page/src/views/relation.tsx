@@ -1,21 +1,16 @@
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { to } from "../address";
 import { address, ask, type Cause, Refusal, type Relation } from "../api";
 import { name as pipeline, relations } from "../live";
 import type { Now } from "../model";
 import { zone } from "../preferences";
 import { count, moment, NOTHING, rate, span } from "../text";
+import { Refused, useAnswer } from "./answer";
 
 /** One relation: its numbers, what it reads and is read by, its columns and its statement, and why it is silent. */
 export function RelationView({ name }: { readonly name: string }) {
-  const [relation, setRelation] = useState<Relation | Refusal | null>(null);
-  useEffect(() => {
-    if (pipeline.value === null) return;
-    ask<Relation>(address("pipelines", pipeline.value, "relations", name)).then(setRelation, (error: unknown) => {
-      if (!(error instanceof Refusal)) throw error;
-      setRelation(error);
-    });
-  }, [pipeline.value, name]);
+  const url = pipeline.value === null ? null : address("pipelines", pipeline.value, "relations", name);
+  const relation = useAnswer<Relation>(url);
   const now = relations.value.find((each) => each.name === name);
   return (
     <>
@@ -26,11 +21,7 @@ export function RelationView({ name }: { readonly name: string }) {
         {name} <small>{now?.kind}</small>
       </h2>
       {now !== undefined && <Numbers now={now} />}
-      {relation instanceof Refusal && (
-        <p class="bad">
-          {relation.message}. {relation.hint}
-        </p>
-      )}
+      {relation instanceof Refusal && <Refused refusal={relation} />}
       {relation !== null && !(relation instanceof Refusal) && <Described relation={relation} />}
       <WhyNot name={name} />
     </>
@@ -136,11 +127,7 @@ function WhyNot({ name }: { readonly name: string }) {
       </button>
       <div role="status">
         {answer === "asked" && <p>The service looks.</p>}
-        {answer instanceof Refusal && (
-          <p class="bad">
-            {answer.message}. {answer.hint}
-          </p>
-        )}
+        {answer instanceof Refusal && <Refused refusal={answer} />}
         {answer !== null && answer !== "asked" && !(answer instanceof Refusal) && (
           <ol>
             {answer.causes.map((each, at) => (

@@ -106,9 +106,19 @@ function Row({ now }: { readonly now: Now }) {
       </td>
       <td class="number">{now.behindMs === null ? NOTHING : span(now.behindMs)}</td>
       <td class="number">{counted(now, now.held)}</td>
-      <td class={now.late > 0 ? "number bad" : "number"}>{counted(now, now.late)}</td>
-      <td class={now.rejected > 0 ? "number bad" : "number"}>{counted(now, now.rejected)}</td>
+      <ErrorCount now={now} kind="LATE" value={now.late} />
+      <ErrorCount now={now} kind="REJECTED" value={now.rejected} />
     </tr>
+  );
+}
+
+/** A count of error rows, which leads to them. */
+function ErrorCount({ now, kind, value }: { readonly now: Now; readonly kind: string; readonly value: number }) {
+  if (value === 0) return <td class="number">{counted(now, value)}</td>;
+  return (
+    <td class="number bad">
+      <a href={to(["errors"], { relation: now.name, kind })}>{count(value)}</a>
+    </td>
   );
 }
 
