@@ -39,7 +39,7 @@ _Write = Callable[[TargetTable, Mapping[str, Sequence[object]]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Refusals:
+class RefusedWrites:
     """Rows that a database refuses, and why. ``of_table`` are the reasons for which the table may be at fault."""
 
     rows: dict[int, str] = dataclasses.field(default_factory=dict)
@@ -95,9 +95,9 @@ class Writes:
         for write, indices, columns in self._steps(transaction):
             write(self.target, self._values(indices, columns))
 
-    def refused(self, transaction: Transaction) -> Refusals:
+    def refused(self, transaction: Transaction) -> RefusedWrites:
         """Return the rows that the database refuses, from a transaction that finds them."""
-        found = Refusals()
+        found = RefusedWrites()
         for write, indices, columns in self._steps(transaction):
             try:
                 write(self.target, self._values(indices, columns))
