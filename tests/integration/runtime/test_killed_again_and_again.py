@@ -1,7 +1,6 @@
 """Exactly once on real Kafka and PostgreSQL: SIGKILL at random moments, and nothing lost or doubled."""
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -245,32 +244,6 @@ def test_a_zombie_commits_nothing(
     assert last is not None
     assert_equal(last, recomputed(logs, last.positions))
     assert sum(last.positions.values()) == sum(int(len(log) * 0.25) for log in logs)
-
-
-@pytest.mark.kafka
-@pytest.mark.mariadb
-@pytest.mark.timeout(300)
-def test_a_process_that_is_suspended_within_its_commit_is_superseded_by_the_next_start(
-    kafka: Broker, mariadb_url: str, tmp_path: Path, logs: list[list[Reading]]
-) -> None:
-    few = [log[:1_000] for log in logs]
-    topic = kafka.create_topic(PARTITIONS)
-    config = config_for(kafka.bootstrap_servers, topic, mariadb_url, commit={"interval_ms": 20})
-    with service(tmp_path, config) as made:
-        feed = Feed(kafka, topic, few)
-        feed.send(0.5)
-        zombie = made.start_to_suspend("commit.after_tables:2")
-        _, status = os.waitpid(zombie.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status), made.log.read_text()[-3_000:]
-        feed.send(1.0)
-        made.finish()
-        assert '"event": "session_ended"' in made.log.read_text()
-        finished = sample(mariadb_url)
-        assert finished is not None
-        assert_equal(finished, recomputed(few, finished.positions))
-        zombie.send_signal(signal.SIGCONT)
-        assert zombie.wait(60) == 3, made.log.read_text()[-3_000:]
-        assert sample(mariadb_url) == finished
 
 
 def wait_until_committed(url: str, messages: int, process: subprocess.Popen[bytes]) -> None:
