@@ -44,7 +44,7 @@ from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import NO_BOUND, Bound
 from rowtide.runners.spark.frames import SparkRun
-from rowtide.runners.spark.parts.keeping import Keeper
+from rowtide.runners.spark.parts.keeping import PartKeeper
 from rowtide.runners.spark.session import open_session
 from rowtide.runners.spark.stage import RunDefinition
 from rowtide.runners.spark.start import Beginning, Snapshot
@@ -196,7 +196,7 @@ class SparkFlow(Flow):
         """Run entries of the log; return the outputs and faults. The state after them is kept."""
         shutil.rmtree(self._scratch, ignore_errors=True)
         parts = self._way.parts
-        keeper = None if parts is None else Keeper(parts, uuid.uuid4().hex)
+        keeper = None if parts is None else PartKeeper(parts, uuid.uuid4().hex)
         run = SparkRun(
             self._session,
             self._definition,

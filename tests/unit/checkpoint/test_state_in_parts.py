@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rowtide.checkpoint.ledger import KeptSnapshot
 from rowtide.checkpoint.parts.files import FileParts
 from rowtide.checkpoint.parts.gathered import GatheredState, available_bytes
-from rowtide.checkpoint.parts.kept import Facts, KeptPart, from_table, get, part_of, put, to_table, whole
+from rowtide.checkpoint.parts.kept import KeptPart, PartFacts, from_table, get, part_of, put, to_table, whole
 from rowtide.checkpoint.snapshot import (
     PARTS,
     Checksum,
@@ -52,7 +52,7 @@ def rows_in(state: State) -> list[str]:
 def kept(store: FileParts, state: State, number: int, of: int) -> KeptPart:
     name = f"p/1/1/{next(NUMBERS)}"
     tables = put(store, name, state)
-    return KeptPart(number, of, name, store.where, "KeyedTable", 1_000_000, tables, Facts(0))
+    return KeptPart(number, of, name, store.where, "KeyedTable", 1_000_000, tables, PartFacts(0))
 
 
 @given(keys=st.sets(st.text(max_size=3), max_size=20), before=st.integers(1, 4), after=st.integers(1, 4))
@@ -97,7 +97,7 @@ def test_a_blob_is_checked_table_by_table(tmp_path: Path) -> None:
 def test_parts_are_rows_of_a_snapshot_that_older_programs_pass_over(tmp_path: Path) -> None:
     store = FileParts(str(tmp_path))
     parts = [kept(store, state_of([key]), at, 2) for at, key in enumerate("ab")]
-    facts = Facts(7, 3, (Want(0, 5), Want(1, None)))
+    facts = PartFacts(7, 3, (Want(0, 5), Want(1, None)))
     parts[1] = KeptPart(1, 2, parts[1].name, store.where, "KeyedTable", 5, parts[1].tables, facts)
     assert from_table(to_table(parts)) == parts
     state = {"1 T KeyedTable": {"account": Account().to_arrow(), PARTS: to_table(parts)}, "2 X": {}}

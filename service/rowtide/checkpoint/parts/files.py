@@ -43,7 +43,7 @@ class FileParts:
             shown = f"{parts.scheme}://***@{parts.hostname or ''}{parts.path}"
             raise StatementError(
                 f'the address "{shown}" of state in parts has a user or a password',
-                hint="Snapshots name the address. Give the user in the environment, such as AWS_ACCESS_KEY_ID and "
+                hint="Snapshots name the address. Set the user in the environment, such as AWS_ACCESS_KEY_ID and "
                 "AWS_SECRET_ACCESS_KEY.",
             )
 

@@ -108,7 +108,7 @@ class GatheredState(Mapping[str, State]):
                 f"the state of the pipeline does not fit the memory of one process: it is {_shown(needed.all)}, of "
                 f'which "{needed.step}" is {_shown(needed.largest)} and needs that twice while it is read; '
                 f"{_shown(available)} are free",
-                hint="Give the process more memory, or let Spark continue: rowtide backfill --from watermark.",
+                hint="Add memory for the process, or let Spark continue: rowtide backfill --from watermark.",
             )
         self._fits = True
 

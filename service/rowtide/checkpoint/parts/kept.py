@@ -61,7 +61,7 @@ class KeptTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class PartFacts:
     """What an operator reports of its state: see ``Operator.held``, ``Meeting.ahead`` and ``Explaining.wants``."""
 
     held: int
@@ -84,7 +84,7 @@ class KeptPart:
     kind: str
     memory: int
     tables: tuple[KeptTable, ...]
-    facts: Facts
+    facts: PartFacts
 
     @property
     def bytes(self) -> int:
@@ -185,7 +185,7 @@ def from_table(table: pa.Table) -> list[KeptPart]:
     found = []
     for row in table.to_pylist():
         wants = tuple(Want(each["port"], each["bound"]) for each in row.pop("wants"))
-        facts = Facts(row.pop("held"), row.pop("ahead"), wants)
+        facts = PartFacts(row.pop("held"), row.pop("ahead"), wants)
         tables = tuple(KeptTable(**each) for each in row.pop("tables"))
         found.append(KeptPart(**row, tables=tables, facts=facts))
     return found

@@ -64,7 +64,7 @@ from rowtide.runners.spark.stage import (
 )
 from rowtide.runners.spark.start import Beginning, Start
 from rowtide.runners.spark.together import Job, Stage, StageWork, run_together
-from rowtide.runners.spark.waiting import RowsAside, WaitingRows, WaitingTasks
+from rowtide.runners.spark.waiting import RowsAside, WaitingInMerges, WaitingTasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -129,7 +129,7 @@ class SparkRun:
             self._program, self._segments, begins.keeper, self._start, self._spreading
         )
         self._reached: dict[Port, Bound] = {}
-        self.waiting = WaitingRows(self._program, self._merge_at)
+        self.waiting = WaitingInMerges(self._program, self._merge_at)
         self._promised = dict(self._start.promised)
         self._while_waiting: Callable[[], None] = lambda: None
         sources = [self._program.steps[at].place.origin for at in self._program.entrances.values()]

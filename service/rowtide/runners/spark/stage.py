@@ -30,7 +30,7 @@ from rowtide.plan.nodes import Node
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import EARLIEST, NO_BOUND, Bound
-from rowtide.runners.spark.parts.keeping import Begins, Keeper, Keeping, KeptState
+from rowtide.runners.spark.parts.keeping import Begins, Keeping, KeptState, PartKeeper
 from rowtide.runners.spark.shuffle.blocks import begun_in, blocks_of
 from rowtide.runners.spark.shuffle.given import Layout, TaskBlocks, TaskOutput
 from rowtide.runners.spark.shuffle.runs import Causes, Numbered, StageInput, TaskInputs, numbered
@@ -118,7 +118,7 @@ class SegmentTask:
     in_parts: bool = False
     counts: bool = False
     promised: Mapping[int, Bound] = declared(default_factory=dict)
-    keeper: Keeper | None = None
+    keeper: PartKeeper | None = None
     kept: frozenset[int] = frozenset()
 
     def run(self, cuts: Iterable[StageInput], given: TaskOutput) -> TaskReport:

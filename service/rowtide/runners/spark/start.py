@@ -28,7 +28,7 @@ from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import NO_BOUND, Bound
 from rowtide.runners.spark.parts.elsewhere import StateElsewhere
-from rowtide.runners.spark.parts.keeping import Begins, Keeper
+from rowtide.runners.spark.parts.keeping import Begins, PartKeeper
 from rowtide.runners.spark.shuffle.runs import BLOCK_ROWS, Numbered, numbered
 from rowtide.runners.spark.stage import steps_behind
 
@@ -45,7 +45,7 @@ class Beginning:
     """
 
     snapshot: Snapshot | None = None
-    keeper: Keeper | None = None
+    keeper: PartKeeper | None = None
 
 
 class Start:

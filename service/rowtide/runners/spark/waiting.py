@@ -122,7 +122,7 @@ class RowsAside:
         return path
 
 
-class WaitingRows:
+class WaitingInMerges:
     """The rows that wait in the merges of a run, by the position of the merge.
 
     Args:

@@ -28,7 +28,7 @@ from rowtide.checkpoint.snapshot import DamagedSnapshotError
 from rowtide.operators.contract import State
 from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.runners.spark.frames import SparkRun
-from rowtide.runners.spark.parts.keeping import Keeper
+from rowtide.runners.spark.parts.keeping import PartKeeper
 from rowtide.runners.spark.session import spark_errors
 from rowtide.runners.spark.stage import RunDefinition
 from rowtide.runners.spark.start import Beginning
@@ -241,12 +241,14 @@ class SliceWork:
             counted.after(tables.refused()),
         )
 
-    def _keeper(self) -> Keeper | None:
+    def _keeper(self) -> PartKeeper | None:
         """Return where the tasks of the next commit keep state in parts."""
         if self._spark.parts is None:
             return None
         commit = self._committer.commits + 1
-        return Keeper(self._spark.parts, folder_of_commit(self._context.name, self._committer.epoch, commit))
+        return PartKeeper(
+            self._spark.parts, folder_of_commit(self._context.name, self._committer.epoch, commit)
+        )
 
     def _collect(self) -> None:
         """Remove the blobs that no stored snapshot names. What cannot be removed now, a later commit removes."""

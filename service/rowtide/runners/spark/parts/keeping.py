@@ -9,14 +9,14 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from rowtide.checkpoint.parts.kept import SEVERAL, Facts, KeptPart, part_of, put
+from rowtide.checkpoint.parts.kept import SEVERAL, KeptPart, PartFacts, part_of, put
 from rowtide.checkpoint.parts.store import PartStore
 from rowtide.flow.program import Program
 from rowtide.operators.contract import Account, Explaining, Meeting, Operator, State
 
 
 @dataclass(frozen=True, slots=True)
-class Keeper:
+class PartKeeper:
     """Where the tasks of a run keep state. Pickled to the workers.
 
     ``folder`` is that of the commit in the store. An attempt of a task writes names of its own there.
@@ -39,7 +39,7 @@ class Keeper:
             kind.__name__,
             sum(table.nbytes for table in state.values()),
             put(self.store, name, state),
-            Facts(operator.held(), ahead, wants),
+            PartFacts(operator.held(), ahead, wants),
         )
 
 
@@ -73,7 +73,7 @@ class KeptState:
 class Keeping:
     """The keeping of one task: of ``steps`` it keeps the state. ``begins`` has its parts, usually one."""
 
-    keeper: Keeper
+    keeper: PartKeeper
     steps: Collection[int]
     begins: Sequence[Begins]
 

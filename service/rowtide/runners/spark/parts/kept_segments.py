@@ -19,7 +19,7 @@ from rowtide.operators.registry import make
 from rowtide.plan.nodes import Source, TableSource
 from rowtide.rowtime.bound import UNMARKED, Bound
 from rowtide.runners.spark.parts.elsewhere import StateElsewhere
-from rowtide.runners.spark.parts.keeping import Keeper
+from rowtide.runners.spark.parts.keeping import PartKeeper
 from rowtide.runners.spark.shuffle.exchange import Spread
 from rowtide.runners.spark.shuffle.runs import Piece, Split
 from rowtide.runners.spark.spreading import Spreading
@@ -34,7 +34,7 @@ class KeptSegments:
         self,
         program: Program,
         segments: Sequence[Segment],
-        keeper: Keeper | None,
+        keeper: PartKeeper | None,
         start: Start,
         spreading: Spreading,
     ) -> None:
