@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from contract.operators.model import later
 from rowtide.expr.functions.arguments import packed
-from rowtide.expr.functions.pairs import NUMBER_PAIR, numbers
+from rowtide.expr.functions.pairs import NUMBER_PAIR, as_pair, numbers
 from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
 from rowtide.operators.contract import OperatorSite, State
 from rowtide.plan.nodes import Node, Project
@@ -54,6 +54,8 @@ ARRAY = array_of(INTEGER)
 NARROW, WIDE, WIDEST = decimal(18, 3), decimal(38, 2), decimal(38, 0)
 INTEGERS, TEXTS = Type(Kind.VARBINARY, 21), Type(Kind.VARBINARY, 22)
 """The arguments of an aggregate in Python: an integer, a text."""
+ORDERED, ORDERED_JSON = Type(Kind.VARBINARY, 23), Type(Kind.VARBINARY, 24)
+"""Pairs of $ORDERED: of texts, of JSON."""
 
 POOLS: dict[Type, tuple[Any, ...]] = {
     BOOLEAN: (False, True),
@@ -69,6 +71,12 @@ POOLS: dict[Type, tuple[Any, ...]] = {
     NUMBER_PAIR: tuple(numbers(y, x) for y, x in ((0.0, 1.0), (2.5, -1.0), (1e300, 1e-300), (2.5, 3.0))),
     INTEGERS: tuple(packed((INTEGER,), (n,)) for n in (0, 1, -5, 40)),
     TEXTS: tuple(packed((VARCHAR,), (text,)) for text in ("", "a", "b", "äö")),
+    ORDERED: tuple(
+        as_pair(*each) for each in ((b"", b"x"), (b"b", b"a"), (b"b", b""), (b"a\0", "ä".encode()))
+    ),
+    ORDERED_JSON: tuple(
+        as_pair(*each) for each in ((b"b", b"[1]"), (b"a", b"[]"), (b"", b"[null]"), (b"a", b'["b"]'))
+    ),
     UUID: ("00000000-0000-0000-0000-000000000000", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
     ARRAY: ((), (None,), (0, None), (1, -1), (7,) * 9),
     JSON: ("[]", "[1]", "[null]", '["a",{}]'),
@@ -107,6 +115,8 @@ KEY_TYPES = (VARCHAR, BIGINT, DOUBLE, BOOLEAN, DATE, NARROW, WIDE, VARBINARY, UU
 OF_COLLECTIONS: dict[str, tuple[Type, ...]] = {
     "ARRAY_AGG": (ARRAY,),
     "JSON_ARRAYAGG": (JSON,),
+    "ORDERED_LISTAGG": (ORDERED,),
+    "ORDERED_JSON": (ORDERED_JSON,),
     "JSON_OBJECTAGG": (JSON,),
     "LAST_VALUE": (ARRAY, VARCHAR, BIGINT, NARROW),
     "ANY_VALUE": (ARRAY, VARCHAR, DOUBLE, WIDE),

@@ -12,6 +12,7 @@ from contract.operators.inputs import (
     INTEGERS,
     KEY_TYPES,
     NARROW,
+    ORDERED,
     REAL,
     TEXTS,
     TINYINT,
@@ -67,9 +68,9 @@ VALUES |= {
     for name, each in AGGREGATES.items()
     if each.family is Family.VALUES
     and each.over_windows
-    and name not in ("COUNT", "MIN", "MAX", *SUMS, *VALUES)
+    and name not in ("COUNT", "MIN", "MAX", "ORDERED_LISTAGG", *SUMS, *VALUES)
 }
-VALUES |= {"TOTAL": (INTEGERS,), "MOVING": (INTEGERS,), "TEXTS": (TEXTS,)}
+VALUES |= {"TOTAL": (INTEGERS,), "MOVING": (INTEGERS,), "TEXTS": (TEXTS,), "ORDERED_LISTAGG": (ORDERED,)}
 WITH_FRACTION = ("MEDIAN", "PERCENTILE_CONT", "PERCENTILE_DISC", "APPROX_PERCENTILE")
 FRACTIONS = tuple(map(Fraction, ("0", "1/4", "1/2", "0.9", "1")))
 ORIGINS = (6 << 16, 2 << 16)

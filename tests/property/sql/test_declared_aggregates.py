@@ -91,6 +91,11 @@ PAIRS = (
         for query in (*OF_STREAMS[:5], *OF_CHANGES[:2], *OF_CHANGES[3:7])
     ),
     *((query, "TEXTS(x)", "LISTAGG(x)") for query in (*OF_STREAMS[:5], *OF_CHANGES[:2], *OF_CHANGES[3:7])),
+    *((query, "TEXTS(x)", "LISTAGG(x ORDER BY id)") for query in (*OF_STREAMS[:5], *OF_CHANGES[4:7])),
+    *(
+        (query, "LISTAGG(x ORDER BY x, n DESC)", "LISTAGG(x ORDER BY x)")
+        for query in (*OF_STREAMS[:5], *OF_CHANGES[:2])
+    ),
 )
 """A query, the aggregate in Python, and the built-in one that must give the same."""
 REFUSED = tuple(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rowtide.errors import Reason, RejectedRowError
 from rowtide.expr.aggregates import AGGREGATES, OF_GROUPS, SPELLED, Aggregate, Calling, Family, FrameShape
-from rowtide.expr.functions.pairs import NUMBER_PAIR, PAIR, by, numbers
+from rowtide.expr.functions.pairs import NUMBER_PAIR, PAIR, as_pair, by, numbers
 from rowtide.expr.tree import AggregateCall, FieldRef
 from rowtide.operators.aggregates.changes import change_functions, running_aggregates
 from rowtide.operators.aggregates.groups import accumulators as aggregates
@@ -70,6 +70,9 @@ OF_PAIRS = {
         lambda value, key: by(VARCHAR, value, DOUBLE, key), st.sampled_from((None, "", "a")), NUMBERS
     ),
     "$NUMBERS": st.builds(numbers, NUMBERS, NUMBERS),
+    "$ORDERED": st.builds(
+        as_pair, st.sampled_from((b"", b"a", b"b")), st.sampled_from((b"[]", b"[1]", b'["a",{}]'))
+    ),
 }
 """What aggregates of two arguments take."""
 TABLES: dict[str, Iterable[str]] = {

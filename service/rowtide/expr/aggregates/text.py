@@ -6,12 +6,14 @@ them together. So a NULL is a value like others where it is to be one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
 from rowtide.expr.aggregates.aggregate import Aggregate, Calling, Compiled
-from rowtide.rows.types import VARCHAR, Kind, Type
+from rowtide.expr.functions.ordered import ORDERED
+from rowtide.expr.functions.pairs import held_of, key_of
+from rowtide.rows.types import JSON, VARCHAR, Kind, Type
 
 
 def _text(argument: Type | None) -> Type | None:
@@ -22,6 +24,15 @@ def _of_text(call: Calling) -> bool:
     return call.argument is not None and call.argument.type.is_text
 
 
+def _of_pairs(result: Type) -> Callable[[Type | None], Type | None]:
+    return lambda argument: result if argument is not None and argument.is_binary else None
+
+
+def _in_order(pairs: Sequence[bytes]) -> list[str]:
+    """Return the texts of pairs of $ORDERED by their keys; those of equal keys in the order of the rows."""
+    return [(held_of(pair) or b"").decode() for pair in sorted(pairs, key=key_of)]
+
+
 def _joined(call: Calling, values: Sequence[Any]) -> object:
     del call
     return "".join(values)
@@ -30,10 +41,9 @@ def _joined(call: Calling, values: Sequence[Any]) -> object:
 LISTS = (
     Aggregate(
         "LISTAGG",
-        "VARCHAR: the values in the order of the rows, or of `WITHIN GROUP (ORDER BY x)`, with constant text"
-        " between them",
+        "VARCHAR: the values in the order of the rows, or of `ORDER BY y`, with constant text between them",
         _text,
-        written=("LISTAGG(x, ', ')", "STRING_AGG(x, ', ')"),
+        written=("LISTAGG(x, ', ' [ORDER BY y])", "STRING_AGG(x, ', ' [ORDER BY y])"),
         spellings=("LISTAGG", "STRING_AGG"),
         order_matters=True,
         compiled=Compiled(group=_of_text),
@@ -48,6 +58,16 @@ LISTS = (
         compiled=Compiled(group=_of_text),
         of_values=_joined,
         ascending=True,
+    ),
+    # That of LISTAGG, and of ARRAY_AGG, with any other ORDER BY: over pairs of $ORDERED.
+    Aggregate(
+        "ORDERED_LISTAGG",
+        "",
+        _of_pairs(VARCHAR),
+        spellings=(),
+        order_matters=True,
+        of_values=lambda call, values: _joined(call, _in_order(values)),
+        pair_of=ORDERED,
     ),
 )
 
@@ -74,20 +94,32 @@ def _members(call: Calling, values: Sequence[Any]) -> object:
 COLLECTIONS = (
     Aggregate(
         "ARRAY_AGG",
-        "ARRAY: the values, NULLs too, in the order of the rows, or of `ORDER BY x`",
+        "ARRAY: the values, NULLs too, in the order of the rows, or of `ORDER BY y`",
         _of_array,
-        written=("ARRAY_AGG(x)", "ARRAY_AGG(x ORDER BY x)"),
+        written=("ARRAY_AGG(x)", "ARRAY_AGG(x ORDER BY y)"),
         over_windows=False,
         order_matters=True,
         of_values=_elements,
     ),
     Aggregate(
         "JSON_ARRAYAGG",
-        "JSON: an array of the values in the order of the rows, NULLs only with `NULL ON NULL`",
+        "JSON: an array of the values in the order of the rows, or of `ORDER BY y`, NULLs only with `NULL ON NULL`",
         _of_json,
+        written=("JSON_ARRAYAGG(x)", "JSON_ARRAYAGG(x ORDER BY y)"),
         over_windows=False,
         order_matters=True,
         of_values=_members,
+    ),
+    # The name of JSON_ARRAYAGG with ORDER BY in a plan: over pairs of $ORDERED.
+    Aggregate(
+        "ORDERED_JSON",
+        "",
+        _of_pairs(JSON),
+        spellings=(),
+        over_windows=False,
+        order_matters=True,
+        of_values=lambda call, values: _members(call, _in_order(values)),
+        pair_of=ORDERED,
     ),
     Aggregate(
         "JSON_OBJECTAGG",

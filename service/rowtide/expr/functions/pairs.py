@@ -43,7 +43,7 @@ _WHOLE_BYTES = 17
 _ZERO = 1 << (8 * _WHOLE_BYTES - 1)
 
 
-def _ordered(kind: Type, value: object) -> bytes:
+def ordered_bytes(kind: Type, value: object) -> bytes:
     """Return bytes that are ordered as the values of a type are; none for NaN."""
     match value:
         case str():
@@ -70,6 +70,12 @@ def key_of(pair: bytes) -> bytes:
     return pair[_LENGTH.size : _LENGTH.size + length]
 
 
+def held_of(pair: bytes) -> bytes | None:
+    """Return the value of a pair of $BY or $ORDERED as bytes; None for NULL."""
+    held = pair[_LENGTH.size + int.from_bytes(pair[: _LENGTH.size]) :]
+    return held[1:] if held else None
+
+
 def numbers_of(pair: bytes) -> tuple[float, float]:
     """Return the numbers of a pair of $NUMBERS."""
     first, second = _DOUBLES.unpack(pair)
@@ -78,9 +84,9 @@ def numbers_of(pair: bytes) -> tuple[float, float]:
 
 def by(kind: Type, value: object, by_kind: Type, by_value: object) -> bytes:
     """Return the pair of a value, or None, and its sort key."""
-    key = _ordered(by_kind, by_value)
+    key = ordered_bytes(by_kind, by_value)
     if value is None:
-        return _LENGTH.pack(len(key)) + key
+        return as_pair(key, None)
     match value:
         case str():
             held = value.encode()
@@ -92,7 +98,12 @@ def by(kind: Type, value: object, by_kind: Type, by_value: object) -> bytes:
             held = array_text(kind).text(value).encode()
         case _:
             held = ("1" if value is True else str(value)).encode()
-    return _LENGTH.pack(len(key)) + key + b"\1" + held
+    return as_pair(key, held)
+
+
+def as_pair(key: bytes, held: bytes | None) -> bytes:
+    """Return the pair of a sort key and a value; None for NULL."""
+    return _LENGTH.pack(len(key)) + key + (b"" if held is None else b"\1" + held)
 
 
 def numbers(first: float, second: float) -> bytes:
@@ -102,11 +113,9 @@ def numbers(first: float, second: float) -> bytes:
 
 def _value_of(kind: Type, pair: bytes) -> object:
     """Return the value of a pair of $BY, which is of type ``kind``."""
-    length = int.from_bytes(pair[: _LENGTH.size])
-    held = pair[_LENGTH.size + length :]
-    if not held:
+    held = held_of(pair)
+    if held is None:
         return None
-    held = held[1:]
     if kind.is_binary:
         return held
     if kind.is_float:

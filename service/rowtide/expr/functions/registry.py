@@ -20,6 +20,7 @@ from rowtide.expr.functions.numbers.bits import BITS
 from rowtide.expr.functions.numbers.divisors import DIVISORS
 from rowtide.expr.functions.numbers.powers import POWERS
 from rowtide.expr.functions.numbers.rounding import ROUNDING
+from rowtide.expr.functions.ordered import ORDERED_TEXTS
 from rowtide.expr.functions.pairs import PAIRS
 from rowtide.expr.functions.text.characters import CHARACTERS
 from rowtide.expr.functions.text.codes import CODES
@@ -66,6 +67,7 @@ _DECLARED = {
         *POWERS,
         *BITS,
         *PAIRS,
+        *ORDERED_TEXTS,
         *ARGUMENTS,
         *DIVISORS,
         *MADE,

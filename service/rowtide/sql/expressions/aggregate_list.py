@@ -9,6 +9,7 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.aggregates import AGGREGATES, SPELLED, Aggregate
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import resolve
+from rowtide.expr.functions.ordered import ORDERED, letter
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
 from rowtide.rows.types import INTEGER, VARCHAR, Type
 from rowtide.sql.expressions.conversions import cast
@@ -128,28 +129,67 @@ def listed_argument(planner: ArgumentPlanner, syntax: FunctionCall) -> Listed:
     """Return the plan of LISTAGG.
 
     Raises:
-      StatementError: the separator is not constant, or the order is another than the value's or that of time.
+      StatementError: the separator is not constant, or the values have no such order.
     """
     place, args = syntax.place, syntax.args
-    if syntax.star or not 1 <= len(args) <= 3:
-        raise StatementError(f"{syntax.name} is written {syntax.name}(x, ', ')", place=place)
+    if syntax.star or not 1 <= len(args) <= 2:
+        raise StatementError(f"{syntax.name} is written {syntax.name}(x, ', ' [ORDER BY y])", place=place)
     value = planner.plan(args[0])
     separator = planner.plan(args[1]) if len(args) > 1 else Literal("", VARCHAR)
     if not isinstance(separator, Literal) or not isinstance(separator.value, str):
         raise StatementError(f"the separator of {syntax.name} must be constant text", place=args[1].place)
-    name = "LISTAGG"
-    if len(args) == 3 and not isinstance(by := planner.plan(args[2]), RowtimeRef):
-        if by != value:
-            raise StatementError(
-                f"{syntax.name} can order by the value itself or by ROWTIME only",
-                place=args[2].place,
-                hint="List texts that begin with the number: LPAD(CAST(n AS VARCHAR), 9, '0') || x.",
-            )
-        name = "SORTED_LISTAGG"
-    if not value.type.is_text:
-        value = cast(value, VARCHAR, args[0].place)
+    order = values_order(planner, syntax, value)
+    text = value if value.type.is_text else cast(value, VARCHAR, args[0].place)
     width = len(separator.value)
-    return Listed(name, fold(Call("||", (separator, value), VARCHAR)) if width else value, width)
+    if width:
+        text = fold(Call("||", (separator, text), VARCHAR))
+    if order is not None and not (value.type.is_text and order.is_ascending(value)):
+        return Listed("ORDERED_LISTAGG", order.pair(text), width)
+    return Listed("LISTAGG" if order is None else "SORTED_LISTAGG", text, width)
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesOrder:
+    """The order of the values of a list that is not that of the rows: its keys, and how each is sorted."""
+
+    keys: tuple[Expr, ...]
+    letters: str
+
+    def is_ascending(self, value: Expr) -> bool:
+        """Return whether it is the value itself, in ascending order."""
+        return self.keys == (value,) and self.letters == "a"
+
+    def pair(self, text: Expr) -> Expr:
+        """Return a text, or JSON, with its keys."""
+        args = (Literal(self.letters, VARCHAR), text, *self.keys)
+        return fold(Call(ORDERED, args, resolve(ORDERED, [each.type for each in args])))
+
+
+def values_order(planner: ArgumentPlanner, syntax: FunctionCall, value: Expr) -> ValuesOrder | None:
+    """Return the order of the values of a list; None for that of the rows.
+
+    Raises:
+      StatementError: a key has no order, or values that count once are sorted by something else.
+    """
+    keys = tuple(planner.plan(item.expression) for item in syntax.order)
+    letters = "".join(
+        letter(
+            descending=item.descending,
+            nulls_first=item.descending if item.nulls_first is None else item.nulls_first,
+        )
+        for item in syntax.order
+    )
+    if not keys or (keys == (RowtimeRef(),) and letters == "a"):
+        return None
+    for key, item in zip(keys, syntax.order, strict=True):
+        check_order(key.type, f"a term of ORDER BY in {syntax.name}", item.place)
+        if syntax.distinct and key != value:
+            raise StatementError(
+                f"{syntax.name}(DISTINCT) can order by the value itself only",
+                place=item.place,
+                hint="Remove DISTINCT, or the term of ORDER BY: it may differ for equal values.",
+            )
+    return ValuesOrder(keys, letters)
 
 
 def star_of_groups(place: SourceSpan) -> StatementError:

@@ -509,20 +509,20 @@ class ExpressionGrammar(TypeGrammar):
             cursor.accept("ALL")
         if cursor.is_word("SELECT") or cursor.is_word("CURSOR"):
             raise cursor.unsupported("a query as an argument is")
+        order: tuple[OrderItem, ...] = ()
         if name.text in json_values.AGGREGATES and token.kind is TokenKind.WORD:
-            args: tuple[Expression, ...] = (json_values.aggregated_json(self, token, name.text),)
+            of_json, order = json_values.aggregated_json(self, token, name.text)
+            args: tuple[Expression, ...] = (of_json,)
         else:
             args = () if star or cursor.is_symbol(")") else cursor.comma_list(self.expression)
         descending = False
         if cursor.is_word("ORDER"):
-            order, descending = value_order(self, name.text, args)
-            args = (*args, *order)
+            args, descending, order = value_order(self, name.text, args)
         inside = cursor.accept("IGNORE", "NULLS")
         cursor.expect_symbol(")")
         if cursor.accept("WITHIN", "GROUP"):
             cursor.expect_symbol("(")
-            order, descending = value_order(self, name.text, args)
-            args = (*args, *order)
+            args, descending, order = value_order(self, name.text, args)
             cursor.expect_symbol(")")
         condition = None
         if cursor.is_word("FILTER") and cursor.ahead(1).text == "(":
@@ -537,7 +537,7 @@ class ExpressionGrammar(TypeGrammar):
         window = over(self) if cursor.accept("OVER") else None
         place = cursor.span(token)
         call = FunctionCall(
-            name.text, args, place, star, distinct, condition, window, ignore_nulls, descending
+            name.text, args, place, star, distinct, condition, window, ignore_nulls, descending, order=order
         )
         return aggregate_written_out(call) if token.kind is TokenKind.WORD else call
 

@@ -184,8 +184,9 @@ _UNSUPPORTED: Mapping[str, str] = {
     "CURSOR(...)": "write CURSOR in FROM: SELECT STREAM .. FROM TABLE(f(CURSOR(SELECT STREAM ..), ..)) AS t.",
     "WITH TIES": "QUALIFY RANK() OVER (..) <= 3 of a stream takes equal rows, too; of a table, WHERE x >= "
     "(SELECT MIN(x) FROM first), where first is a view with the first rows.",
-    "ORDER BY inside": "LISTAGG and percentiles take ORDER BY; MAX_BY(x, y) gives the x of the greatest y.",
-    "DESC in": "Values are listed in ascending order, or in the order of time.",
+    "ORDER BY inside": "LISTAGG, ARRAY_AGG, JSON_ARRAYAGG and percentiles take ORDER BY; MAX_BY(x, y) gives the x "
+    "of the greatest y.",
+    "DESC in": "The first of the values that are equally frequent is the result.",
 }
 
 FUNCTIONS: Mapping[str, str] = {

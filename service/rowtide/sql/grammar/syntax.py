@@ -310,8 +310,8 @@ class DeclaredFunction:
 class FunctionCall:
     """A scalar or aggregate function; ``star`` is COUNT(*). ``over`` makes it a window function.
 
-    ``descending``: the values of a percentile are sorted in descending order. ``declared``: it calls a
-    function of CREATE FUNCTION.
+    ``descending``: the values of a percentile are sorted in descending order. ``order``: that of the values of a list.
+    ``declared``: it calls a function of CREATE FUNCTION.
     """
 
     name: str
@@ -324,6 +324,7 @@ class FunctionCall:
     ignore_nulls: bool = False
     descending: bool = False
     declared: DeclaredFunction | None = None
+    order: tuple[OrderItem, ...] = ()
 
 
 def names_aggregate(call: FunctionCall) -> bool:

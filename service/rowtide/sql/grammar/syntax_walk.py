@@ -83,8 +83,9 @@ def parts_of(syntax: Expression) -> list[Expression]:
         case Case(operand=operand, branches=branches, otherwise=otherwise):
             inner = [each for branch in branches for each in branch]
             return [each for each in (operand, *inner, otherwise) if each is not None]
-        case FunctionCall(args=args, condition=condition):
-            return [*args, *([] if condition is None else [condition])]
+        case FunctionCall(args=args, order=order, condition=condition):
+            keys = (each.expression for each in order)
+            return [*args, *keys, *([] if condition is None else [condition])]
         case _:
             return []
 

@@ -11,17 +11,20 @@ from rowtide.expr.aggregates import SPELLED, Family
 from rowtide.expr.constant import fold
 from rowtide.expr.functions.arguments import PACKED
 from rowtide.expr.functions.arrays.elements import MAKER
+from rowtide.expr.functions.arrays.parts import ARRAY_OF, JSON_OF
 from rowtide.expr.tree import AggregateCall, Call, Expr, Literal, PythonAggregate, RowtimeRef
 from rowtide.rows.types import VARCHAR
 from rowtide.sql.expressions.aggregate_list import (
     LATER,
     WINDOW_EDGES,
     AggregateList,
+    Listed,
     listed_argument,
     number_of,
     paired,
     result_type,
     unpaired,
+    values_order,
 )
 from rowtide.sql.expressions.declared_aggregates import declared_argument, declared_result
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
@@ -148,6 +151,11 @@ class GroupedPlanner(ExpressionPlanner):
             raise StatementError(
                 f"{syntax.name} does not take IGNORE NULLS: it always ignores NULLs", place=place
             )
+        if argument is not None and syntax.order and isinstance(args[0], FunctionCall):
+            # JSON_ARRAYAGG(x ORDER BY y), whose argument is JSON_ARRAY(x).
+            order = values_order(inner, syntax, inner.plan(args[0].args[0]))
+            if order is not None:
+                name, argument = "ORDERED_JSON", order.pair(argument)
         condition = None if syntax.condition is None else inner.condition(syntax.condition)
         of = result_type(name, argument.type if argument is not None else None, place)
         distinct = syntax.distinct and aggregate.distinct_matters
@@ -172,29 +180,29 @@ class GroupedPlanner(ExpressionPlanner):
         return listed.result(self._aggregates.reference(call))
 
     def _array(self, syntax: FunctionCall, inner: ExpressionPlanner) -> Expr:
-        """Plan ARRAY_AGG: the elements of arrays of one value, sorted if it has an ORDER BY."""
+        """Plan ARRAY_AGG: the elements of arrays of one value, or in another order, as JSON in a list of text."""
         place, args = syntax.place, syntax.args
-        if syntax.star or not 1 <= len(args) <= 2:
-            raise StatementError("ARRAY_AGG is written ARRAY_AGG(x [ORDER BY x])", place=place)
+        if syntax.star or len(args) != 1:
+            raise StatementError("ARRAY_AGG is written ARRAY_AGG(x [ORDER BY y])", place=place)
         value = inner.plan(args[0])
-        by = inner.plan(args[1]) if len(args) > 1 else None
-        sorts = by is not None and not (isinstance(by, RowtimeRef) and not syntax.descending)
-        if sorts and by != value:
-            raise StatementError(
-                "ARRAY_AGG can order by the value itself, or by ROWTIME ascending, only",
-                place=args[1].place,
-                hint="Write ARRAY_AGG(x ORDER BY x). Without ORDER BY the values are in the order of the rows.",
-            )
+        order = values_order(inner, syntax, value)
         argument = fold(call(MAKER, [value], args[0].place))
         condition = None if syntax.condition is None else inner.condition(syntax.condition)
+        of = argument.type
+        sort = None if order is None or order.keys != (value,) else _SORTS.get(order.letters)
+        if order is not None and sort is None:
+            text = Call("||", (Literal(",", VARCHAR), Call(JSON_OF, (value,), VARCHAR)), VARCHAR)
+            listed = Listed("ORDERED_LISTAGG", order.pair(text), len(","))
+            joined = AggregateCall(listed.function, listed.argument, VARCHAR, syntax.distinct, condition)
+            return Call(ARRAY_OF, (listed.result(self._aggregates.reference(joined)),), of)
         found = self._aggregates.reference(
-            AggregateCall("ARRAY_AGG", argument, argument.type, syntax.distinct, condition)
+            AggregateCall("ARRAY_AGG", argument, of, syntax.distinct, condition)
         )
-        if not sorts:
-            return found
-        return Call("$SORTED_DOWN" if syntax.descending else "ARRAY_SORT", (found,), found.type)
+        return found if sort is None else Call(sort, (found,), of)
 
 
+_SORTS = {"a": "ARRAY_SORT", "D": "$SORTED_DOWN"}
+"""The functions that sort an array, by the letter of ``$ORDERED``."""
 _STEP = Fraction(1, 2**40)
 """Less than the fraction of one value, in a group of any size."""
 

@@ -13,7 +13,7 @@ from typing import Protocol
 from rowtide.errors import StatementError
 from rowtide.expr.aggregates import SPELLED
 from rowtide.sql.grammar.cursor import Cursor
-from rowtide.sql.grammar.syntax import Case, Expression, FunctionCall, IsTest, NumberLiteral, StringLiteral
+from rowtide.sql.grammar.syntax import Case, Expression, FunctionCall, IsTest, NumberLiteral, OrderItem
 from rowtide.sql.grammar.syntax_walk import connected
 
 
@@ -24,6 +24,9 @@ class AggregateGrammar(Protocol):
 
     def expression(self) -> Expression:
         """Read one expression."""
+
+    def order_item(self) -> OrderItem:
+        """Read one term of ORDER BY."""
 
 
 def _count_where(call: FunctionCall, conditions: Sequence[Expression]) -> FunctionCall:
@@ -86,26 +89,29 @@ def aggregate_written_out(call: FunctionCall) -> FunctionCall:
     return write(call)
 
 
-def value_order(
-    grammar: AggregateGrammar, name: str, args: Sequence[Expression]
-) -> tuple[tuple[Expression, ...], bool]:
-    """Read ORDER BY of the values of an aggregate, as further arguments, and whether it descends.
+_LISTS = frozenset({"LISTAGG", "ARRAY_AGG"})
 
-    For LISTAGG, its separator comes first: '' by default.
+
+def value_order(
+    grammar: AggregateGrammar, name: str, args: tuple[Expression, ...]
+) -> tuple[tuple[Expression, ...], bool, tuple[OrderItem, ...]]:
+    """Read ORDER BY of the values of an aggregate: return its arguments, whether they descend, and the order of a list.
+
+    The value that a percentile or MODE orders by is its last argument.
     """
     cursor = grammar.cursor
     aggregate = SPELLED.get(name)
-    lists = aggregate is not None and aggregate.name == "LISTAGG"
-    makes_array = aggregate is not None and aggregate.name == "ARRAY_AGG"
+    lists = aggregate is not None and aggregate.name in _LISTS
     has_fraction = aggregate is not None and aggregate.takes_fraction and aggregate.sketch is None
-    if not lists and not makes_array and not has_fraction and not (name == "MODE" and not args):
+    if not lists and not has_fraction and not (name == "MODE" and not args):
         raise cursor.unsupported(f"ORDER BY inside of {name} is")
-    separator = (StringLiteral("", cursor.place_of(cursor.current)),) if lists and len(args) == 1 else ()
     cursor.expect("ORDER", "BY")
+    if lists:
+        return args, False, cursor.comma_list(grammar.order_item)
     order = grammar.expression()
-    if cursor.is_word("DESC") and not has_fraction and not makes_array:
+    if cursor.is_word("DESC") and not has_fraction:
         raise cursor.unsupported(f"DESC in {name} is")
     descending = cursor.accept("DESC")
     if not descending:
         cursor.accept("ASC")
-    return (*separator, order), descending
+    return (*args, order), descending, ()

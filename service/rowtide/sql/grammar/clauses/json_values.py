@@ -22,6 +22,7 @@ from rowtide.sql.grammar.syntax import (
     FunctionCall,
     IsTest,
     NullLiteral,
+    OrderItem,
     Unary,
 )
 
@@ -36,6 +37,9 @@ class JsonGrammar(Protocol):
 
     def expression(self) -> Expression:
         """Read one expression."""
+
+    def order_item(self) -> OrderItem:
+        """Read one term of ORDER BY."""
 
     def type(self) -> Type:
         """Read the name of a type."""
@@ -130,16 +134,20 @@ def made_json(grammar: JsonGrammar, token: Token, name: str) -> Expression:
     return made if target in (None, JSON) else Cast(made, target or JSON, cursor.span(token))
 
 
-def aggregated_json(grammar: JsonGrammar, token: Token, name: str) -> Expression:
-    """Read the argument of ``JSON_ARRAYAGG(`` or ``JSON_OBJECTAGG(`` with its clauses, without the parenthesis."""
+def aggregated_json(
+    grammar: JsonGrammar, token: Token, name: str
+) -> tuple[FunctionCall, tuple[OrderItem, ...]]:
+    """Read the argument of ``JSON_ARRAYAGG(`` or ``JSON_OBJECTAGG(`` with its clauses, without the parenthesis.
+
+    The values of an array may have an order.
+    """
     cursor = grammar.cursor
     function = AGGREGATES[name]
     args = _member(grammar) if function == OBJECT else (_value(grammar),)
-    if cursor.is_word("ORDER"):
-        raise cursor.unsupported(
-            f"ORDER BY inside of {name} is", hint="Write CAST(ARRAY_AGG(x ORDER BY x) AS JSON)."
-        )
-    return FunctionCall(_on_null(cursor, function), args, cursor.span(token))
+    order: tuple[OrderItem, ...] = ()
+    if function == ARRAY and cursor.accept("ORDER", "BY"):
+        order = cursor.comma_list(grammar.order_item)
+    return FunctionCall(_on_null(cursor, function), args, cursor.span(token)), order
 
 
 def _is_clause(cursor: Cursor) -> bool:
