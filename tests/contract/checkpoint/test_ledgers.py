@@ -561,7 +561,9 @@ def test_a_leader_of_an_earlier_version_has_no_heartbeats(database: Database, le
         where = f"{SCHEMA}." if schema_of(connection.dialect.name) else f"{SCHEMA}_"
         tables = ("listed_files", "statements", "statement_changes", "state_parts")
         later = [f"drop table {where}{name}" for name in tables]
-        added = [f"alter table {where}pipelines drop column {name}" for name in ("beats", "content")]
+        added = [
+            f"alter table {where}pipelines drop column {name}" for name in ("beats", "content", "session")
+        ]
         for change in (*added, *later):
             connection.execute(sa.text(change))
         connection.execute(sa.text(f"update {where}version set version_num = '0010'"))
