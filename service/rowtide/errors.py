@@ -54,13 +54,13 @@ class StatementError(RowtideError):
         self,
         message: str,
         *,
-        place: SourceSpan | None = None,
+        span: SourceSpan | None = None,
         file: str | None = None,
         text: str | None = None,
         hint: str | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
-        self.place = place
+        self.place = span
         self.file = file
         self.text = text
 

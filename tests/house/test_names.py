@@ -41,3 +41,36 @@ def test_no_two_test_files_have_one_name() -> None:
     """Folders of tests are no packages, so pytest would collect the first of them only."""
     found = Counter(file.name for file in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name, times in found.items() if times > 1] == []
+
+
+CALLED = {
+    "CommitBatch": "batch",
+    "OperatorSite": "site",
+    "PartitionId": "partition",
+    "PipelineState": "state",
+    "SourceSpan": "span",
+}
+"""What a parameter of a class is called, so that a reader who has met the class once knows it everywhere."""
+
+
+def test_a_parameter_is_called_after_its_class() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{function.lineno}: {argument.arg}: {kind}"
+        for package in (*PACKAGES, "tests")
+        for file in (ROOT / package).rglob("*.py")
+        for function in ast.walk(ast.parse(file.read_text()))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for kind, (argument, *others) in _by_class(function).items()
+        # Two of a class need names that tell them apart.
+        if not others and f"_{argument.arg}".rsplit("_", 1)[1] != CALLED[kind]
+    ]
+    assert found == []
+
+
+def _by_class(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, list[ast.arg]]:
+    found: dict[str, list[ast.arg]] = defaultdict(list)
+    for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs):
+        kind = "" if each.annotation is None else ast.unparse(each.annotation).removesuffix(" | None")
+        if kind in CALLED:
+            found[kind].append(each)
+    return found

@@ -27,15 +27,15 @@ def rows_commit_before_their_positions(patch: pytest.MonkeyPatch) -> None:
 
     def written(
         committer: Committer,
-        cut: CommitBatch,
+        batch: CommitBatch,
         refusals: RefusedInCommit,
         errors: Sequence[ErrorRow],
         topics: TopicChecks,
     ) -> None:
         with committer._database.begin() as transaction:
-            for each in refusals.without(cut.writes):
+            for each in refusals.without(batch.writes):
                 each.apply(transaction)
-        write(committer, replace(cut, writes=()), refusals, errors, topics)
+        write(committer, replace(batch, writes=()), refusals, errors, topics)
 
     patch.setattr(Committer, "_write", written)
 
@@ -62,12 +62,12 @@ def a_commit_in_doubt_is_repeated(patch: pytest.MonkeyPatch) -> None:
 def a_replay_writes_its_rows_again(patch: pytest.MonkeyPatch) -> None:
     """Recovery keeps the output that was committed before."""
 
-    def drop(work: PipelineState) -> None:
-        work._faults = []
-        work._decisions.clear()
-        work._moved.clear()
-        work.messages = work.raw_bytes = 0
-        work.recent.forget()
+    def drop(state: PipelineState) -> None:
+        state._faults = []
+        state._decisions.clear()
+        state._moved.clear()
+        state.messages = state.raw_bytes = 0
+        state.recent.forget()
 
     patch.setattr(PipelineState, "drop", drop)
 
@@ -76,8 +76,8 @@ def a_snapshot_claims_to_be_older(patch: pytest.MonkeyPatch) -> None:
     """A recovery reads messages that are already in the state."""
     cut = PipelineState.cut
 
-    def older(work: PipelineState, *, with_snapshot: bool) -> CommitBatch:
-        made = cut(work, with_snapshot=with_snapshot)
+    def older(state: PipelineState, *, with_snapshot: bool) -> CommitBatch:
+        made = cut(state, with_snapshot=with_snapshot)
         if made.snapshot is None:
             return made
         positions = {place: max(0, offset - 1) for place, offset in made.snapshot.positions.items()}

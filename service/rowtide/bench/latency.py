@@ -71,16 +71,16 @@ class _Watch(Unobserved):
         self._commits: list[tuple[int, int]] = []
         self.process: subprocess.Popen[bytes] | None = None
 
-    def recovered(self, work: PipelineState, seconds: float) -> None:
+    def recovered(self, state: PipelineState, seconds: float) -> None:
         self.process = subprocess.Popen([*ENDS_WITH_PARENT, *self._sender])
 
     def entered(self, delivery: Delivery) -> None:
         self._appended.append(np.asarray(delivery.messages.timestamps))
 
     def committed(
-        self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
+        self, state: PipelineState, batch: CommitBatch, errors: Sequence[ErrorRow], seconds: float
     ) -> None:
-        reached = max((position.next_offset for position in cut.partition_positions), default=0)
+        reached = max((position.next_offset for position in batch.partition_positions), default=0)
         self._commits.append((reached, self._clock.now_ms()))
         self.done = self.done or reached >= self._count
 

@@ -163,9 +163,9 @@ class Resubmission:
         return self.stream, RESUBMITTED + self.number
 
 
-def is_resubmission(place: PartitionId) -> bool:
+def is_resubmission(partition: PartitionId) -> bool:
     """Return whether a partition holds resubmitted rows and does not belong to a topic."""
-    return place[1] >= RESUBMITTED
+    return partition[1] >= RESUBMITTED
 
 
 RESET = "RESET"

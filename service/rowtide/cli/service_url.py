@@ -211,4 +211,4 @@ def _said(body: bytes) -> StatementError | None:
     if not isinstance(found, dict) or not str(found.get("type")).startswith("urn:rowtide:problem:"):
         return None
     place = found["place"] and SourceSpan(**found["place"])
-    return StatementError(str(found["detail"]), hint=found["hint"], place=place)
+    return StatementError(str(found["detail"]), hint=found["hint"], span=place)

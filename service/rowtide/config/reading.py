@@ -117,7 +117,7 @@ class _File:
             located = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
             raise StatementError(
                 f"invalid TOML: {located[1] if located else error}",
-                place=SourceSpan(int(located[2]), int(located[3])) if located else None,
+                span=SourceSpan(int(located[2]), int(located[3])) if located else None,
                 file=str(path),
                 text=self._text,
             ) from error
@@ -126,7 +126,7 @@ class _File:
         """Return an error about a section, or a name in it, with its place."""
         place = self._place(section, name)
         file = None if self.path is None else str(self.path)
-        return StatementError(message, place=place, file=file, text=self._text, hint=hint)
+        return StatementError(message, span=place, file=file, text=self._text, hint=hint)
 
     def table(self, value: object, *path: str) -> Mapping[str, Any]:
         """Check that a value is a table.

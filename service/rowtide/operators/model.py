@@ -72,10 +72,10 @@ class ModelOperator:
     events still run, and those that they schedule up to the last of these.
     """
 
-    def __init__(self, node: Model, place: OperatorSite) -> None:
+    def __init__(self, node: Model, site: OperatorSite) -> None:
         self.account = Account()
         self._node = node
-        self._origin = place.origin
+        self._origin = site.origin
         self._bound = EARLIEST
         self._given = self._before = 0
         self._accepts = [
@@ -84,7 +84,7 @@ class ModelOperator:
         ]
         self._gives = _outputs(node)
         self._width = len(node.key)
-        self._ranks = Ranks(origin for origins in place.port_origins for origin in origins)
+        self._ranks = Ranks(origin for origins in site.port_origins for origin in origins)
         self._make = model_maker(node.relation, node.path, dict(node.options), node.folder)
         self._parts: dict[Row, _Part] = {}
         self._made: list[_Part] = []

@@ -25,7 +25,7 @@ from rowtide.plan.nodes.table_function import TableFunction
 class OperatorType(Protocol):
     """An operator class."""
 
-    def __call__(self, node: Node, place: OperatorSite) -> Operator:
+    def __call__(self, node: Node, site: OperatorSite) -> Operator:
         """Make the operator of ``node``."""
 
     def merge(self, states: Sequence[State]) -> State:
@@ -109,16 +109,16 @@ def split(node: Node, state: State, parts: int) -> Sequence[State]:
     return [state] if parts == 1 else operator_type(kind).split(node, state, parts)
 
 
-def make(node: Node, place: OperatorSite) -> Operator:
+def make(node: Node, site: OperatorSite) -> Operator:
     """Make the operator of a plan node."""
     node_type: type = type(node)
     if isinstance(node, nodes.GroupChanges) and node.of_changes and node.form() is Form.COMPILED:
-        return _loaded(OF_CHANGES)(node, place)
+        return _loaded(OF_CHANGES)(node, site)
     if isinstance(node, nodes.KeyedTable) and not node.key and node.form() is Form.COMPILED:
-        return _loaded(WITHOUT_KEY)(node, place)
+        return _loaded(WITHOUT_KEY)(node, site)
     if node.form() is Form.BY_ROW:
-        return _loaded(BY_ROW[node_type])(node, place)
-    return operator_type(node_type)(node, place)
+        return _loaded(BY_ROW[node_type])(node, site)
+    return operator_type(node_type)(node, site)
 
 
 def _loaded(where: str) -> OperatorType:

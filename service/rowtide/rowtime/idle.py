@@ -30,7 +30,7 @@ class IdlePartitions:
         self._timeout_ms = timeout_ms
         self._heard = dict.fromkeys(partitions, now)
 
-    def hear(self, partition: int, now: int) -> None:
+    def note_arrival(self, partition: int, now: int) -> None:
         """Note that a row or a bound of ``partition`` has come: it is awake."""
         self._heard[partition] = now
 

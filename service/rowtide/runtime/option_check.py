@@ -110,7 +110,7 @@ class _Places:
         place = self._found().get((last, option) if column is None else (last, column, option))
         if place is None:
             return StatementError(f'{message}; the configuration sets it for "{name}"', hint=hint)
-        return StatementError(message, place=place, file=self._file, text=self._text, hint=hint)
+        return StatementError(message, span=place, file=self._file, text=self._text, hint=hint)
 
     def _found(self) -> dict[tuple[str | None, ...], SourceSpan]:
         """Parse the text again. Only errors need this."""

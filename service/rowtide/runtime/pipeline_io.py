@@ -236,13 +236,13 @@ class PipelineIO:
             finally:
                 opened.close()
 
-    def prepare_outputs(self, work: PipelineState) -> None:
+    def prepare_outputs(self, state: PipelineState) -> None:
         """Fetch or register the schemas of the messages that ``work`` makes.
 
         Raises:
           As ``check_sinks``.
         """
-        for relation, output in sorted(work.outputs.items()):
+        for relation, output in sorted(state.outputs.items()):
             if isinstance(output, StreamOutput):
                 with _refused(relation):
                     self._retry(registry_for(relation), beats=True).call(output.prepare)
@@ -282,9 +282,9 @@ class PipelineIO:
         context = self.context
         return Backpressure(context.plan.pumps, context.clock, context.max_held_rows, context.max_held_bytes)
 
-    def resubmitted(self, place: PartitionId) -> Sequence[StoredError]:
+    def resubmitted(self, partition: PartitionId) -> Sequence[StoredError]:
         """Return the error rows of a resubmission."""
-        number = place[1] - RESUBMITTED
+        number = partition[1] - RESUBMITTED
         return self.database.call(lambda: self.context.ledger.resubmitted(number))
 
     def _retry(self, dependency: str, *, beats: bool, denied_ends: Callable[[], bool] | None = None) -> Retry:

@@ -36,13 +36,13 @@ class Requests:
         self._snapshot: Callable[[], SnapshotTaken] | None = None
 
     def serve(
-        self, work: PipelineState, backpressure: Backpressure, snapshot: Callable[[], SnapshotTaken]
+        self, state: PipelineState, backpressure: Backpressure, snapshot: Callable[[], SnapshotTaken]
     ) -> None:
         """Answer requests from now on, about ``work``. ``snapshot`` commits with a snapshot."""
         self._backpressure = backpressure
         self._snapshot = snapshot
         # A commit waits for the database. Everything has been drained, so the caller need not wait, too.
-        self._io.while_waiting = lambda: self.questions.answer(work)
+        self._io.while_waiting = lambda: self.questions.answer(state)
 
     def rest(self) -> None:
         """Answer no longer what only a process can answer that leads."""
@@ -79,22 +79,22 @@ class Requests:
             )
         )
 
-    def held_back(self, work: PipelineState) -> tuple[HoldingPartition, ...]:
+    def held_back(self, state: PipelineState) -> tuple[HoldingPartition, ...]:
         """Return what holds rows back in the running pipeline. Called by its main thread."""
         from rowtide.runtime.inspect.holding_back import held_back
 
         pressure = self._backpressure
         if pressure is None:
             return ()
-        graph = self._io.progress.layout_of(work).graph
-        return held_back(work.flow.enquiry(), graph, self._facts(work, pressure))
+        graph = self._io.progress.layout_of(state).graph
+        return held_back(state.flow.enquiry(), graph, self._facts(state, pressure))
 
-    def _facts(self, work: PipelineState, pressure: Backpressure) -> Facts:
+    def _facts(self, state: PipelineState, pressure: Backpressure) -> Facts:
         from rowtide.runtime.inspect.facts import gathered
 
         context, io = self._io.context, self._io
         facts = gathered(
-            work,
+            state,
             context.plan,
             TopicNames(context.sources),
             io.board,

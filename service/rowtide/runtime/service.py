@@ -35,7 +35,7 @@ class Runs(Protocol):
         """
 
     def __call__(
-        self, io: PipelineIO, claimed: Claimed, work: PipelineState, requests: Requests, *, until_end: bool
+        self, io: PipelineIO, claimed: Claimed, state: PipelineState, requests: Requests, *, until_end: bool
     ) -> None:
         """Run until a stop is requested or, with ``until_end``, to the ends at the start."""
 
@@ -49,10 +49,10 @@ class RunLive:
         """Refuse nothing."""
 
     def __call__(
-        self, io: PipelineIO, claimed: Claimed, work: PipelineState, requests: Requests, *, until_end: bool
+        self, io: PipelineIO, claimed: Claimed, state: PipelineState, requests: Requests, *, until_end: bool
     ) -> None:
         """Run it: see ``run_live``."""
-        run_live(io, claimed, work, requests, until_end=until_end)
+        run_live(io, claimed, state, requests, until_end=until_end)
 
 
 class Service:

@@ -21,5 +21,5 @@ def located(text: str, file: str | None) -> Iterator[None]:
         raise
     except RecursionError as error:
         raise StatementError(
-            "the statements are nested too deeply", place=SourceSpan(1, 1), file=file, text=text
+            "the statements are nested too deeply", span=SourceSpan(1, 1), file=file, text=text
         ) from error

@@ -266,7 +266,7 @@ class SqlSession:
         statements = parse(text)
         if len(statements) != 1 or not isinstance(statements[0], QueryStatement | Show | Describe):
             place = statements[0].place if statements else SourceSpan(1, 1)
-            raise StatementError("expected one query", place=place)
+            raise StatementError("expected one query", span=place)
         asked = statements[0]
         if isinstance(asked, QueryStatement):
             query = bound(asked.query, self._catalog.declared)
@@ -301,13 +301,13 @@ def _defined(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
     if isinstance(statement, QueryStatement):
         raise StatementError(
             "a query alone has no effect in a pipeline",
-            place=statement.place,
+            span=statement.place,
             hint="Name it with CREATE VIEW name AS SELECT ..; write its rows to a table with CREATE PUMP.",
         )
     if isinstance(statement, Show | Describe):
         raise StatementError(
             "SHOW and DESCRIBE are statements of a prompt",
-            place=statement.place,
+            span=statement.place,
             hint="rowtide sql pipeline.sql -e 'SHOW TABLES' lists what a file defines.",
         )
     if isinstance(statement, Explain):
@@ -517,7 +517,7 @@ def _check_circles(catalog: Catalog, planner: Planner, pumps: dict[Key, PlannedP
                     with written_in(pump.origin):
                         raise StatementError(
                             f'pump "{relation_name(key)}" writes to what it reads: "{relation_name(read)}"',
-                            place=planned.place,
+                            span=planned.place,
                             hint="Use a model for loops.",
                         )
                 if read not in seen:

@@ -97,13 +97,13 @@ def refuse_pumped(catalog: Catalog, statement: RowChange) -> None:
         if key in pumped:
             raise StatementError(
                 f'pump "{pumped[key]}" writes rows of table "{relation_name(key)}": the statement would miss them',
-                place=name.place,
+                span=name.place,
                 hint="Write the statement before CREATE PUMP, if it is for the rows of INSERT statements. The query "
                 "of a pump decides about its rows.",
             )
 
 
-def with_last_rows(catalog: Catalog, key: Key, place: SourceSpan) -> Catalog:
+def with_last_rows(catalog: Catalog, key: Key, span: SourceSpan) -> Catalog:
     """Return the catalog with a table in which the last row of each PRIMARY KEY remains, after an INSERT.
 
     Raises:
@@ -111,9 +111,9 @@ def with_last_rows(catalog: Catalog, key: Key, place: SourceSpan) -> Catalog:
     """
     table = catalog.objects[key]
     assert isinstance(table, TableDefinition)
-    held = _Held(key, table, place)
+    held = _Held(key, table, span)
     rows = held.last_rows()
-    held.check(rows, place)
+    held.check(rows, span)
     return catalog.define(key, replace(table, rows=tuple(rows)))
 
 
@@ -125,7 +125,7 @@ def _target(catalog: Catalog, name: QualifiedName, verb: str) -> tuple[Key, Tabl
     if not isinstance(found, TableDefinition) or found.server is not None:
         raise StatementError(
             f'{verb} of {found.kind.value} "{shown}" is not supported',
-            place=name.place,
+            span=name.place,
             hint=_HINTS.get(found.kind),
         )
     return key, found
@@ -156,7 +156,7 @@ class _Held:
             self.check(rows, self.place)
         except StatementError as error:
             raise StatementError(
-                f"an earlier row of an INSERT statement is rejected: {error.message}", place=self.place
+                f"an earlier row of an INSERT statement is rejected: {error.message}", span=self.place
             ) from error
         return rows
 
@@ -200,7 +200,7 @@ class _Held:
 
         return change
 
-    def check(self, rows: Sequence[Row], place: SourceSpan) -> None:
+    def check(self, rows: Sequence[Row], span: SourceSpan) -> None:
         """Check that the table accepts all rows.
 
         Raises:
@@ -209,7 +209,7 @@ class _Held:
         row_type, key = self.table.row_type, self.table.key
         for at, column in enumerate(row_type):
             if (not column.nullable or at in key) and any(row[at] is None for row in rows):
-                raise StatementError(f'column "{column.name}" of "{self.shown}" cannot be NULL', place=place)
+                raise StatementError(f'column "{column.name}" of "{self.shown}" cannot be NULL', span=span)
         unique = [("the PRIMARY KEY", key)] if key else []
         unique += [(f'UNIQUE "{index.name}"', index.columns) for index in self.table.indexes if index.unique]
         for what, columns in unique:
@@ -219,19 +219,17 @@ class _Held:
                 if any(each is None or (isinstance(each, float) and isnan(each)) for each in values):
                     continue
                 if values in seen:
-                    raise StatementError(
-                        f'two rows of "{self.shown}" have equal values of {what}', place=place
-                    )
+                    raise StatementError(f'two rows of "{self.shown}" have equal values of {what}', span=span)
                 seen.add(values)
         for number, check in enumerate(self.table.checks, 1):
             holds = ExpressionPlanner(self.scope(None), "CHECK").condition(check.condition)
-            computed = _evaluated(holds, place)
+            computed = _evaluated(holds, span)
             if any(computed(row) is False for row in rows):
                 name = f"CHECK {number}" if check.name is None else check.name.text
-                raise StatementError(f'a row of "{self.shown}" violates {name}', place=place)
+                raise StatementError(f'a row of "{self.shown}" violates {name}', span=span)
 
 
-def _evaluated(expr: Expr, place: SourceSpan) -> _Value:
+def _evaluated(expr: Expr, span: SourceSpan) -> _Value:
     """Return the function of a row that an expression is.
 
     Raises:
@@ -245,14 +243,14 @@ def _evaluated(expr: Expr, place: SourceSpan) -> _Value:
         try:
             return compute(row, 0)
         except RejectedRowError as error:
-            raise StatementError(error.message, place=place) from error
+            raise StatementError(error.message, span=span) from error
 
     return evaluate
 
 
-def _truth(expr: Expr, place: SourceSpan) -> Callable[[Row], bool]:
+def _truth(expr: Expr, span: SourceSpan) -> Callable[[Row], bool]:
     assert expr.type == BOOLEAN
-    evaluate = _evaluated(expr, place)
+    evaluate = _evaluated(expr, span)
     return lambda row: evaluate(row) is True
 
 
@@ -268,7 +266,7 @@ def _merged(
     if len(rows) * len(source) > max_pairs:
         raise StatementError(
             f"MERGE would compare more than {max_pairs} pairs of rows",
-            place=statement.place,
+            span=statement.place,
             hint="A pump merges many rows: it replaces the row of each PRIMARY KEY.",
         )
     qualifiers: tuple[str, ...] = () if statement.source_alias is None else (statement.source_alias.text,)
@@ -288,7 +286,7 @@ def _merged(
         ]
         if len(acting) > 1:
             raise StatementError(
-                f'a row of "{held.shown}" matches more than one row of the source', place=statement.place
+                f'a row of "{held.shown}" matches more than one row of the source', span=statement.place
             )
         after = acting[0][1].applied(row, acting[0][0]) if acting else row
         count += bool(acting)
@@ -317,7 +315,7 @@ def _source(catalog: Catalog, statement: MergeInto) -> tuple[RowType, list[Row]]
     else:
         raise StatementError(
             "MERGE takes an engine table or VALUES as its source",
-            place=statement.place,
+            span=statement.place,
             hint="USING (VALUES (1, 'a'), (2, 'b')) AS s (id, name). A pump merges the rows of a query.",
         )
     if statement.columns:
@@ -325,7 +323,7 @@ def _source(catalog: Catalog, statement: MergeInto) -> tuple[RowType, list[Row]]
         if len(statement.columns) != len(row_type):
             raise StatementError(
                 f"{len(statement.columns)} names are given for {len(row_type)} columns",
-                place=statement.columns[0].place,
+                span=statement.columns[0].place,
             )
         named = zip(row_type, statement.columns, strict=True)
         row_type = RowType(tuple(Field(name.text, field.type, field.nullable) for field, name in named))
@@ -374,7 +372,7 @@ def _inserted_values(held: _Held, scope: NameScope, syntax: MergeBranch) -> Iter
     if len(positions) != len(syntax.values):
         raise StatementError(
             f'{len(syntax.values)} values are given, "{held.shown}" takes {len(positions)}',
-            place=syntax.values[0].place,
+            span=syntax.values[0].place,
         )
     for at, each in zip(positions, syntax.values, strict=True):
         yield at, held.value(scope, at, each, "VALUES")

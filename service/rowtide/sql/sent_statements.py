@@ -68,7 +68,7 @@ class SentStatements:
         with located(text, None):
             self._statements = tuple(_accepted(catalog, each) for each in parse(text))
             if not self._statements:
-                raise StatementError("expected a statement", place=SourceSpan(1, 1), hint=_WHAT)
+                raise StatementError("expected a statement", span=SourceSpan(1, 1), hint=_WHAT)
             self._targets = tuple(self._table(each.target) for each in self._statements)
             sources = [self._table(name) for each in self._statements for name in _sources(each)]
             self._tables = tuple(dict.fromkeys([*self._targets, *sources]))
@@ -102,7 +102,7 @@ class SentStatements:
         if sum(map(len, before.values())) > MAX_ROWS:
             raise StatementError(
                 f"the tables have more than {MAX_ROWS} rows",
-                place=self._statements[0].place,
+                span=self._statements[0].place,
                 hint="Change large tables in the pipeline file, or fill them from a topic.",
             )
         counts, did = [], []
@@ -132,7 +132,7 @@ def _accepted(catalog: Catalog, statement: Statement) -> InsertValues | RowChang
         )
         raise StatementError(
             f"{shown} does not change rows of an engine table",
-            place=getattr(statement, "place", None),
+            span=getattr(statement, "place", None),
             hint=f"{_WHAT} {hint}",
         )
     refuse_change(statement)

@@ -64,14 +64,14 @@ def as_query(catalog: Catalog, statement: Show | Describe) -> QuerySyntax:
     if len(name.parts) == 2 and name.parts[0].text in SYSTEM_SCHEMAS:
         raise StatementError(
             "the tables of the system are not described",
-            place=name.place,
+            span=name.place,
             hint=f"SELECT * FROM {relation_name((name.parts[0].text, name.parts[1].text))} shows its rows.",
         )
     key, found = catalog.find(name, "relation")
     if isinstance(found, PumpDefinition):
         raise StatementError(
             f'"{relation_name(key)}" is a pump, which has no columns',
-            place=name.place,
+            span=name.place,
             hint="SHOW PUMPS lists pumps.",
         )
     schema, relation = map(_text, key)
@@ -93,7 +93,7 @@ def _shown(catalog: Catalog, statement: Show) -> str:
         if schema not in there:
             raise StatementError(
                 f'schema "{schema}" does not exist',
-                place=statement.schema.place,
+                span=statement.schema.place,
                 hint=did_you_mean_or_all(schema, there),
             )
         conditions.append(f"{listing.schema} = {_text(schema)}")

@@ -239,7 +239,7 @@ class LiveRunner:
     def _hear(self, relation: str, partitions: Sequence[int]) -> None:
         for partition in partitions:
             if relation in self._idle:
-                self._idle[relation].hear(partition, self._wall)
+                self._idle[relation].note_arrival(partition, self._wall)
         self._follow()
 
     def _follow(self) -> None:

@@ -51,8 +51,8 @@ class YamlText:
             raise self._error("the file is empty", None)
         return node
 
-    def _error(self, message: str, place: SourceSpan | None, hint: str | None = None) -> StatementError:
-        return StatementError(message, place=place, file=str(self.path), text=self.text, hint=hint)
+    def _error(self, message: str, span: SourceSpan | None, hint: str | None = None) -> StatementError:
+        return StatementError(message, span=span, file=str(self.path), text=self.text, hint=hint)
 
     def error(self, node: yaml.Node, message: str, hint: str | None = None) -> StatementError:
         """Return an error with the place of ``node``."""

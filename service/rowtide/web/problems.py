@@ -174,14 +174,14 @@ class ProblemError(RowtideError):
         message: str,
         *,
         hint: str | None = None,
-        place: SourceSpan | None = None,
+        span: SourceSpan | None = None,
         shown: str | None = None,
         retry_after_s: int | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.problem = problem
-        self.place = place
+        self.place = span
         self.shown = shown
         self.retry_after_s = retry_after_s
         self.headers = headers or {}
@@ -222,7 +222,7 @@ def problem_of(error: Exception, refused: Problem, request: Request) -> ProblemE
             return ProblemError(problem, error.message, hint=error.hint, retry_after_s=again)
         case StatementError():
             shown = None if error.place is None else error.render()
-            return ProblemError(refused, error.message, hint=error.hint, place=error.place, shown=shown)
+            return ProblemError(refused, error.message, hint=error.hint, span=error.place, shown=shown)
         case SupersededError():
             return ProblemError(
                 Problem.SUPERSEDED, error.message, hint=error.hint, retry_after_s=RETRY_AFTER_S

@@ -166,7 +166,7 @@ class TokenFile:
 
     def _invalid(self, number: int, message: str, hint: str) -> StatementError:
         # The error must not show the line: it contains the token.
-        return StatementError(message, place=SourceSpan(number, 1), file=str(self._path), hint=hint)
+        return StatementError(message, span=SourceSpan(number, 1), file=str(self._path), hint=hint)
 
 
 HOW = "Write lines such as: operations operate TOKEN. `openssl rand -hex 32` makes a token."

@@ -45,10 +45,10 @@ class Group:
 class ChangesModel(Model):
     """DELETE old, INSERT new, after each row or at the multiples of the interval and the ends of windows."""
 
-    def __init__(self, node: GroupChanges, place: OperatorSite) -> None:
+    def __init__(self, node: GroupChanges, site: OperatorSite) -> None:
         super().__init__()
         self.node = node
-        self.origin = place.origin
+        self.origin = site.origin
         self.reached = EARLIEST
         self.passed = NO_BOUND
         self.groups: list[Group] = []

@@ -115,9 +115,9 @@ def _tagged(timed: TimedRow, node: Model, is_question: bool) -> TimedRow:
 class EngineModel(RowModel):
     """``Balances`` with a dict and a list."""
 
-    def __init__(self, node: Model, place: OperatorSite) -> None:
+    def __init__(self, node: Model, site: OperatorSite) -> None:
         super().__init__()
-        self.place = place
+        self.place = site
         self.passed = NO_BOUND
         self.reached = EARLIEST
         self.totals: dict[object, int] = {}

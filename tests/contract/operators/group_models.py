@@ -27,10 +27,10 @@ from rowtide.rowtime.period import CalendarUnit, Cumulate, PeriodEdge
 class GroupModel(Model):
     """A row a group when its period closes; the row that overflows an aggregate was never there."""
 
-    def __init__(self, node: GroupByPeriod, place: OperatorSite) -> None:
+    def __init__(self, node: GroupByPeriod, site: OperatorSite) -> None:
         super().__init__()
         self.node = node
-        self.origin = place.origin
+        self.origin = site.origin
         self.reached = EARLIEST
         self.groups: dict[tuple[int, Row], list[TimedRow]] = {}
 
@@ -82,10 +82,10 @@ class WindowModel(Model):
 
     node: GroupByHop | GroupByCumulate | GroupBySession
 
-    def __init__(self, node: GroupByHop | GroupByCumulate | GroupBySession, place: OperatorSite) -> None:
+    def __init__(self, node: GroupByHop | GroupByCumulate | GroupBySession, site: OperatorSite) -> None:
         super().__init__()
         self.node = node
-        self.origin = place.origin
+        self.origin = site.origin
         self.reached = EARLIEST
         self.open: list[Window] = []
 
@@ -202,10 +202,10 @@ class SessionModel(WindowModel):
 class SortInPeriodModel(Model):
     """The rows of a period, put into order one by one when it closes."""
 
-    def __init__(self, node: SortInPeriod, place: OperatorSite) -> None:
+    def __init__(self, node: SortInPeriod, site: OperatorSite) -> None:
         super().__init__()
         self.node = node
-        self.origin = place.origin
+        self.origin = site.origin
         self.reached = EARLIEST
         self.waiting: list[TimedRow] = []
 

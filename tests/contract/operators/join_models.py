@@ -15,7 +15,7 @@ from rowtide.rowtime.bound import EARLIEST, LATEST, NO_BOUND, Bound
 class JoinModel(Model):
     """A stream row at T leaves when the table's bound is past T, and sees the changes up to T."""
 
-    def __init__(self, node: AsOfJoin, _place: OperatorSite) -> None:
+    def __init__(self, node: AsOfJoin, _site: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.changes: list[TimedRow] = []
@@ -99,10 +99,10 @@ NONE, FUTURE = -1, math.inf
 class WindowJoinModel(Model):
     """Every pair and every lonely row, worked out again; one leaves when nothing can come before it."""
 
-    def __init__(self, node: WindowJoin, place: OperatorSite) -> None:
+    def __init__(self, node: WindowJoin, site: OperatorSite) -> None:
         super().__init__()
         self.node = node
-        self.origin = place.origin
+        self.origin = site.origin
         self.lefts: list[TimedRow] = []
         self.rights: list[TimedRow] = []
         self.bounds = [EARLIEST, EARLIEST]

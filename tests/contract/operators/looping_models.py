@@ -131,8 +131,8 @@ Due = tuple[int, int, int, object]
 class LoopingModel(EngineModel):
     """``Looping`` with a number and a list: each row, or what is due, goes all the way before the next."""
 
-    def __init__(self, node: Model, place: OperatorSite) -> None:
-        super().__init__(node, place)
+    def __init__(self, node: Model, site: OperatorSite) -> None:
+        super().__init__(node, site)
         self.seen = 0
         self.due: list[Due] = []
         self.numbers = 0

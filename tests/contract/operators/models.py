@@ -94,31 +94,31 @@ MODELS: dict[type, Callable[[Any, OperatorSite], Model]] = {
 }
 
 
-def model_of(node: Node, place: OperatorSite) -> Model:
+def model_of(node: Node, site: OperatorSite) -> Model:
     """Make the model of a plan node."""
-    return MODELS[type(node)](node, place)
+    return MODELS[type(node)](node, site)
 
 
-def origins_out(node: Node, place: OperatorSite) -> tuple[int, ...]:
+def origins_out(node: Node, site: OperatorSite) -> tuple[int, ...]:
     """Return the origins of the rows that leave, in their order at one rowtime.
 
     See docs/sql/semantics.md#merge-order.
     """
     match node:
         case GroupByPeriod() | GroupByHop() | GroupByCumulate() | GroupBySession():
-            return (place.origin,)
+            return (site.origin,)
         case SortInPeriod() | WindowJoin():
-            return (place.origin,)
+            return (site.origin,)
         case EngineNode():
-            return (place.origin,)
+            return (site.origin,)
         case GroupChanges(every_ms=every) if every is not None:
-            return (place.origin,)
-        case Sort() if place.merged:
-            return (place.origin,)
+            return (site.origin,)
+        case Sort() if site.merged:
+            return (site.origin,)
         case AsOfJoin():
-            return place.port_origins[1]
+            return site.port_origins[1]
         case _:
-            return unique(origin for origins in place.port_origins for origin in origins)
+            return unique(origin for origins in site.port_origins for origin in origins)
 
 
 def unique(origins: Iterable[int]) -> tuple[int, ...]:

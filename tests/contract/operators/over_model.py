@@ -32,7 +32,7 @@ from rowtide.rowtime.bound import NO_BOUND, Bound
 class OverModel(Model):
     """One row out for one row in, once nothing that may still come can be in its frame."""
 
-    def __init__(self, node: WindowAggregate, _place: OperatorSite) -> None:
+    def __init__(self, node: WindowAggregate, _site: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.rows: list[TimedRow] = []
@@ -80,9 +80,9 @@ class OverModel(Model):
 class AbreastModel(OverModel):
     """One row out for one row in, once none of the windows lets it wait."""
 
-    def __init__(self, node: WindowsAbreast, place: OperatorSite) -> None:
+    def __init__(self, node: WindowsAbreast, site: OperatorSite) -> None:
         self.windows = node.each()
-        super().__init__(self.windows[0], place)
+        super().__init__(self.windows[0], site)
 
     def let_go(self) -> None:
         while self.waiting and self.is_done(self.waiting[0]):

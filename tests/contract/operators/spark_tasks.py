@@ -71,7 +71,7 @@ class CaseDefinition(RunDefinition):
         return next((home, each) for home, each in enumerate(segments(program)) if at in each.steps)
 
 
-def definition_of(node: Node, place: OperatorSite, ports: int) -> CaseDefinition:
+def definition_of(node: Node, site: OperatorSite, ports: int) -> CaseDefinition:
     """Put a node over entrances: of partitions, where it reads those in log order, else of all rows."""
     match node:
         case Merge():
@@ -83,7 +83,7 @@ def definition_of(node: Node, place: OperatorSite, ports: int) -> CaseDefinition
         case _:
             entrances = [TableSource(f"S{at}", each.row_type) for at, each in enumerate(node.inputs)]
             over = with_inputs(node, entrances)
-    return CaseDefinition({OUT: over}, {"S": range(ports)}, place=place)
+    return CaseDefinition({OUT: over}, {"S": range(ports)}, place=site)
 
 
 @dataclass(frozen=True, slots=True)

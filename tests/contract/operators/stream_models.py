@@ -19,7 +19,7 @@ class RowWiseModel(Model):
     A row that fails is an error row when it comes in; when it is deleted, it is only dropped.
     """
 
-    def __init__(self, node: Any, _place: OperatorSite) -> None:
+    def __init__(self, node: Any, _site: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.reached = EARLIEST
@@ -163,10 +163,10 @@ class SortModel(Model):
     A change of a table is not late: it takes the time below which it would be.
     """
 
-    def __init__(self, node: Sort, place: OperatorSite) -> None:
+    def __init__(self, node: Sort, site: OperatorSite) -> None:
         super().__init__()
         self.node = node
-        self.signs = place.origin if place.merged else None
+        self.signs = site.origin if site.merged else None
         self.signed = 0
         self.highest: int | None = None
         self.explicit = EARLIEST
@@ -217,9 +217,9 @@ class SortModel(Model):
 class MergeModel(Model):
     """The ordered union: the least row leaves once no other port can still bring one before it."""
 
-    def __init__(self, node: Merge, place: OperatorSite) -> None:
+    def __init__(self, node: Merge, site: OperatorSite) -> None:
         super().__init__()
-        self.origins = place.port_origins
+        self.origins = site.port_origins
         together = [origin for origins in self.origins for origin in origins]
         self.order = sorted(set(together), key=together.index)
         self.waiting: list[tuple[TimedRow, int]] = []
@@ -290,7 +290,7 @@ class MergeModel(Model):
 class TableModel(Model):
     """An engine table: the row of a key is replaced, or a multiset where there is no key."""
 
-    def __init__(self, node: KeyedTable, _place: OperatorSite) -> None:
+    def __init__(self, node: KeyedTable, _site: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.rows: list[Row] = []
@@ -366,8 +366,8 @@ class PatchedTableModel(TableModel):
 class UniqueTableModel(TableModel):
     """A table that takes no row whose values in some fields another row has."""
 
-    def __init__(self, node: UniqueTable, place: OperatorSite) -> None:
-        super().__init__(node, place)
+    def __init__(self, node: UniqueTable, site: OperatorSite) -> None:
+        super().__init__(node, site)
         self.unique = node.unique
 
     def row(self, port: int, timed: TimedRow) -> None:

@@ -23,7 +23,7 @@ ORIGINS = (6 << 16, 2 << 16)
 class TableJoinModel(Model):
     """Pairs of rows with equal keys; a row without a match stands alone, if its side is kept."""
 
-    def __init__(self, node: TableJoin, _place: OperatorSite) -> None:
+    def __init__(self, node: TableJoin, _site: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.passed = NO_BOUND

@@ -22,7 +22,7 @@ ORIGINS = (6 << 16, 2 << 16)
 class TopChangesModel(Model):
     """What goes out of the first rows, and what comes in."""
 
-    def __init__(self, node: TopChanges, _place: OperatorSite) -> None:
+    def __init__(self, node: TopChanges, _site: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.passed = NO_BOUND

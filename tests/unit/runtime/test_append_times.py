@@ -84,7 +84,7 @@ def test_a_stream_may_refuse_the_brokers_clock() -> None:
 def test_a_message_that_came_while_ends_were_looked_up_is_never_behind_what_they_prove() -> None:
     times = AppendTimes({"R": True})
     at = np.array([100], dtype=np.int64)
-    times.hear("R", at)
+    times.note_arrival("R", at)
     times.look_up("R", {("R", 0): 1, ("R", 1): 0})
     # 100 may have been appended, and seen, after the end of partition 1 was looked up.
     assert times.decide({("R", 0): 1, ("R", 1): 0}, {}) == []

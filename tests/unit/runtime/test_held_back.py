@@ -46,9 +46,9 @@ def sought(
             shown.append((passed, now))
         return passed >= seconds
 
-    def slowly(work: PipelineState) -> tuple[HoldingPartition, ...]:
+    def slowly(state: PipelineState) -> tuple[HoldingPartition, ...]:
         world.clock.sleep(costs.pop() if costs else 0.0)
-        return search(work)
+        return search(state)
 
     service = Service(world.context(stopping=stopping, pace=Pace(100, 1_000, None, None)))
     costs, search = [slow_s], service.requests.held_back

@@ -179,15 +179,15 @@ def test_a_partition_that_is_not_read_to_its_end_is_not_silent() -> None:
     watch = IdleWatch({"R": 1_000}, [("R", 0), ("R", 1)], clock)
     bounds = {("R", 0): 50, ("R", 1): 10}
     clock.sleep(1.1)
-    watch.hear(("R", 0))
+    watch.note_arrival(("R", 0))
     assert watch.decide({("R", 0): 9, ("R", 1): 5}, bounds) == []
     clock.sleep(1.0)
-    watch.hear(("R", 0))
+    watch.note_arrival(("R", 0))
     watch.look_up({("R", 0): 9, ("R", 1): 6})
     clock.sleep(0.1)
     assert watch.decide({("R", 0): 9, ("R", 1): 5}, bounds) == []
     clock.sleep(1.0)
-    watch.hear(("R", 0))
+    watch.note_arrival(("R", 0))
     watch.look_up({("R", 0): 9, ("R", 1): 6})
     assert watch.decide({("R", 0): 9, ("R", 1): 6}, bounds) == [Decision("IDLE", "R", 1, 6, 50)]
 

@@ -322,9 +322,9 @@ def test_whoever_reads_the_stream_later_does_not_wait_for_what_was_resubmitted(
     assert {11, -11, 12, -12} <= {row[0] for row in files.rows("both")}
 
 
-def _end_at_judges(flow: Flow, place: PartitionId) -> None:
+def _end_at_judges(flow: Flow, partition: PartitionId) -> None:
     flow.drain()
-    for judge in flow.judges(*place):
+    for judge in flow.judges(*partition):
         flow.promise(judge, Bound(LATEST))
 
 

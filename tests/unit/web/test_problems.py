@@ -57,7 +57,7 @@ PROVOKED = {
     Problem.BODY_TYPE: Provoked(path=TAKING, method="POST"),
     Problem.UNKNOWN_QUERY: Provoked(ProblemError(Problem.UNKNOWN_QUERY, "no such query")),
     Problem.UNKNOWN_ERROR_ROW: Provoked(ProblemError(Problem.UNKNOWN_ERROR_ROW, "no such row")),
-    Problem.STATEMENT_REFUSED: Provoked(StatementError("no", place=SourceSpan(2, 3, 4), text="A\nB CD")),
+    Problem.STATEMENT_REFUSED: Provoked(StatementError("no", span=SourceSpan(2, 3, 4), text="A\nB CD")),
     Problem.UNAUTHENTICATED: Provoked(token=False),
     Problem.RIGHT_MISSING: Provoked(method="POST"),
     Problem.OTHER_SITE: Provoked(headers={"sec-fetch-site": "cross-site"}),

@@ -74,13 +74,13 @@ class _Followed:
 class ChangedGroupsOperator:
     """Aggregates of rows that are added and removed, by key."""
 
-    def __init__(self, node: GroupChanges, place: OperatorSite) -> None:
+    def __init__(self, node: GroupChanges, site: OperatorSite) -> None:
         from rowtide.operators.aggregates.kernels.changed_groups import NUMBERS, WIDTH
 
         self.account = Account()
         self._node = node
         self._shown_changes = ShownChanges(node)
-        self._place = place
+        self._place = site
         self._kinds = [node.input.row_type[index].type for index in node.keys]
         self._keys = KeyGroups(self._kinds)
         self._calls = [_call_of(call) for call in node.aggregates]

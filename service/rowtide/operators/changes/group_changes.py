@@ -80,10 +80,10 @@ class _Group:
 class GroupChangesOperator:
     """Plain Python, row by row."""
 
-    def __init__(self, node: GroupChanges, place: OperatorSite) -> None:
+    def __init__(self, node: GroupChanges, site: OperatorSite) -> None:
         self.account = Account()
         self._node = node
-        self._origin = place.origin
+        self._origin = site.origin
         self._calls = [
             GroupCall(call, node.input.row_type, of_changes=node.of_changes) for call in node.aggregates
         ]
@@ -92,7 +92,7 @@ class GroupChangesOperator:
         self._infallible = [at for at, call in enumerate(self._calls) if not call.fallible]
         self._key = key_getter(node.keys)
         self._has_float_keys = any(node.input.row_type[index].type.is_float for index in node.keys)
-        self._ranks = Ranks(origin for origins in place.port_origins for origin in origins)
+        self._ranks = Ranks(origin for origins in site.port_origins for origin in origins)
         self._groups: OrderedDict[GroupKey, _Group] = OrderedDict()
         self._dirty: dict[int, _Group] = {}
         self._ends: list[tuple[int, int, GroupKey]] = []

@@ -44,7 +44,7 @@ _Parts = list[tuple[int, int, list[Column], Mask]]
 class RunningGroupsOperator:
     """Running aggregates by key, with or without a period."""
 
-    def __init__(self, node: GroupChanges, _place: OperatorSite) -> None:
+    def __init__(self, node: GroupChanges, _site: OperatorSite) -> None:
         self.account = Account()
         self._node = node
         self._period = node.window if isinstance(node.window, Period) else None

@@ -16,9 +16,9 @@ from rowtide.rowtime.period import month_of, month_start, month_starts, months_o
 class GridGroupsOperator(OpenGroupsOperator):
     """Keeps the edges of windows as points of the grid. A subclass assigns rows to groups by their places in it."""
 
-    def __init__(self, node: GroupNode, place: OperatorSite, *, by_months: bool) -> None:
+    def __init__(self, node: GroupNode, site: OperatorSite, *, by_months: bool) -> None:
         self._by_months = by_months
-        super().__init__(node, place)
+        super().__init__(node, site)
 
     def _places_of(self, rowtime: Int64s) -> Int64s:
         """Return the places of rowtimes in the grid."""

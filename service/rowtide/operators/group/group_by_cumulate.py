@@ -19,12 +19,12 @@ class GroupByCumulateOperator(GridGroupsOperator):
     A row is held until the largest of its windows has ended.
     """
 
-    def __init__(self, node: GroupByCumulate, place: OperatorSite) -> None:
+    def __init__(self, node: GroupByCumulate, site: OperatorSite) -> None:
         self._window = window = node.cumulate
         self._windows = window.at_a_time()
         by_months = isinstance(window, CumulateByMonths) and window.step_ms is None
         self._step = window.step if isinstance(window, CumulateByMonths) else window.step_ms
-        super().__init__(node, place, by_months=by_months)
+        super().__init__(node, site, by_months=by_months)
 
     def _assign(self, tray: Tray, rows: Int64s, keys: Int64s) -> Assigned:
         from rowtide.operators.group.kernels.open_groups import into_growing

@@ -19,13 +19,13 @@ class GroupByHopOperator(GridGroupsOperator):
     A row is held until the last of its windows has ended. A row between two windows is done at once.
     """
 
-    def __init__(self, node: GroupByHop, place: OperatorSite) -> None:
+    def __init__(self, node: GroupByHop, site: OperatorSite) -> None:
         self._window = window = node.hop
         # The same windows, in the unit of the grid.
         self._hop = Hop(window.slide, window.size) if isinstance(window, HopByMonths) else window
         # The maximum number of windows of a key that are open at a rowtime.
         self._windows = window.at_a_time()
-        super().__init__(node, place, by_months=isinstance(window, HopByMonths))
+        super().__init__(node, site, by_months=isinstance(window, HopByMonths))
 
     def _assign(self, tray: Tray, rows: Int64s, keys: Int64s) -> Assigned:
         from rowtide.operators.group.kernels.open_groups import into_hops

@@ -26,13 +26,13 @@ FEW_PERIODS = 8
 class GroupByPeriodOperator(OpenGroupsOperator):
     """Streaming aggregation by periods."""
 
-    def __init__(self, node: GroupByPeriod, place: OperatorSite) -> None:
+    def __init__(self, node: GroupByPeriod, site: OperatorSite) -> None:
         self._period = node.period
         # A period that includes its end is over when the bound has passed it.
         self._behind = 0 if node.period.edge is PeriodEdge.FLOOR else 1
         self._promise = (EARLIEST, Bound(EARLIEST))
         self._last = (LATEST, EARLIEST)
-        super().__init__(node, place)
+        super().__init__(node, site)
 
     def _assign(self, tray: Tray, rows: Int64s, keys: Int64s) -> Assigned:
         from rowtide.operators.group.kernels.open_groups import into_periods

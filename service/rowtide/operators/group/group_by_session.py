@@ -14,9 +14,9 @@ from rowtide.rows.tray import Tray
 class GroupBySessionOperator(OpenGroupsOperator):
     """One row for each session when the bound has reached its last row + gap."""
 
-    def __init__(self, node: GroupBySession, place: OperatorSite) -> None:
+    def __init__(self, node: GroupBySession, site: OperatorSite) -> None:
         self._gap = node.session.gap_ms
-        super().__init__(node, place)
+        super().__init__(node, site)
 
     def _assign(self, tray: Tray, rows: Int64s, keys: Int64s) -> Assigned:
         from rowtide.operators.group.kernels.open_groups import into_sessions

@@ -66,13 +66,13 @@ class Assigned:
 class OpenGroupsOperator:
     """Streaming aggregation with final emission. A subclass assigns rows to groups."""
 
-    def __init__(self, node: GroupNode, place: OperatorSite) -> None:
+    def __init__(self, node: GroupNode, site: OperatorSite) -> None:
         self.account = Account()
         self._node = node
-        self._origin = place.origin
+        self._origin = site.origin
         self._key_types = [node.input.row_type[index].type for index in node.keys]
         self._calls: Sequence[AggregateCall] = node.aggregates
-        self._ranks = Ranks(origin for origins in place.port_origins for origin in origins)
+        self._ranks = Ranks(origin for origins in site.port_origins for origin in origins)
         self._bound = EARLIEST
         self._given = self._before = 0
         self._reset()

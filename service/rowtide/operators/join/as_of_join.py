@@ -51,14 +51,14 @@ class AsOfJoinOperator:
     stream row that must not see it can come.
     """
 
-    def __init__(self, node: AsOfJoin, place: OperatorSite) -> None:
+    def __init__(self, node: AsOfJoin, site: OperatorSite) -> None:
         self.account = Account()
         self._node = node
         self._bounds = [NO_BOUND, NO_BOUND]
         self._changes = TrayQueue(node.table.row_type)
         self._waiting = TrayQueue(node.stream.row_type)
         self._image = _Image(node)
-        self._ranks = [Ranks(origins) for origins in place.port_origins]
+        self._ranks = [Ranks(origins) for origins in site.port_origins]
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """Port 0 is the table's changelog, port 1 the stream."""

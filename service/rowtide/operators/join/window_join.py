@@ -116,12 +116,12 @@ class WindowJoinOperator:
     merge = staticmethod(merge)
     split = staticmethod(split)
 
-    def __init__(self, node: WindowJoin, place: OperatorSite) -> None:
+    def __init__(self, node: WindowJoin, site: OperatorSite) -> None:
         self.account = Account()
         self._node = node
-        self._places = JoinPlaces(node, is_part=place.is_part)
-        self._origin = place.origin
-        left_ranks, right_ranks = (Ranks(origins) for origins in place.port_origins)
+        self._places = JoinPlaces(node, is_part=site.is_part)
+        self._origin = site.origin
+        left_ranks, right_ranks = (Ranks(origins) for origins in site.port_origins)
         self._keys = JoinKeys([node.left.row_type[index].type for index in node.left_key])
         self._sides = (
             _Side(node.left, node.left_key, left_ranks, Chains(self._keys.are_codes)),

@@ -54,11 +54,11 @@ PROMISED = "promised"
 class MergeOperator(Whole):
     """Merges the ports that ``place.port_origins`` names: partitions of a stream, or streams."""
 
-    def __init__(self, node: Merge, place: OperatorSite) -> None:
+    def __init__(self, node: Merge, site: OperatorSite) -> None:
         self.account = Account()
         self._node = node
-        ports = place.port_origins
-        self._ranks = Ranks(place.order or (origin for origins in ports for origin in origins))
+        ports = site.port_origins
+        self._ranks = Ranks(site.order or (origin for origins in ports for origin in origins))
         self._first_rank = [self._least_rank(origins) for origins in ports]
         self._later_rank = [
             {origin: self._least_rank(origins[at + 1 :]) for at, origin in enumerate(origins)}

@@ -46,8 +46,8 @@ _NO_FIELDS = RowType(())
 class _Window:
     """One window: its results that another one does not have yet, and its first waiting row's number."""
 
-    def __init__(self, node: WindowAggregate, place: OperatorSite) -> None:
-        self.operator = make(node, place)
+    def __init__(self, node: WindowAggregate, site: OperatorSite) -> None:
+        self.operator = make(node, site)
         self.given = TrayQueue(node.row_type)
         self.reached = 0
 
@@ -67,11 +67,11 @@ class _Window:
 class OverAbreastOperator(Whole):
     """The windows of one node; their results come after the fields of the input, window by window."""
 
-    def __init__(self, node: WindowsAbreast, place: OperatorSite) -> None:
+    def __init__(self, node: WindowsAbreast, site: OperatorSite) -> None:
         self.account = Account()
         self._node = node
         self._nodes = node.each()
-        inside = replace(place, origin=_ORIGIN, port_origins=((_ORIGIN,),))
+        inside = replace(site, origin=_ORIGIN, port_origins=((_ORIGIN,),))
         self._windows = [_Window(each, inside) for each in self._nodes]
         self._places = TrayQueue(_NO_FIELDS)
         """The places of the waiting rows in consistent time, without their fields."""

@@ -33,8 +33,8 @@ _CLOCKS = ("account", "bounds")
 class OverInKernels(OverOperator):
     """Windowed aggregation, compiled."""
 
-    def __init__(self, node: WindowAggregate, place: OperatorSite) -> None:
-        super().__init__(node, place)
+    def __init__(self, node: WindowAggregate, site: OperatorSite) -> None:
+        super().__init__(node, site)
         # Rows wait if a frame ends after its row.
         self._held: WaitingFrames | None = None
         self._frames: PartitionFrames | None = None

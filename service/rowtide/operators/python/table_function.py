@@ -27,7 +27,7 @@ _NAN = float("nan")
 class TableFunctionOperator(AtOnce):
     """The stored state of each key, and the rowtime of its last row; the key that is longest without one is first."""
 
-    def __init__(self, node: TableFunction, _place: OperatorSite) -> None:
+    def __init__(self, node: TableFunction, _site: OperatorSite) -> None:
         super().__init__()
         self._node = node
         self._maker = row_maker_of(node.of)

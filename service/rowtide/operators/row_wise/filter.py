@@ -19,7 +19,7 @@ class FilterOperator(RowWise):
     A DELETE for which it fails is dropped, like the row that it takes away. FilterInserts passes every DELETE.
     """
 
-    def __init__(self, node: Filter, _place: OperatorSite) -> None:
+    def __init__(self, node: Filter, _site: OperatorSite) -> None:
         super().__init__(node.relation)
         self._condition = compile_columns(node.condition)
         self._passes_deletes = isinstance(node, FilterInserts)

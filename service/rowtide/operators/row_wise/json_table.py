@@ -66,7 +66,7 @@ class JsonTableOperator(RowWise):
     none, so that a row which is resubmitted later repeats nothing.
     """
 
-    def __init__(self, node: JsonTable, _place: OperatorSite) -> None:
+    def __init__(self, node: JsonTable, _site: OperatorSite) -> None:
         super().__init__(node.relation)
         self._node = node
         self._document = compile_columns(node.document)

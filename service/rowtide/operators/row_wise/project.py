@@ -26,7 +26,7 @@ class ProjectOperator(RowWise):
     which a key of ProjectKeys fails has a fault, and continues with NULL there.
     """
 
-    def __init__(self, node: Project, _place: OperatorSite) -> None:
+    def __init__(self, node: Project, _site: OperatorSite) -> None:
         super().__init__(node.relation)
         self._row_type = node.row_type
         self._keys = node.keys if isinstance(node, ProjectKeys) else ()

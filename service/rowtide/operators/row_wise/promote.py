@@ -29,7 +29,7 @@ from rowtide.rowtime.reach import least_reaching
 class PromoteOperator(RowWise):
     """Re-stamps rows; those without a rowtime, or with one too far ahead, are rejected."""
 
-    def __init__(self, node: Promote, _place: OperatorSite) -> None:
+    def __init__(self, node: Promote, _site: OperatorSite) -> None:
         super().__init__(node.relation)
         self._node = node
         self._rowtime = compile_columns(node.rowtime)

@@ -29,7 +29,7 @@ LOW_WORD = (1 << 64) - 1
 class SampleOperator(RowWise):
     """Passes bounds on, and the rows whose keys have a hash below a limit."""
 
-    def __init__(self, node: HashSample, _place: OperatorSite) -> None:
+    def __init__(self, node: HashSample, _site: OperatorSite) -> None:
         super().__init__(node.relation)
         self._keys = node.keys
         self._limit = node.limit

@@ -45,15 +45,15 @@ class SortOperator(Whole):
     (docs/decisions/0026).
     """
 
-    def __init__(self, node: Sort, place: OperatorSite) -> None:
+    def __init__(self, node: Sort, site: OperatorSite) -> None:
         self.account = Account()
         self._node = node
         self._within = node.within_ms
-        self._signs = place.origin if place.merged else UNMARKED
+        self._signs = site.origin if site.merged else UNMARKED
         self._highest = EARLIEST
         self._explicit = EARLIEST
         self._taken = EARLIEST
-        self._revives = place.feeds_tables
+        self._revives = site.feeds_tables
         self.revived = 0
         """Number of rows that took effect at the bound of an idle partition."""
         self._last = (UNMARKED, UNMARKED)

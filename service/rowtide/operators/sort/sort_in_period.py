@@ -23,10 +23,10 @@ from rowtide.rowtime.reach import least_reaching
 class SortInPeriodOperator(Whole):
     """Holds the rows of open periods. Rows equal in all keys keep their order; NULL is the greatest value."""
 
-    def __init__(self, node: SortInPeriod, place: OperatorSite) -> None:
+    def __init__(self, node: SortInPeriod, site: OperatorSite) -> None:
         self.account = Account()
         self._node = node
-        self._origin = place.origin
+        self._origin = site.origin
         self._bound = EARLIEST
         self._given = 0
         self._trays: list[Tray] = []

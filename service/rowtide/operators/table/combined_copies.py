@@ -26,7 +26,7 @@ CLEAN_OVER = 1 << 14
 class CombinedCopiesOperator(AtOnce):
     """For each row its number in either table, by the number of its key."""
 
-    def __init__(self, node: CombinedCopies, _place: OperatorSite) -> None:
+    def __init__(self, node: CombinedCopies, _site: OperatorSite) -> None:
         super().__init__()
         self._node = node
         self._keys = KeyGroups([field.type for field in node.row_type])

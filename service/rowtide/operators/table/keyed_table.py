@@ -31,7 +31,7 @@ class KeyedTableOperator(AtOnce):
     A change has the place in consistent time of the rowop that caused it.
     """
 
-    def __init__(self, node: KeyedTable, _place: OperatorSite) -> None:
+    def __init__(self, node: KeyedTable, _site: OperatorSite) -> None:
         super().__init__()
         self._node = node
         self._row_type = node.row_type

@@ -23,7 +23,7 @@ CLEAN_OVER = 1 << 14
 class MultisetTableOperator(AtOnce):
     """A multiset of rows: a DELETE removes the oldest equal row, if any."""
 
-    def __init__(self, node: KeyedTable, _place: OperatorSite) -> None:
+    def __init__(self, node: KeyedTable, _site: OperatorSite) -> None:
         super().__init__()
         self._node = node
         self._begin()

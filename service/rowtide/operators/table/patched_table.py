@@ -17,8 +17,8 @@ class PatchedTableOperator(KeyedTableByRow):
     An INSERT that has the row before it removes the row of that key, unless another row has the key by now.
     """
 
-    def __init__(self, node: PatchedTable, place: OperatorSite) -> None:
-        super().__init__(node, place)
+    def __init__(self, node: PatchedTable, site: OperatorSite) -> None:
+        super().__init__(node, site)
         self._names = node.row_type.names
 
     def _take(self, tray: Tray, faults: list[Fault]) -> Tray | None:

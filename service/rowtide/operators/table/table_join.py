@@ -28,7 +28,7 @@ CLEAN_OVER = 1 << 14
 class TableJoinOperator(AtOnce):
     """The compiled join. No row waits, because the merge below orders the changes of both sides."""
 
-    def __init__(self, node: TableJoin, _place: OperatorSite) -> None:
+    def __init__(self, node: TableJoin, _site: OperatorSite) -> None:
         super().__init__()
         self._node = node
         self._image = _Image(node)

@@ -35,7 +35,7 @@ class _Group:
 class TableJoinByRow(AtOnce):
     """Plain Python. No row waits: the merge below has put the changes of both sides in order."""
 
-    def __init__(self, node: TableJoin, _place: OperatorSite) -> None:
+    def __init__(self, node: TableJoin, _site: OperatorSite) -> None:
         super().__init__()
         self._node = node
         self._condition = None if node.condition is None else compile_row(node.condition)

@@ -29,7 +29,7 @@ CLEAN_OVER = 1 << 14
 class TopChangesOperator(AtOnce):
     """All rows that may be among the first ones, sorted within each partition."""
 
-    def __init__(self, node: TopChanges, _place: OperatorSite) -> None:
+    def __init__(self, node: TopChanges, _site: OperatorSite) -> None:
         super().__init__()
         self._node = node
         self._image = _Image(node)

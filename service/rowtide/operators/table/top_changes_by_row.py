@@ -26,7 +26,7 @@ _Entry = tuple[tuple[object, ...], int, Row]
 class TopChangesByRow(AtOnce):
     """All rows in a sorted list for each partition; plain Python, row by row."""
 
-    def __init__(self, node: TopChanges, _place: OperatorSite) -> None:
+    def __init__(self, node: TopChanges, _site: OperatorSite) -> None:
         super().__init__()
         self._node = node
         self._partition = key_getter(node.partition)

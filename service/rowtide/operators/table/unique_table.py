@@ -19,8 +19,8 @@ from rowtide.rows.rowop import Opcode, Row, TimedRow
 class UniqueTableOperator(KeyedTableByRow):
     """Rows by primary key or as a multiset, and for each UNIQUE the row of each value."""
 
-    def __init__(self, node: UniqueTable, place: OperatorSite) -> None:
-        super().__init__(node, place)
+    def __init__(self, node: UniqueTable, site: OperatorSite) -> None:
+        super().__init__(node, site)
         self._unique = node
         self._held: list[dict[Row, Row]] = [{} for _ in node.unique]
 

@@ -12,7 +12,7 @@ from rowtide.flow.gates import Target
 from rowtide.runtime.ingest.channels import channel
 from rowtide.runtime.ingest.inbox import Inbox
 from rowtide.runtime.ingest.intake import LOOK_UP_S
-from rowtide.runtime.live.resubmission import let_in
+from rowtide.runtime.live.resubmission import insert_resubmitted
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.state.pipeline_state import PipelineState
 from rowtide.runtime.topics import ids_of, known_ids
@@ -25,9 +25,9 @@ _log = structlog.get_logger("rowtide")
 class Admission:
     """Lets partitions join ``work``. Called by its thread."""
 
-    def __init__(self, io: PipelineIO, work: PipelineState) -> None:
+    def __init__(self, io: PipelineIO, state: PipelineState) -> None:
         self._io = io
-        self._work = work
+        self._work = state
         self._ask_again = 0.0
 
     def begin(self) -> None:
@@ -53,7 +53,7 @@ class Admission:
             bound_ms = self._work.join(
                 (relation, partition), topic, offset, topic_id=ids.get((relation, partition))
             )
-            self._io.partitions.idle.hear((relation, partition))
+            self._io.partitions.idle.note_arrival((relation, partition))
             _log.info(
                 "partition_joins",
                 relation=relation,
@@ -90,7 +90,9 @@ class Admission:
             source = context.sources[each.stream]
             bound_ms = work.join(each.place, source.topic, 0, Target(each.relation, each.entered))
             rows = self._io.resubmitted(each.place)
-            let_in(work, channel(self._io.streams[each.stream], source, work.flow), each.place, rows)
+            insert_resubmitted(
+                work, channel(self._io.streams[each.stream], source, work.flow), each.place, rows
+            )
             _log.info(
                 "errors_resubmitted",
                 number=each.number,

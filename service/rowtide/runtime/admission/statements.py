@@ -36,10 +36,10 @@ class StatementDesk:
     """
 
     def __init__(
-        self, io: PipelineIO, work: PipelineState, resolve: Callable[[str], SentStatements] | None
+        self, io: PipelineIO, state: PipelineState, resolve: Callable[[str], SentStatements] | None
     ) -> None:
         self._io = io
-        self._work = work
+        self._work = state
         self._resolve = resolve
         self._look_again = 0.0
 

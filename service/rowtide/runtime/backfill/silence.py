@@ -116,7 +116,7 @@ class SilenceAtCut(PartitionSilence):
         ]
         times = AppendTimes(dict.fromkeys(stamped, True))
         for relation in stamped:
-            times.hear(relation, np.array([latest.get(relation, EARLIEST)]))
+            times.note_arrival(relation, np.array([latest.get(relation, EARLIEST)]))
             ranges = self._retry.call(sources[relation].ranges)
             ends = {(relation, partition): held.log_end for partition, held in ranges.items()}
             # Everything was read before this look-up began: the first time notes it, the second proves it.
@@ -139,7 +139,7 @@ class SilenceAtCut(PartitionSilence):
             for place in (place for place in self._cut if place[0] == relation):
                 watch.look_up({place: ends[place[1]].log_end})
                 if recent[place[1]] < self._cut[place]:
-                    watch.hear(place)
+                    watch.note_arrival(place)
         return watch
 
 

@@ -26,7 +26,7 @@ from rowtide.runtime.backfill.slices import SliceCuts
 from rowtide.runtime.batches.limits import WaitingInputs
 from rowtide.runtime.batches.silence import SilenceInBatch
 from rowtide.runtime.commit.commit import Committer
-from rowtide.runtime.live.end_of_history import Seam
+from rowtide.runtime.live.end_of_history import EndOfHistory
 from rowtide.runtime.live.partition_watch import ends_of
 from rowtide.runtime.live.read_loop import TAKE_S, ClockDecisions
 from rowtide.runtime.live.resubmission import topic_places
@@ -64,7 +64,7 @@ class BatchPace:
 class BatchParts:
     """What the loop works with: all parts of the live service but its readers.
 
-    ``seam`` decides when history is over; None: this run does not decide it. ``carries_state``: every commit
+    ``end_of_history`` decides when history is over; None: this run does not decide it. ``carries_state``: every commit
     has a snapshot, because the log may not return the same messages again.
     """
 
@@ -74,7 +74,7 @@ class BatchParts:
     clocks: ClockDecisions
     questions: Questions
     observer: Observer
-    seam: Seam | None
+    end_of_history: EndOfHistory | None
     carries_state: bool
 
 
@@ -90,15 +90,15 @@ class BatchLoop:
     """
 
     def __init__(
-        self, io: PipelineIO, record: Record, work: PipelineState, intake: MessageIntake, parts: BatchParts
+        self, io: PipelineIO, record: Record, state: PipelineState, intake: MessageIntake, parts: BatchParts
     ) -> None:
-        self.work = work
+        self.work = state
         self._io = io
         self._record = record
         self._intake = intake
         self._parts = parts
         self._clock = io.context.clock
-        self._admission = Admission(io, work)
+        self._admission = Admission(io, state)
         self._waiting = WaitingInputs(io)
         self._slices = SliceWork(
             io.context, parts.spark, parts.committer, broker=io.broker, database=io.database
@@ -166,8 +166,8 @@ class BatchLoop:
         return False
 
     def _leave_history(self) -> None:
-        if self._parts.seam is not None:
-            for decision in self._parts.seam.decide(self.work):
+        if self._parts.end_of_history is not None:
+            for decision in self._parts.end_of_history.decide(self.work):
                 self.work.obey(decision)
             self.work.drain()
 

@@ -12,7 +12,7 @@ from rowtide.runtime.backfill.slice_work import OnSpark
 from rowtide.runtime.batches.limits import refuse_resubmitted, refuse_statements
 from rowtide.runtime.batches.loop import BatchLoop, BatchPace, BatchParts
 from rowtide.runtime.ingest.skipping import skipped_of
-from rowtide.runtime.live.end_of_history import Seam
+from rowtide.runtime.live.end_of_history import EndOfHistory
 from rowtide.runtime.live.partition_watch import ends_of
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.query.contents import SnapshotTaken
@@ -55,7 +55,7 @@ class RunBatches:
             io.database.call(lambda: refuse_statements(context.name, context.ledger, record))
 
     def __call__(
-        self, io: PipelineIO, claimed: Claimed, work: PipelineState, requests: Requests, *, until_end: bool
+        self, io: PipelineIO, claimed: Claimed, state: PipelineState, requests: Requests, *, until_end: bool
     ) -> None:
         """Continue from the committed positions until asked to stop, or to the ends at the start.
 
@@ -63,17 +63,17 @@ class RunBatches:
           SupersededError, FaultError, TransientError, StoppedError, GoneError.
         """
         context, record = io.context, claimed.record
-        committer = io.committer(record, work.source_of)
+        committer = io.committer(record, state.source_of)
         io.board.enter("running")
-        io.progress.begins(work)
-        clocks = io.partitions.decisions(work)
+        io.progress.begins(state)
+        clocks = io.partitions.decisions(state)
         for relation, held in claimed.ranges.items():
             io.partitions.looked_up(relation, held)
         ends = ends_of(claimed.ranges)
         batches = BatchLoop(
             io,
             record,
-            work,
+            state,
             MessageIntake(io.streams, skipped_of(io.database.call(context.ledger.decisions))),
             BatchParts(
                 replace(self._spark, waiting=partial(_show_life, io)),
@@ -81,9 +81,9 @@ class RunBatches:
                 committer,
                 clocks,
                 requests.questions,
-                Watching(io.board, io.progress.committed, context.observer, work, claimed.created),
+                Watching(io.board, io.progress.committed, context.observer, state, claimed.created),
                 # A run to the end leaves the rest of history, if there is more, to the next one.
-                None if until_end else Seam(ends, context.clock),
+                None if until_end else EndOfHistory(ends, context.clock),
                 carries_state=bool(claimed.compacted),
             ),
         )
@@ -93,16 +93,16 @@ class RunBatches:
             stored = committer.stored
             return SnapshotTaken(context.name, committer.commits, stored.size_bytes, stored.seconds)
 
-        requests.serve(work, io.backpressure(), snapshot)
+        requests.serve(state, io.backpressure(), snapshot)
         _log.info(
             "running", pipeline=context.name, epoch=record.epoch, commits=record.commits, runner="spark"
         )
         try:
             batches.run(ends if until_end else None)
-            io.progress.ends(work)
+            io.progress.ends(state)
             io.board.enter("stopping")
         finally:
-            work.followers.end("the service stops")
+            state.followers.end("the service stops")
             context.crash_points.reach("stop.before_close")
         summary = io.board.status().summary
         fields = {} if summary is None else summary.fields()

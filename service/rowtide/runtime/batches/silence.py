@@ -51,12 +51,12 @@ class SilenceInBatch(PartitionSilence):
         self._is_looked_up = True
         partitions = self._io.partitions
         for place in self._heard:
-            partitions.idle.hear(place)
+            partitions.idle.note_arrival(place)
         for relation, source in sorted(self._io.context.sources.items()):
             has_append_times = partitions.append_times.watches(relation)
             if not has_append_times and partitions.idle.timeout_ms(relation) is None:
                 continue
-            partitions.append_times.hear(relation, np.array([latest.get(relation, EARLIEST)]))
+            partitions.append_times.note_arrival(relation, np.array([latest.get(relation, EARLIEST)]))
             ranges = self._io.broker.call(source.ranges)
             self._io.broker.call(partial(self._io.looked_up, relation, ranges))
             # Everything was read before this look-up began: the first time notes it, the second proves it.

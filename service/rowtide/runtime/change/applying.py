@@ -133,7 +133,7 @@ def succeeding(older: PipelineContext, newer: PipelineContext) -> Succeeding:
     after = PipelineState(flow, newer.plan.targets, partition_positions)
     PipelineIO(newer).prepare_outputs(after)
     after.drain()
-    after.go_on_from(newer.ledger.accounts())
+    after.continue_accounts(newer.ledger.accounts())
     gone = {each.relation for each in record.partition_positions} - {
         each.relation for each in partition_positions
     }
@@ -141,7 +141,7 @@ def succeeding(older: PipelineContext, newer: PipelineContext) -> Succeeding:
 
 
 def commit_switch(
-    begun: Succeeding, newer: PipelineContext, cut: CommitBatch, recent: RecentMessages
+    begun: Succeeding, newer: PipelineContext, batch: CommitBatch, recent: RecentMessages
 ) -> Applied:
     """Commit the output rows, the state of the new plan, and its digest instead of the old one.
 
@@ -149,18 +149,18 @@ def commit_switch(
       As ``apply``.
     """
     digest = dumped(plan_digests(newer.plan), owned_tables(newer.plan))
-    cut = replace(
-        cut,
-        partition_positions=(*cut.partition_positions, *begun.begun),
+    batch = replace(
+        batch,
+        partition_positions=(*batch.partition_positions, *begun.begun),
         moves=[lambda transaction: newer.ledger.replace_plan(transaction, digest, begun.gone, newer.text)],
     )
     rows: dict[str, int] = {}
-    for writes in cut.writes:
+    for writes in batch.writes:
         rows[writes.name] = rows.get(writes.name, 0) + len(writes.tray)
     for stream in newer.plan.written_streams:
         newer.ledger.outbox(stream.name).open()
     committer = PipelineIO(newer).committer(begun.record, begun.after.source_of)
-    committer.commit(cut, recent)
+    committer.commit(batch, recent)
     _log.info("applied", pipeline=newer.name, epoch=begun.record.epoch, commits=committer.commits)
     return Applied(committer.commits, rows, committer.stored.size_bytes)
 

@@ -154,7 +154,7 @@ class _Switch(ReadLoop):
     def enter(self, delivery: Delivery) -> None:
         """Pass a delivery to both plans."""
         super().enter(delivery)
-        self._decisions.hear(delivery)
+        self._decisions.note_arrival(delivery)
 
     def decide(self) -> None:
         """Apply the decisions of the clocks to both plans."""
@@ -179,11 +179,11 @@ def _moved(fault: Fault, both: _Both) -> Fault:
     return replace(fault, origin=both.after.flow.origin(*place))
 
 
-def _count(both: _Both, after: PipelineState) -> None:
+def _count(both: _Both, state: PipelineState) -> None:
     """Add the rows that the old plan has written to the accounts of the new plan's tables (law 4)."""
     for name, output in both.outputs.items():
-        if name in after.outputs:
-            account = after.outputs[name].account
+        if name in state.outputs:
+            account = state.outputs[name].account
             account.rows_in += output.account.rows_in
             account.done += output.account.done
             account.rejected += output.account.rejected

@@ -139,7 +139,7 @@ class Committer:
         return self._commits
 
     def commit(
-        self, cut: CommitBatch, recent: RecentMessages, *, part_bytes: int | None = None
+        self, batch: CommitBatch, recent: RecentMessages, *, part_bytes: int | None = None
     ) -> Sequence[ErrorRow]:
         """Commit ``cut``, with retries for as long as needed, and return its error rows.
 
@@ -153,27 +153,27 @@ class Committer:
           StoppedError: the service was asked to stop while the database or a broker was down.
           StatementError: a topic is another one than it was; nothing of the cut was committed.
         """
-        faults, refusals = list(cut.faults), RefusedInCommit()
+        faults, refusals = list(batch.faults), RefusedInCommit()
         errors = self._error_rows(faults, recent)
         uncertain = False
         self._is_dropped = False
-        if cut.snapshot is not None:
+        if batch.snapshot is not None:
             self._parts, self._parts_seconds = None, 0.0
             if part_bytes is not None:
-                self._parts = SnapshotInParts(cut.snapshot, self._commits + 1, part_bytes)
-        topics = TopicChecks(self._sources, cut.partition_positions, self._fetching)
+                self._parts = SnapshotInParts(batch.snapshot, self._commits + 1, part_bytes)
+        topics = TopicChecks(self._sources, batch.partition_positions, self._fetching)
 
         def attempt() -> None:
             nonlocal uncertain
             if uncertain and self._has_happened():
                 return
             try:
-                self._write(cut, refusals, errors, topics)
+                self._write(batch, refusals, errors, topics)
             except UnavailableError:
                 uncertain = True
                 raise
             except RefusedRowsError as met:
-                raise _SiftedError(self._sift(cut, refusals, met)) from met
+                raise _SiftedError(self._sift(batch, refusals, met)) from met
 
         while True:
             topics.begin()
@@ -203,13 +203,13 @@ class Committer:
         if self._is_dropped or end is not None:
             self._parts = None
 
-    def _sift(self, cut: CommitBatch, refusals: RefusedInCommit, met: RefusedRowsError) -> list[Fault]:
+    def _sift(self, batch: CommitBatch, refusals: RefusedInCommit, met: RefusedRowsError) -> list[Fault]:
         """Find the rows that the database refuses, note them in ``refusals``, and return their faults.
 
         Raises:
           UnavailableError: a table would refuse any row, or the database refuses none now.
         """
-        found = refused_rows(self._database, partial(refusals.without, cut.writes))
+        found = refused_rows(self._database, partial(refusals.without, batch.writes))
         if not found:
             if refusals.are_apart:
                 raise UnavailableError(f"the database refused rows that it takes now: {met.message}")
@@ -237,12 +237,12 @@ class Committer:
             named=self._named,
         )
 
-    def _named(self, place: PartitionId, offset: int) -> str | None:
-        source = self._sources[place[0]]
-        return source.place(place[1], offset) if isinstance(source, ListedSource) else None
+    def _named(self, partition: PartitionId, offset: int) -> str | None:
+        source = self._sources[partition[0]]
+        return source.place(partition[1], offset) if isinstance(source, ListedSource) else None
 
-    def _resubmitted(self, place: PartitionId) -> Sequence[StoredError]:
-        return self._retry.call(lambda: self._ledger.resubmitted(place[1] - RESUBMITTED))
+    def _resubmitted(self, partition: PartitionId) -> Sequence[StoredError]:
+        return self._retry.call(lambda: self._ledger.resubmitted(partition[1] - RESUBMITTED))
 
     def commit_start(self, partition_positions: Sequence[PartitionPosition]) -> None:
         """Commit the start positions of a new pipeline.
@@ -253,7 +253,7 @@ class Committer:
         self.commit(CommitBatch((), (), tuple(partition_positions), None, 0), RecentMessages())
 
     def _write(
-        self, cut: CommitBatch, refusals: RefusedInCommit, errors: Sequence[ErrorRow], topics: TopicChecks
+        self, batch: CommitBatch, refusals: RefusedInCommit, errors: Sequence[ErrorRow], topics: TopicChecks
     ) -> None:
         reach = self._crash_points.reach
         reach("commit.before_begin")
@@ -261,22 +261,22 @@ class Committer:
             reach("commit.after_begin")
             self._ledger.fence(transaction, epoch=self._epoch, commits=self._commits)
             reach("commit.after_fence")
-            for each in refusals.without(cut.writes):
+            for each in refusals.without(batch.writes):
                 each.apply(transaction)
-            for move in cut.moves:
+            for move in batch.moves:
                 move(transaction)
-            for sends in cut.sends:
+            for sends in batch.sends:
                 self._ledger.outbox(sends.relation).add(transaction, sends.messages)
             reach("commit.after_tables")
-            for chunk in cut.error_rows:
+            for chunk in batch.error_rows:
                 self._ledger.write_errors(transaction, self._epoch, chunk)
             if errors:
                 self._ledger.write_errors(transaction, self._epoch, errors)
             reach("commit.after_errors")
-            self._ledger.write_positions(transaction, self._epoch, cut.partition_positions)
-            self._ledger.write_decisions(transaction, self._epoch, cut.decisions)
-            self._ledger.statements().settle(transaction, self._commits + 1, cut.statements)
-            self._ledger.write_accounts(transaction, cut.accounts())
+            self._ledger.write_positions(transaction, self._epoch, batch.partition_positions)
+            self._ledger.write_decisions(transaction, self._epoch, batch.decisions)
+            self._ledger.statements().settle(transaction, self._commits + 1, batch.statements)
+            self._ledger.write_accounts(transaction, batch.accounts())
             reach("commit.after_positions")
             began = self._clock.monotonic()
             if self._parts is not None:
@@ -284,8 +284,8 @@ class Committer:
                     transaction, self._epoch, self._parts.part()
                 )
                 self._parts_seconds += self._clock.monotonic() - began
-            elif cut.snapshot is not None:
-                size = self._ledger.write_snapshot(transaction, self._epoch, cut.snapshot)
+            elif batch.snapshot is not None:
+                size = self._ledger.write_snapshot(transaction, self._epoch, batch.snapshot)
                 self.stored = StoredSnapshot(size, self._clock.monotonic() - began)
             reach("commit.after_snapshot")
             topics.end()
@@ -307,6 +307,6 @@ class Committer:
             raise error
         return has_happened
 
-    def _fetch(self, place: PartitionId, offsets: Sequence[int]) -> Mapping[int, Fetched]:
-        relation, partition = place
-        return self._fetching.call(lambda: self._sources[relation].fetch(partition, offsets))
+    def _fetch(self, partition: PartitionId, offsets: Sequence[int]) -> Mapping[int, Fetched]:
+        relation, number = partition
+        return self._fetching.call(lambda: self._sources[relation].fetch(number, offsets))

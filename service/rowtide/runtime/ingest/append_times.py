@@ -63,7 +63,7 @@ class AppendTimes:
             self._seen[relation] = self._before_look_up[relation] = EARLIEST
             self._stamped[relation] = broker
 
-    def hear(self, relation: str, timestamps: NDArray[np.int64]) -> None:
+    def note_arrival(self, relation: str, timestamps: NDArray[np.int64]) -> None:
         """Note the timestamps of one or more messages that have arrived."""
         if self.watches(relation):
             self._seen[relation] = max(self._seen[relation], int(timestamps.max()))

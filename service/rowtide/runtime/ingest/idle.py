@@ -71,12 +71,12 @@ class IdleWatch:
             if relation in held
         }
 
-    def hear(self, place: PartitionId) -> None:
+    def note_arrival(self, partition: PartitionId) -> None:
         """Note that a message of a partition has come."""
-        relation, partition = place
-        self._heard[place] = now = self._now()
+        relation, number = partition
+        self._heard[partition] = now = self._now()
         if relation in self._streams:
-            self._streams[relation].hear(partition, now)
+            self._streams[relation].note_arrival(number, now)
 
     def look_up(self, ends: Mapping[PartitionId, int]) -> None:
         """Record the current ends of partitions; may be called by another thread."""
@@ -100,7 +100,7 @@ class IdleWatch:
         for relation, partitions in self._streams.items():
             for partition in partitions.idle(now):
                 if not self._is_silent((relation, partition), positions, now):
-                    partitions.hear(partition, now)
+                    partitions.note_arrival(partition, now)
             own = {
                 partition: bound
                 for (name, partition), bound in bounds.items()
@@ -120,23 +120,23 @@ class IdleWatch:
         """Return the time-out of a stream; None where none is declared."""
         return self._timeouts.get(relation)
 
-    def silent_ms(self, place: PartitionId) -> int | None:
+    def silent_ms(self, partition: PartitionId) -> int | None:
         """Return the time since which a partition is silent; None if no time-out is declared."""
-        relation, partition = place
+        relation, number = partition
         stream = self._streams.get(relation)
-        return None if stream is None else stream.silent_ms(partition, self._now())
+        return None if stream is None else stream.silent_ms(number, self._now())
 
-    def heard_ms(self, place: PartitionId) -> int | None:
+    def heard_ms(self, partition: PartitionId) -> int | None:
         """Return the time since the last message of a partition; None: none has come since this process runs."""
-        at = self._heard.get(place)
+        at = self._heard.get(partition)
         return None if at is None else self._now() - at
 
-    def _is_silent(self, place: PartitionId, positions: Mapping[PartitionId, int], now: int) -> bool:
+    def _is_silent(self, partition: PartitionId, positions: Mapping[PartitionId, int], now: int) -> bool:
         """Return whether a fresh look-up found no message after a partition's position."""
-        if place not in self._looked_up:
+        if partition not in self._looked_up:
             return False
-        end, at = self._looked_up[place]
-        return end <= positions[place] and now - at <= self._timeouts[place[0]] // 2
+        end, at = self._looked_up[partition]
+        return end <= positions[partition] and now - at <= self._timeouts[partition[0]] // 2
 
     def _now(self) -> int:
         return int(self._clock.monotonic() * 1000)
@@ -171,12 +171,12 @@ class DecisionLog:
             offset = positions[place]
             self._held[place] = [each for each in self._held[place] if each.next_offset >= offset]
 
-    def at(self, place: PartitionId, offset: int) -> list[Decision]:
+    def at(self, partition: PartitionId, offset: int) -> list[Decision]:
         """Return the decisions before the message at ``offset`` of a partition, in order."""
-        return [each for each in self._held.get(place, ()) if each.next_offset == offset]
+        return [each for each in self._held.get(partition, ()) if each.next_offset == offset]
 
-    def next_after(self, place: PartitionId, offset: int) -> int | None:
+    def next_after(self, partition: PartitionId, offset: int) -> int | None:
         """Return the next offset above ``offset`` with a decision."""
-        offsets = [each.next_offset for each in self._held.get(place, ())]
+        offsets = [each.next_offset for each in self._held.get(partition, ())]
         found = bisect.bisect_right(offsets, offset)
         return offsets[found] if found < len(offsets) else None

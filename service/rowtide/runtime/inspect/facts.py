@@ -15,7 +15,7 @@ from rowtide_connectors.several import place_of
 
 
 def gathered(
-    work: PipelineState,
+    state: PipelineState,
     plan: Plan,
     topics: Mapping[str, str],
     board: StatusBoard,
@@ -29,11 +29,11 @@ def gathered(
     """
     ranges, down = board.ranges(), board.down()
     partitions = {}
-    for place, position in work.positions.items():
+    for place, position in state.positions.items():
         relation, partition = place
         if is_resubmission(place):
             continue
-        account, held = work.accounts.get(relation, IntakeAccount()), ranges.get(place)
+        account, held = state.accounts.get(relation, IntakeAccount()), ranges.get(place)
         partitions[place] = PartitionFacts(
             topic=place_of(topics[relation], partition)[0],
             position=position,
@@ -48,12 +48,12 @@ def gathered(
             messages=account.messages,
             rejected=account.rejected,
         )
-    met, alone = bounds_of_idle(work.flow, partitions)
+    met, alone = bounds_of_idle(state.flow, partitions)
     return Facts(
         partitions,
         streams=frozenset(name for name, _ in plan.relations),
-        uncommitted={name: len(output) for name, output in work.outputs.items()},
-        tables={name: output.account for name, output in work.outputs.items()},
+        uncommitted={name: len(output) for name, output in state.outputs.items()},
+        tables={name: output.account for name, output in state.outputs.items()},
         database_down=DATABASE in down,
         met=met,
         alone=alone,

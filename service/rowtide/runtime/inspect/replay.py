@@ -187,8 +187,8 @@ def _last_offset(difference: ReplayDifference) -> int:
 class _Turns:
     """Collects the output of each turn, and records the offsets that were read in it."""
 
-    def __init__(self, work: PipelineState, tables: Mapping[str, ComparedTable]) -> None:
-        self._work = work
+    def __init__(self, state: PipelineState, tables: Mapping[str, ComparedTable]) -> None:
+        self._work = state
         self._tables = tables
         self._positions: list[dict[PartitionId, int]] = []
 

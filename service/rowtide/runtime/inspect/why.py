@@ -377,8 +377,8 @@ class _Asked:
                         "bound": each.bound,
                     }
 
-    def _decisions_of(self, place: PartitionId) -> list[Decision]:
-        return [each for each in self._decisions if (each.relation, each.partition) == place]
+    def _decisions_of(self, partition: PartitionId) -> list[Decision]:
+        return [each for each in self._decisions if (each.relation, each.partition) == partition]
 
     def _input(self, at: int, row: TimedRow) -> Input:
         step = self._program.steps[at]
@@ -397,11 +397,11 @@ class _Asked:
             ] = None
         return Input(relation, topic, partition, row.counter, _known(row.rowtime), named)
 
-    def _topic(self, place: PartitionId) -> tuple[str, str | None, int]:
-        source = self._context.sources.get(place[0])
+    def _topic(self, partition: PartitionId) -> tuple[str, str | None, int]:
+        source = self._context.sources.get(partition[0])
         if source is None:
-            return place[0], None, place[1]
-        return place[0], place_of(source.topic, place[1])[0], place[1]
+            return partition[0], None, partition[1]
+        return partition[0], place_of(source.topic, partition[1])[0], partition[1]
 
     def _offsets(self, rows: Iterable[TimedRow]) -> Iterable[dict[str, object]]:
         reached: dict[PartitionId, list[int]] = {}

@@ -53,29 +53,29 @@ class Backpressure:
         """The partitions of each relation that are paused now."""
         return self._paused
 
-    def balance(self, work: PipelineState, inbox: Pausable, done: Collection[PartitionId] = ()) -> None:
+    def balance(self, state: PipelineState, inbox: Pausable, done: Collection[PartitionId] = ()) -> None:
         """Pause or resume partitions by what is held, and name those that hold the pipeline back.
 
         ``done`` are partitions that are read as far as wanted: no row waits for them.
         """
-        bounds = {place: bound for place, bound in work.flow.bounds().items() if not is_resubmission(place)}
-        self._choose(work)
+        bounds = {place: bound for place, bound in state.flow.bounds().items() if not is_resubmission(place)}
+        self._choose(state)
         wanted = {place: bound for place, bound in bounds.items() if place not in done}
         paused = self._ahead(wanted) if self._pausing else {}
         if paused != self._paused:
             self._paused = paused
             inbox.pause(paused)
-        self._name_the_slowest(work.held(), bounds)
+        self._name_the_slowest(state.held(), bounds)
 
-    def _choose(self, work: PipelineState) -> None:
+    def _choose(self, state: PipelineState) -> None:
         """Choose the groups whose partitions are paused: those that hold more than their share of a limit.
 
         Only rows that wait for a slower input count, because rows of open windows are held however
         evenly the partitions are read. A group resumes when it is down to half its share.
         """
-        ahead = work.flow.ahead()
+        ahead = state.flow.ahead()
         rows = [sum(held for sources, held in ahead.items() if sources & group) for group in self._groups]
-        sizes = [max(map(work.mean_bytes, group), default=0.0) for group in self._groups]
+        sizes = [max(map(state.mean_bytes, group), default=0.0) for group in self._groups]
         weighed = [int(count * size) for count, size in zip(rows, sizes, strict=True)]
         self._pausing = self._beyond(rows, self._max_held_rows) | self._beyond(weighed, self._max_held_bytes)
 

@@ -21,7 +21,7 @@ from rowtide.runtime.state.pipeline_state import PipelineState
 _log = structlog.get_logger("rowtide")
 
 
-class Seam:
+class EndOfHistory:
     """Detects the end of history. Called between turns, when all input is processed.
 
     ``ends`` are the end offsets of the topics at the start of the run.
@@ -32,18 +32,18 @@ class Seam:
         self._clock = clock
         self._is_over = False
 
-    def decide(self, work: PipelineState) -> list[Decision]:
+    def decide(self, state: PipelineState) -> list[Decision]:
         """Return, once, the jumps of the models that have not had one.
 
         If the model has no rows yet, or its time is not before that of the clock, its jump skips no time. It is logged
         nevertheless, so that no later start makes one.
         """
-        if self._is_over or any(work.positions.get(place, end) < end for place, end in self._ends.items()):
+        if self._is_over or any(state.positions.get(place, end) < end for place, end in self._ends.items()):
             return []
         self._is_over = True
         now = self._clock.now_ms()
         decided = []
-        for model, before in work.flow.jumps_from().items():
+        for model, before in state.flow.jumps_from().items():
             after = before if before == EARLIEST else max(before, now)
             decided.append(Decision(RESET, model, 0, before, after))
             _log.info("history_is_over", model=model, jumps=after > before, from_ms=before, to_ms=after)

@@ -15,7 +15,7 @@ from rowtide.checkpoint.ledger import PartitionId
 from rowtide_connectors.api import OffsetRange
 
 
-class Newcomers:
+class JoiningPartitions:
     """The partitions that were detected and are not read yet. Thread-safe."""
 
     def __init__(self) -> None:

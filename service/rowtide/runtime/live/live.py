@@ -17,7 +17,7 @@ from rowtide.runtime.commit.commit import Committer
 from rowtide.runtime.ingest.inbox import Inbox
 from rowtide.runtime.ingest.intake import Delivery
 from rowtide.runtime.live.backpressure import Backpressure
-from rowtide.runtime.live.end_of_history import Seam
+from rowtide.runtime.live.end_of_history import EndOfHistory
 from rowtide.runtime.live.read_loop import TAKE_S, ClockDecisions, ReadLoop
 from rowtide.runtime.outbox.outboxes import Outboxes
 from rowtide.runtime.pace import SnapshotsDue
@@ -54,14 +54,14 @@ class Inflow:
       backpressure: balances the partitions.
       clocks: makes the decisions that do not follow from the messages.
       look: looks at the first messages of a new pipeline.
-      seam: decides when history is over; None: this run does not decide it.
+      end_of_history: decides when history is over; None: this run does not decide it.
     """
 
     inbox: Inbox
     backpressure: Backpressure
     clocks: ClockDecisions
     look: Looks
-    seam: Seam | None = None
+    end_of_history: EndOfHistory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Live(ReadLoop):
     def __init__(
         self,
         context: PipelineContext,
-        work: PipelineState,
+        state: PipelineState,
         inflow: Inflow,
         committer: Committer,
         *,
@@ -103,12 +103,12 @@ class Live(ReadLoop):
         observer: Observer,
         carries_state: bool,
     ) -> None:
-        super().__init__(work, inflow.inbox, inflow.backpressure)
+        super().__init__(state, inflow.inbox, inflow.backpressure)
         self._pace = context.pace
         self._clock = context.clock
         self._crash_points = context.crash_points
         self._clocks = inflow.clocks
-        self._seam = inflow.seam
+        self._end_of_history = inflow.end_of_history
         self._committer = committer
         self._between = between
         self._observer = observer
@@ -168,7 +168,7 @@ class Live(ReadLoop):
         super().enter(delivery)
         self._observer.entered(delivery)
         self._look.entered(delivery)
-        self._clocks.hear(delivery)
+        self._clocks.note_arrival(delivery)
 
     def decide(self) -> None:
         """Obey what the clocks decide."""
@@ -180,8 +180,8 @@ class Live(ReadLoop):
             self._crash_points.reach("flow.before_drain")
             super().drain()
             self._crash_points.reach("flow.after_drain")
-        if self._seam is not None and not self.waiting:
-            for decision in self._seam.decide(self.work):
+        if self._end_of_history is not None and not self.waiting:
+            for decision in self._end_of_history.decide(self.work):
                 self.work.obey(decision)
 
     def reached(self) -> Collection[PartitionId]:

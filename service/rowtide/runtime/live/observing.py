@@ -76,14 +76,14 @@ class MetricsObserver:
         self._metrics.snapshot_bytes.set(size_bytes)
         self._metrics.snapshot_seconds.observe(seconds)
 
-    def recovered(self, work: PipelineState, seconds: float) -> None:
+    def recovered(self, state: PipelineState, seconds: float) -> None:
         """Take the counts so far as the base line, and show all positions."""
         self._metrics.recovery_seconds.set(seconds)
-        for relation, counts in _counts(work, work.flow.counts()).items():
+        for relation, counts in _counts(state, state.flow.counts()).items():
             self._accounts.start_at(relation, counts)
-        self._show_positions(work.partition_positions())
-        self._show_bounds(work)
-        self._revived = work.flow.revived()
+        self._show_positions(state.partition_positions())
+        self._show_bounds(state)
+        self._revived = state.flow.revived()
 
     def entered(self, delivery: Delivery) -> None:
         """Count what was read."""
@@ -99,30 +99,30 @@ class MetricsObserver:
         self._metrics.messages_read.labels(*_labels(topic, partition)).inc(messages)
 
     def committed(
-        self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
+        self, state: PipelineState, batch: CommitBatch, errors: Sequence[ErrorRow], seconds: float
     ) -> None:
         """Count a commit, and follow accounts, positions and bounds."""
         metrics = self._metrics
         metrics.commits.inc()
         metrics.commit_seconds.observe(seconds)
         metrics.commit_rows.observe(
-            sum(len(writes.tray) for writes in cut.writes)
-            + sum(len(each.messages) for each in cut.sends)
-            + cut.moved_rows
+            sum(len(writes.tray) for writes in batch.writes)
+            + sum(len(each.messages) for each in batch.sends)
+            + batch.moved_rows
         )
         metrics.last_commit.set(self._clock.now_ms() / 1000)
         for (kind, reason), rows in Counter(
             (row.kind, row.reason.split(":", 1)[0]) for row in errors
         ).items():
             metrics.error_rows.labels(kind, reason).inc(rows)
-        for relation, counts in _counts(work, work.counts).items():
+        for relation, counts in _counts(state, state.counts).items():
             self._accounts.follow(relation, counts)
-        revived = work.flow.revived()
+        revived = state.flow.revived()
         for relation, rows in revived.items():
             metrics.rows_revived.labels(relation).inc(rows - self._revived.get(relation, 0))
         self._revived = revived
-        self._show_positions(cut.partition_positions)
-        self._show_bounds(work)
+        self._show_positions(batch.partition_positions)
+        self._show_bounds(state)
 
     def _show_positions(self, partition_positions: Iterable[PartitionPosition]) -> None:
         """Show the positions of partitions. Each has all its samples from then on."""
@@ -139,15 +139,15 @@ class MetricsObserver:
                 bound = metrics.partition_bound.labels(position.relation, *labels)
                 bound.set(position.bound / 1000)
 
-    def _show_lag(self, place: PartitionId, topic: str) -> None:
-        position, end = self._positions.get(place), self._ends.get(place)
+    def _show_lag(self, partition: PartitionId, topic: str) -> None:
+        position, end = self._positions.get(partition), self._ends.get(partition)
         if position is not None and end is not None:
-            self._metrics.lag.labels(*_labels(topic, place[1])).set(max(0, end - position))
+            self._metrics.lag.labels(*_labels(topic, partition[1])).set(max(0, end - position))
 
-    def _show_bounds(self, work: PipelineState) -> None:
+    def _show_bounds(self, state: PipelineState) -> None:
         metrics = self._metrics
         least: dict[str, int] = {}
-        for (relation, _), bound_ms in work.flow.bounds().items():
+        for (relation, _), bound_ms in state.flow.bounds().items():
             least[relation] = min(least.get(relation, LATEST), bound_ms)
         for relation, bound_ms in least.items():
             if bound_ms != EARLIEST:
@@ -161,14 +161,14 @@ class MetricsObserver:
             self._show_lag((relation, partition), topics[relation])
 
 
-def _counts(work: PipelineState, counts: Counts) -> dict[str, RowCounts]:
+def _counts(state: PipelineState, counts: Counts) -> dict[str, RowCounts]:
     """Return the counts of each relation, and of each table and stream that is written.
 
     A target that several pumps fill, or that waits for another by a foreign key, has a union of its name before it:
     rows enter there, and may be held.
     """
     found = counts.by_relation
-    written = {name: output.account.counts() for name, output in work.outputs.items()}
+    written = {name: output.account.counts() for name, output in state.outputs.items()}
     joined = {
         name: own._replace(rows_in=found[name].rows_in, held=found[name].held) if name in found else own
         for name, own in written.items()

@@ -11,7 +11,7 @@ from rowtide.runtime.ingest.append_times import LOOK_UP_S as APPEND_LOOK_UP_S
 from rowtide.runtime.ingest.append_times import AppendTimes
 from rowtide.runtime.ingest.idle import LOOK_UPS_A_TIMEOUT, IdleWatch, idle_timeouts
 from rowtide.runtime.ingest.intake import LOOK_UP_S
-from rowtide.runtime.live.joining import Newcomers
+from rowtide.runtime.live.joining import JoiningPartitions
 from rowtide.runtime.live.read_loop import ClockDecisions
 from rowtide.runtime.live.resubmission import topic_places
 from rowtide.runtime.state.observer import Observer
@@ -35,7 +35,7 @@ class PartitionWatch:
         board: StatusBoard,
         observer: Observer,
     ) -> None:
-        self.newcomers = Newcomers()
+        self.newcomers = JoiningPartitions()
         self.append_times = AppendTimes({})
         """Set at the start, which reads from the brokers which topics have append times."""
         self.idle = IdleWatch({}, (), clock)
@@ -45,9 +45,9 @@ class PartitionWatch:
         self._board = board
         self._observer = observer
 
-    def decisions(self, work: PipelineState) -> ClockDecisions:
+    def decisions(self, state: PipelineState) -> ClockDecisions:
         """Return the part that decides on silent partitions of ``work`` from now on."""
-        self.idle = IdleWatch(self._idle_timeouts, topic_places(work.positions), self._clock)
+        self.idle = IdleWatch(self._idle_timeouts, topic_places(state.positions), self._clock)
         return ClockDecisions(self.idle, self.append_times)
 
     def look_up_s(self, relation: str) -> float:

@@ -24,8 +24,8 @@ TAKE_S = 0.1
 class ReadLoop:
     """Reads an inbox into a pipeline, turn by turn."""
 
-    def __init__(self, work: PipelineState, inbox: Inbox, backpressure: Backpressure) -> None:
-        self.work = work
+    def __init__(self, state: PipelineState, inbox: Inbox, backpressure: Backpressure) -> None:
+        self.work = state
         self.inbox = inbox
         self.backpressure = backpressure
         self.waiting: deque[Delivery] = deque()
@@ -86,16 +86,16 @@ class ClockDecisions:
         self._idle = idle
         self._append_times = append_times
 
-    def hear(self, delivery: Delivery) -> None:
+    def note_arrival(self, delivery: Delivery) -> None:
         """Note the messages of a delivery, if it has any."""
         if len(delivery):
-            self._idle.hear((delivery.relation, delivery.partition))
-            self._append_times.hear(delivery.relation, delivery.messages.timestamps)
+            self._idle.note_arrival((delivery.relation, delivery.partition))
+            self._append_times.note_arrival(delivery.relation, delivery.messages.timestamps)
 
-    def obey(self, work: PipelineState) -> None:
+    def obey(self, state: PipelineState) -> None:
         """Apply the current decisions to ``work``."""
-        positions, flow = work.positions, work.flow
+        positions, flow = state.positions, state.flow
         for decision in self._append_times.decide(positions, flow.bounds()):
-            work.obey(decision)
+            state.obey(decision)
         for decision in self._idle.decide(positions, flow.bounds(), flow.met):
-            work.obey(decision)
+            state.obey(decision)

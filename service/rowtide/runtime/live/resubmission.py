@@ -37,19 +37,21 @@ def targets_of(resubmissions: Iterable[Resubmission]) -> dict[PartitionId, Targe
     return {each.place: Target(each.relation, each.entered) for each in resubmissions}
 
 
-def let_in(work: PipelineState, channel: Channel, place: PartitionId, rows: Sequence[StoredError]) -> None:
+def insert_resubmitted(
+    state: PipelineState, channel: Channel, partition: PartitionId, rows: Sequence[StoredError]
+) -> None:
     """Pass all rows of a resubmission that has joined to the flow. It ends with them."""
-    work.enter(channel.deliver(messages_of(channel.source.topic, place[1], rows)))
-    end(work.flow, place)
-    work.drain()
+    state.enter(channel.deliver(messages_of(channel.source.topic, partition[1], rows)))
+    end(state.flow, partition)
+    state.drain()
 
 
-def end(flow: Flow, place: PartitionId) -> None:
+def end(flow: Flow, partition: PartitionId) -> None:
     """Promise that no more rows of a resubmission follow. The next ``drain`` passes it on.
 
     The promise is one of the partition, so each reader that joins later has it, too.
     """
-    flow.bound(*place, Bound(LATEST))
+    flow.bound(*partition, Bound(LATEST))
 
 
 def messages_of(topic: str, partition: int, rows: Sequence[StoredError]) -> Messages:

@@ -84,13 +84,13 @@ class Outboxes:
         for thread in self._threads:
             thread.start()
 
-    def committed(self, cut: CommitBatch) -> None:
+    def committed(self, batch: CommitBatch) -> None:
         """Note the messages of a commit, and wake their senders."""
         with self._changed:
-            for each in cut.sends:
+            for each in batch.sends:
                 self._lines[each.relation].last += len(each.messages)
             self._changed.notify_all()
-        for each in cut.sends:
+        for each in batch.sends:
             self._tell(each.relation, 0)
 
     def work(self) -> None:

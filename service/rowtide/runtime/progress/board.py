@@ -71,30 +71,30 @@ class ProgressBoard:
         """What the relations have done over the last hour of this process."""
         return CountHistory(len(self.layout.graph.nodes))
 
-    def begins(self, work: PipelineState) -> None:
+    def begins(self, state: PipelineState) -> None:
         """Note the state at which the pipeline continues, and to which it was recovered."""
-        work.check()
-        self._make(work)
+        state.check()
+        self._make(state)
 
     def committed(
-        self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
+        self, state: PipelineState, batch: CommitBatch, errors: Sequence[ErrorRow], seconds: float
     ) -> None:
         """Note a commit. Nothing has entered since."""
         kinds = Counter(each.kind for each in errors)
-        rows = {each.name: len(each.tray) for each in cut.writes}
-        rows |= {each.relation: len(each.messages) for each in cut.sends}
+        rows = {each.name: len(each.tray) for each in batch.writes}
+        rows |= {each.relation: len(each.messages) for each in batch.sends}
         self.commit = CommitReport(
-            self._board.status(), seconds, cut.messages, rows, kinds["LATE"], kinds["REJECTED"]
+            self._board.status(), seconds, batch.messages, rows, kinds["LATE"], kinds["REJECTED"]
         )
         self._is_due = True
-        self.look(work)
+        self.look(state)
 
-    def look(self, work: PipelineState) -> None:
+    def look(self, state: PipelineState) -> None:
         """Make the progress of a commit that soon followed another. Everything must have been drained."""
         if not self._is_due or self._clock.monotonic() < self._made_at + MADE_EACH_S:
             return
-        if not work.has_moved:
-            self._make(work)
+        if not state.has_moved:
+            self._make(state)
 
     def watch(self) -> None:
         """Note that somebody looks at what holds rows back. Called by any thread."""
@@ -112,21 +112,21 @@ class ProgressBoard:
             self.held_back, self._sought_at = found(), now
             self.budget.spent(self._clock.monotonic() - now)
 
-    def ends(self, work: PipelineState) -> None:
+    def ends(self, state: PipelineState) -> None:
         """Make the progress of the last commit."""
         self.held_back = None
         if self._is_due:
-            self._make(work)
+            self._make(state)
 
-    def layout_of(self, work: PipelineState) -> StepLayout:
+    def layout_of(self, state: PipelineState) -> StepLayout:
         """Return the layout of what runs now."""
-        program, layout = work.flow.program, self._layout
+        program, layout = state.flow.program, self._layout
         if layout is None or program is not layout.program:
             layout = self._layout = StepLayout(self.plan, program)
         return layout
 
-    def _make(self, work: PipelineState) -> None:
+    def _make(self, state: PipelineState) -> None:
         self._is_due, self._made_at = False, self._clock.monotonic()
-        made = progress_of(work, self.layout_of(work), self._board.status())
+        made = progress_of(state, self.layout_of(state), self._board.status())
         self.newest = (*self.newest[-1:], made)
         self.history.add(self._clock.now_ms(), made.by_node)

@@ -59,14 +59,14 @@ class PipelineProgress:
         return self.layout.by_node(self.numbers)
 
 
-def progress_of(work: PipelineState, layout: StepLayout, status: Snapshot) -> PipelineProgress:
+def progress_of(state: PipelineState, layout: StepLayout, status: Snapshot) -> PipelineProgress:
     """Return the progress at the last cut. Everything must have been drained, and nothing may have entered since."""
-    intake = [work.accounts.get(name, _NOTHING_READ) for name in layout.sources]
+    intake = [state.accounts.get(name, _NOTHING_READ) for name in layout.sources]
     counts = np.fromiter(
         chain(
-            chain.from_iterable(work.counts.by_step.values()),
+            chain.from_iterable(state.counts.by_step.values()),
             chain.from_iterable(_read(account) for account in intake),
-            chain.from_iterable(work.outputs[name].account.counts() for name in layout.writes),
+            chain.from_iterable(state.outputs[name].account.counts() for name in layout.writes),
         ),
         np.int64,
     ).reshape(-1, len(_FIELDS) + 1)
@@ -75,7 +75,7 @@ def progress_of(work: PipelineState, layout: StepLayout, status: Snapshot) -> Pi
     writes = len(counts) - len(layout.writes)
     # What a target has done with is what it has written.
     numbers[writes:, 1] = counts[writes:, 1]
-    bounds, least = work.flow.step_bounds(), _least(status.positions)
+    bounds, least = state.flow.step_bounds(), _least(status.positions)
     outputs = layout.program.outputs
     numbers[:, BOUND] = [
         *(bounds[at] for at in layout.operators),

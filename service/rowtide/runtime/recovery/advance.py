@@ -16,7 +16,7 @@ from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.inbox import Inbox, Pausable, Paused
 from rowtide.runtime.ingest.intake import POLL_BYTES, POLL_MESSAGES, Delivery, cut
 from rowtide.runtime.live.read_loop import ReadLoop
-from rowtide.runtime.live.resubmission import let_in
+from rowtide.runtime.live.resubmission import insert_resubmitted
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.state.pipeline_state import PipelineState
 
@@ -38,7 +38,7 @@ class Advance(ReadLoop):
     def __init__(
         self,
         io: PipelineIO,
-        work: PipelineState,
+        state: PipelineState,
         begin: Mapping[PartitionId, int],
         targets: Mapping[PartitionId, int],
         decisions: DecisionLog,
@@ -52,17 +52,17 @@ class Advance(ReadLoop):
         self._io = io
         self._log = decisions
         self._follows = follows
-        self._emit = work.drop if emit is None else emit
+        self._emit = state.drop if emit is None else emit
         self._at = dict(begin)
         self._targets = dict(begin)
         self._ahead: dict[PartitionId, deque[Delivery]] = {}
-        self._channels = io.channels(work.flow)
-        work.place_at(begin)
+        self._channels = io.channels(state.flow)
+        state.place_at(begin)
         for model, before, after in decisions.jumps:
-            work.flow.jump(model, before, after)
-        self._has_obeyed = any([self._obey(work, place) for place in begin])
+            state.flow.jump(model, before, after)
+        self._has_obeyed = any([self._obey(state, place) for place in begin])
         read = {place: at for place, at in begin.items() if follows or at < targets[place]}
-        super().__init__(work, io.open_inbox(read, self._channels), io.backpressure())
+        super().__init__(state, io.open_inbox(read, self._channels), io.backpressure())
         self._reading = _Reading(self.inbox)
         self.change(decisions.changes)
         self.aim(targets)
@@ -76,7 +76,7 @@ class Advance(ReadLoop):
         self.left = {place: end for place, end in self._targets.items() if self._at[place] < end}
         is_due = self._has_obeyed or bool(self.left)
         for place in [place for place in self.left if is_resubmission(place)]:
-            let_in(self.work, self._channels[place[0]], place, self._io.resubmitted(place))
+            insert_resubmitted(self.work, self._channels[place[0]], place, self._io.resubmitted(place))
             self._at[place] = end = self.left.pop(place)
             self.messages += end
         for place in self.left:
@@ -189,27 +189,27 @@ class Advance(ReadLoop):
             self._reading.stop(place)
 
     def _pieces(
-        self, delivery: Delivery | None, place: PartitionId, target: int
+        self, delivery: Delivery | None, partition: PartitionId, target: int
     ) -> Iterator[tuple[Delivery | None, int]]:
         """Cut a delivery at each decision; return each part with the offset after it.
 
         ``delivery`` ends at ``target`` or before it; None: the log has no message before the target any more.
         """
-        rest, position = delivery, self._at[place]
+        rest, position = delivery, self._at[partition]
         end = target if delivery is None else delivery.next_offset
         while position < end:
-            decided = self._log.next_after(place, position)
+            decided = self._log.next_after(partition, position)
             position = end if decided is None else min(decided, end)
             head = None
             if rest is not None:
-                head, rest = cut(rest, self._channels[place[0]], position)
+                head, rest = cut(rest, self._channels[partition[0]], position)
             yield head, position
 
-    def _obey(self, work: PipelineState, place: PartitionId) -> bool:
+    def _obey(self, state: PipelineState, partition: PartitionId) -> bool:
         """Apply the decisions at the position of a partition; return whether there were any."""
-        found = self._log.at(place, self._at[place])
+        found = self._log.at(partition, self._at[partition])
         for decision in found:
-            work.obey(decision)
+            state.obey(decision)
         return bool(found)
 
 
@@ -221,15 +221,15 @@ class _Reading:
         self._stopped: dict[str, frozenset[int]] = {}
         self._waiting: Paused = {}
 
-    def stop(self, place: PartitionId) -> None:
-        relation, partition = place
-        self._stopped[relation] = self._stopped.get(relation, frozenset()) | {partition}
+    def stop(self, partition: PartitionId) -> None:
+        relation, number = partition
+        self._stopped[relation] = self._stopped.get(relation, frozenset()) | {number}
         self.pause(self._waiting)
 
-    def resume(self, place: PartitionId) -> None:
-        relation, partition = place
-        if partition in self._stopped.get(relation, frozenset()):
-            self._stopped[relation] -= {partition}
+    def resume(self, partition: PartitionId) -> None:
+        relation, number = partition
+        if number in self._stopped.get(relation, frozenset()):
+            self._stopped[relation] -= {number}
             self.pause(self._waiting)
 
     def pause(self, partitions: Paused) -> None:

@@ -251,8 +251,10 @@ def _version(pulse: Pulse) -> tuple[int, int]:
 class _WarmState:
     """The state of a pipeline that moves on with each commit of the leader."""
 
-    def __init__(self, io: PipelineIO, work: PipelineState, loop: Advance, record: Record, last: int) -> None:
-        self.work = work
+    def __init__(
+        self, io: PipelineIO, state: PipelineState, loop: Advance, record: Record, last: int
+    ) -> None:
+        self.work = state
         self.reached_at = io.context.clock.monotonic()
         """When it was last at a commit."""
         self._io = io

@@ -99,9 +99,9 @@ def flow_at(
     return flow
 
 
-def _is_open(program: Program, place: PartitionId, target: Target) -> bool:
+def _is_open(program: Program, partition: PartitionId, target: Target) -> bool:
     try:
-        Gates(program, {place: target})
+        Gates(program, {partition: target})
     except StatementError:
         return False
     return True
@@ -212,7 +212,7 @@ def logged(ledger: Ledger, record: Record) -> DecisionLog:
 
 def replay(
     io: PipelineIO,
-    work: PipelineState,
+    state: PipelineState,
     begin: Mapping[PartitionId, int],
     targets: Mapping[PartitionId, int],
     *,
@@ -229,7 +229,7 @@ def replay(
     Raises:
       UnavailableError and others, as ``Inbox.take``.
     """
-    loop = Advance(io, work, begin, targets, decisions, emit=emit)
+    loop = Advance(io, state, begin, targets, decisions, emit=emit)
     try:
         while loop.left and not io.is_stopping():
             loop.turn()
@@ -241,7 +241,7 @@ def replay(
 
 
 def telling_progress(
-    pipeline: str, clock: Clock, work: PipelineState, targets: Mapping[PartitionId, int]
+    pipeline: str, clock: Clock, state: PipelineState, targets: Mapping[PartitionId, int]
 ) -> Callable[[int], None]:
     """Return a function that logs progress at intervals: a long recovery must not look like a hang."""
     said = clock.monotonic()
@@ -250,13 +250,13 @@ def telling_progress(
         nonlocal said
         if clock.monotonic() - said >= SAY_PROGRESS_S:
             said = clock.monotonic()
-            left = sum(targets[place] - offset for place, offset in work.positions.items())
+            left = sum(targets[place] - offset for place, offset in state.positions.items())
             _log.info(
                 "recovering",
                 pipeline=pipeline,
                 replayed_messages=messages,
                 offsets_left=left,
-                held_rows=work.held(),
+                held_rows=state.held(),
             )
 
     return tell

@@ -253,14 +253,14 @@ def build(
     return Built(work, begin)
 
 
-def recovered(io: PipelineIO, work: PipelineState, began: float, event: str, **fields: object) -> None:
+def recovered(io: PipelineIO, state: PipelineState, began: float, event: str, **fields: object) -> None:
     """Continue the accounts of the last commit, and report that ``work`` is at the committed positions."""
     context = io.context
-    work.go_on_from(io.database.call(context.ledger.accounts))
+    state.continue_accounts(io.database.call(context.ledger.accounts))
     context.crash_points.reach("recovery.after_replay")
     seconds = context.clock.monotonic() - began
-    context.observer.recovered(work, seconds)
-    _log.info(event, pipeline=context.name, **fields, held_rows=work.held(), seconds=round(seconds, 3))
+    context.observer.recovered(state, seconds)
+    _log.info(event, pipeline=context.name, **fields, held_rows=state.held(), seconds=round(seconds, 3))
 
 
 def _append_times(io: PipelineIO) -> AppendTimes:

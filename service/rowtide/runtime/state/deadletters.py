@@ -33,9 +33,9 @@ class RecentMessages:
         """Keep messages until ``forget``."""
         self._held.setdefault((relation, messages.partition), []).append(messages)
 
-    def find(self, place: PartitionId, offset: int) -> Messages | None:
+    def find(self, partition: PartitionId, offset: int) -> Messages | None:
         """Return the messages that contain ``offset``."""
-        for messages in self._held.get(place, ()):
+        for messages in self._held.get(partition, ()):
             if len(messages.offsets) and messages.offsets[0] <= offset <= messages.offsets[-1]:
                 return messages
         return None
@@ -159,20 +159,20 @@ def as_json(row: Row, names: Sequence[str] | None) -> str:
     return msgspec.json.encode(row if names is None else dict(zip(names, row, strict=True))).decode()
 
 
-def _message_place(place: PartitionId | None, topics: Mapping[str, str]) -> PartitionId | None:
+def _message_place(partition: PartitionId | None, topics: Mapping[str, str]) -> PartitionId | None:
     """Return the place of a row that came from a message: its relation has a topic."""
-    return place if place is not None and place[0] in topics else None
+    return partition if partition is not None and partition[0] in topics else None
 
 
 def _message(
-    place: PartitionId,
+    partition: PartitionId,
     offset: int,
     recent: RecentMessages,
     fetched: Mapping[PartitionId, Mapping[int, Fetched]],
 ) -> Fetched | None:
-    messages = recent.find(place, offset)
+    messages = recent.find(partition, offset)
     if messages is None:
-        return fetched.get(place, {}).get(offset)
+        return fetched.get(partition, {}).get(offset)
     index = int(np.searchsorted(messages.offsets, offset))
     headers = None if messages.headers is None else messages.headers[index]
     return Fetched(int(messages.timestamps[index]), messages.values[index], messages.keys[index], headers)

@@ -269,20 +269,20 @@ class Follower:
         self._process: QueryProcess | None = None
         self._lines: Generator[bytes, None, None] | None = None
 
-    def insert(self, place: PartitionId, tray: Tray) -> None:
+    def insert(self, partition: PartitionId, tray: Tray) -> None:
         """Add rows of a partition."""
-        if place[0] in self._reads:
-            self._take(RowsIn(place, tray.row_type, tray.to_arrow()))
+        if partition[0] in self._reads:
+            self._take(RowsIn(partition, tray.row_type, tray.to_arrow()))
 
-    def bound(self, place: PartitionId, bound: Bound, reader: str | None = None) -> None:
+    def bound(self, partition: PartitionId, bound: Bound, reader: str | None = None) -> None:
         """Add a bound of a partition; ignore a bound for one of the pipeline's readers."""
-        if reader is None and place[0] in self._reads:
-            self._take(BoundIn(place, bound))
+        if reader is None and partition[0] in self._reads:
+            self._take(BoundIn(partition, bound))
 
-    def follow(self, place: PartitionId, bound: Bound) -> None:
+    def follow(self, partition: PartitionId, bound: Bound) -> None:
         """Let an idle partition take a bound."""
-        if place[0] in self._reads:
-            self._take(BoundIn(place, bound, taken=True))
+        if partition[0] in self._reads:
+            self._take(BoundIn(partition, bound, taken=True))
 
     def change_tables(self, statement: LastStatement, changes: Mapping[str, Tray]) -> None:
         """Apply the changes of a statement to the tables that the query reads."""
@@ -423,20 +423,20 @@ class Followers:
             self._held.append(follower)
         return follower
 
-    def insert(self, place: PartitionId, tray: Tray) -> None:
+    def insert(self, partition: PartitionId, tray: Tray) -> None:
         """Add rows to all queries."""
         for each in self._open():
-            each.insert(place, tray)
+            each.insert(partition, tray)
 
-    def bound(self, place: PartitionId, bound: Bound, reader: str | None = None) -> None:
+    def bound(self, partition: PartitionId, bound: Bound, reader: str | None = None) -> None:
         """Add a bound to all queries."""
         for each in self._open():
-            each.bound(place, bound, reader)
+            each.bound(partition, bound, reader)
 
-    def follow(self, place: PartitionId, bound: Bound) -> None:
+    def follow(self, partition: PartitionId, bound: Bound) -> None:
         """Let an idle partition take a bound in all queries."""
         for each in self._open():
-            each.follow(place, bound)
+            each.follow(partition, bound)
 
     def change_tables(self, statement: LastStatement, changes: Mapping[str, Tray]) -> None:
         """Apply the changes of a statement in all queries."""

@@ -15,7 +15,7 @@ from rowtide.runtime.state.tally import Tally
 class Observer(Protocol):
     """Receives the events of the main loop: metrics, status pages, tests. Its methods may not raise."""
 
-    def recovered(self, work: PipelineState, seconds: float) -> None:
+    def recovered(self, state: PipelineState, seconds: float) -> None:
         """Note that recovery has brought the flow to the committed positions in ``seconds``."""
 
     def entered_phase(self, phase: Phase) -> None:
@@ -37,7 +37,7 @@ class Observer(Protocol):
         """Note messages that Spark has read of a partition and that are committed, counted as offsets."""
 
     def committed(
-        self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
+        self, state: PipelineState, batch: CommitBatch, errors: Sequence[ErrorRow], seconds: float
     ) -> None:
         """Note a commit that took ``seconds``, and its error rows."""
 
@@ -54,7 +54,7 @@ class Observer(Protocol):
 class Unobserved:
     """Null observer: ignores every event."""
 
-    def recovered(self, work: PipelineState, seconds: float) -> None:
+    def recovered(self, state: PipelineState, seconds: float) -> None:
         """Ignore the event."""
 
     def entered_phase(self, phase: Phase) -> None:
@@ -76,7 +76,7 @@ class Unobserved:
         """Ignore the event."""
 
     def committed(
-        self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
+        self, state: PipelineState, batch: CommitBatch, errors: Sequence[ErrorRow], seconds: float
     ) -> None:
         """Ignore the event."""
 
@@ -102,12 +102,12 @@ class Watching:
         board: StatusBoard,
         progress: Committed,
         observer: Observer,
-        work: PipelineState,
+        state: PipelineState,
         created: Sequence[str],
     ) -> None:
         self._board = board
-        self._tally = Tally(work, created)
-        board.tell(self._tally.summary(work, work.held()))
+        self._tally = Tally(state, created)
+        board.tell(self._tally.summary(state, state.held()))
         self._progress = progress
         self._next = observer
         self.entered = observer.entered
@@ -122,10 +122,10 @@ class Watching:
         self.replicates = observer.replicates
 
     def committed(
-        self, work: PipelineState, cut: CommitBatch, errors: Sequence[ErrorRow], seconds: float
+        self, state: PipelineState, batch: CommitBatch, errors: Sequence[ErrorRow], seconds: float
     ) -> None:
-        self._board.committed(cut.partition_positions)
-        self._tally.committed(cut, errors)
-        self._board.tell(self._tally.summary(work, work.counts.held))
-        self._progress(work, cut, errors, seconds)
-        self._next.committed(work, cut, errors, seconds)
+        self._board.committed(batch.partition_positions)
+        self._tally.committed(batch, errors)
+        self._board.tell(self._tally.summary(state, state.counts.held))
+        self._progress(state, batch, errors, seconds)
+        self._next.committed(state, batch, errors, seconds)

@@ -274,7 +274,7 @@ class PipelineState:
 
     def join(
         self,
-        place: PartitionId,
+        partition: PartitionId,
         topic: str,
         start_offset: int,
         target: Target | None = None,
@@ -290,21 +290,21 @@ class PipelineState:
         """
         self.drain()
         self.followers.end(_JOINED)
-        relation, partition = place
+        relation, number = partition
         self.flow = self.flow.widened(
-            _partitions({*self._positions, place}), {} if target is None else {place: target}
+            _partitions({*self._positions, partition}), {} if target is None else {partition: target}
         )
-        self._positions[place] = start_offset
+        self._positions[partition] = start_offset
         known = (each.topic_id for each in self._partition_positions.values() if each.relation == relation)
-        self._partition_positions[place] = PartitionPosition(
-            relation, topic, partition, start_offset, start_offset, None, topic_id or next(known, None)
+        self._partition_positions[partition] = PartitionPosition(
+            relation, topic, number, start_offset, start_offset, None, topic_id or next(known, None)
         )
-        self._moved.add(place)
-        judges = self.flow.judges(relation, partition)
+        self._moved.add(partition)
+        judges = self.flow.judges(relation, number)
         bounds = {reader: None if bound == EARLIEST else bound for reader, bound in judges.items()}
-        self.obey(Decision(JOIN, relation, partition, start_offset, None))
+        self.obey(Decision(JOIN, relation, number, start_offset, None))
         for reader, bound in bounds.items():
-            self.obey(Decision(JOIN, relation, partition, start_offset, bound, reader))
+            self.obey(Decision(JOIN, relation, number, start_offset, bound, reader))
         self.drain()
         return min((bound for bound in bounds.values() if bound is not None), default=None)
 
@@ -340,7 +340,7 @@ class PipelineState:
         for each in partition_positions:
             self._partition_positions[each.place] = each
             self._positions[each.place] = each.next_offset
-        self.go_on_from(accounts)
+        self.continue_accounts(accounts)
 
     def drain(self) -> None:
         """Process what has entered; output rows and faults gather."""
@@ -431,7 +431,7 @@ class PipelineState:
         self.messages = self.raw_bytes = 0
         return result
 
-    def go_on_from(self, accounts: Sequence[KeptAccount]) -> None:
+    def continue_accounts(self, accounts: Sequence[KeptAccount]) -> None:
         """Continue the accounts of the last commit, because a replay has not read everything again."""
         for each in accounts:
             if each.part == SOURCE_PART:
@@ -464,13 +464,13 @@ class PipelineState:
     def _differs(self, position: PartitionPosition) -> bool:
         return self._partition_positions[position.place] != position
 
-    def _promise(self, place: PartitionId, mark: ExplicitBound) -> Fault | None:
-        relation, partition = place
+    def _promise(self, partition: PartitionId, mark: ExplicitBound) -> Fault | None:
+        relation, number = partition
         try:
-            self.flow.bound(relation, partition, mark.bound)
-            self.followers.bound(place, mark.bound)
+            self.flow.bound(relation, number, mark.bound)
+            self.followers.bound(partition, mark.bound)
         except BoundRegressionError as error:
-            origin = self.flow.origin(relation, partition)
+            origin = self.flow.origin(relation, number)
             return Fault(
                 relation, Reason.BOUND, error.message, mark.timestamp, origin, mark.offset, bound=error.held
             )

@@ -43,7 +43,7 @@ class Questions:
                 "the pipeline is busy and has not answered", hint="Try again in a few seconds."
             ) from error
 
-    def answer(self, work: PipelineState) -> None:
+    def answer(self, state: PipelineState) -> None:
         """Answer all waiting questions. Everything that has entered must have been drained."""
         while True:
             try:
@@ -53,6 +53,6 @@ class Questions:
             if not future.set_running_or_notify_cancel():
                 continue
             try:
-                future.set_result(question(work))
+                future.set_result(question(state))
             except Exception as error:  # noqa: BLE001 - raised again in the thread that asked
                 future.set_exception(error)

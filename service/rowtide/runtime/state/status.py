@@ -200,8 +200,8 @@ class StatusBoard:
                 ),
             )
 
-    def _log_end(self, place: PartitionId) -> int | None:
-        return self._ranges[place].log_end if place in self._ranges else None
+    def _log_end(self, partition: PartitionId) -> int | None:
+        return self._ranges[partition].log_end if partition in self._ranges else None
 
     def _show(self) -> None:
         phase: Phase = "waiting" if self._down else self._phase

@@ -63,23 +63,23 @@ class RunSummary:
 class Tally:
     """Counts the commits of one run. Owned by its main thread. ``work`` is the recovered state of the run."""
 
-    def __init__(self, work: PipelineState, created: Sequence[str]) -> None:
-        self._done = {name: output.account.done for name, output in work.outputs.items()}
+    def __init__(self, state: PipelineState, created: Sequence[str]) -> None:
+        self._done = {name: output.account.done for name, output in state.outputs.items()}
         self._created = created
         self._read = 0
         self._errors: Counter[tuple[str, str]] = Counter()
 
-    def committed(self, cut: CommitBatch, errors: Sequence[ErrorRow]) -> None:
+    def committed(self, batch: CommitBatch, errors: Sequence[ErrorRow]) -> None:
         """Count a commit."""
-        self._read += cut.messages
+        self._read += batch.messages
         self._errors.update((row.kind, row.relation) for row in errors)
 
-    def summary(self, work: PipelineState, held: int) -> RunSummary:
+    def summary(self, state: PipelineState, held: int) -> RunSummary:
         """Return the counts up to the last commit. ``held`` are the rows that its flow held then."""
         return RunSummary(
             self._read,
             held,
-            {name: output.account.done - self._done[name] for name, output in sorted(work.outputs.items())},
+            {name: output.account.done - self._done[name] for name, output in sorted(state.outputs.items())},
             self._of("LATE"),
             self._of("REJECTED"),
             self._created,

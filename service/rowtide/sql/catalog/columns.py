@@ -42,18 +42,16 @@ def row_type_of(columns: Sequence[ColumnDefinition], key: Sequence[Name]) -> tup
     distinct_names([column.name for column in columns])
     for column in columns:
         if column.name.text == ROWTIME:
-            raise StatementError(
-                "ROWTIME exists in every row and cannot be declared", place=column.name.place
-            )
+            raise StatementError("ROWTIME exists in every row and cannot be declared", span=column.name.place)
     if not columns:
-        raise StatementError("column does not exist", place=key[0].place)
+        raise StatementError("column does not exist", span=key[0].place)
     names = [column.name.text for column in columns]
     distinct_names(key)
     for name in key:
         if name.text not in names:
             raise StatementError(
                 f'column "{name.text}" of the PRIMARY KEY does not exist',
-                place=name.place,
+                span=name.place,
                 hint=did_you_mean_or_all(name.text, names),
             )
     for name in key:
@@ -81,11 +79,11 @@ def defaults_of(columns: Sequence[ColumnDefinition], row_type: RowType) -> Defau
     )
 
 
-def filled_by_a_topic(table: str, place: SourceSpan) -> StatementError:
+def filled_by_a_topic(table: str, span: SourceSpan) -> StatementError:
     """Return the error that only the source of a table can change it."""
     return StatementError(
         f'table "{table}" is filled by its server: nothing else writes to it',
-        place=place,
+        span=span,
         hint="Write to a table without SERVER, or join both in a view.",
     )
 
@@ -104,7 +102,7 @@ def column_options_of(
         if column.options and (not of_messages or kind is ObjectKind.FOREIGN_TABLE):
             raise StatementError(
                 f"a column of a {kind.value} cannot have OPTIONS",
-                place=column.options[0].place,
+                span=column.options[0].place,
                 hint="They say how a column is read from messages, of a foreign stream or a table with SERVER.",
             )
     return tuple(
@@ -146,7 +144,7 @@ def with_column(catalog: Catalog, statement: AddColumn) -> Catalog:
     key, found = _columned(catalog, statement)
     column = statement.column
     if column.name.text in found.row_type.names:
-        raise StatementError(f'column "{column.name.text}" already exists', place=column.name.place)
+        raise StatementError(f'column "{column.name.text}" already exists', span=column.name.place)
     added, _ = row_type_of([column], [])
     row_type = RowType((*found.row_type, *added))
     default = defaults_of([column], added)
@@ -163,7 +161,7 @@ def with_column(catalog: Catalog, statement: AddColumn) -> Catalog:
         if value is None and not column.nullable:
             raise StatementError(
                 f'column "{column.name.text}" is NOT NULL and has no DEFAULT for the rows that are there',
-                place=column.name.place,
+                span=column.name.place,
             )
         changed = replace(changed, rows=tuple((*row, value) for row in changed.rows))
     return catalog.define(key, changed)
@@ -179,11 +177,11 @@ def without_column(catalog: Catalog, statement: DropColumn) -> Catalog:
     name, shown = statement.column, relation_name(key)
     gone = column_index(found.row_type, name, shown)
     if len(found.row_type) == 1:
-        raise StatementError(f'column "{name.text}" is the only one of "{shown}"', place=name.place)
+        raise StatementError(f'column "{name.text}" is the only one of "{shown}"', span=name.place)
 
     def moved(places: Sequence[int]) -> tuple[int, ...]:
         if gone in places:
-            raise StatementError(f'a key or index of "{shown}" has column "{name.text}"', place=name.place)
+            raise StatementError(f'a key or index of "{shown}" has column "{name.text}"', span=name.place)
         return tuple(place - (place > gone) for place in places)
 
     fields = tuple(field for at, field in enumerate(found.row_type) if at != gone)
@@ -211,7 +209,7 @@ def with_renamed_column(catalog: Catalog, statement: Rename, column: Name) -> Ca
     key, found = _columned(catalog, statement)
     at = column_index(found.row_type, column, relation_name(key))
     if statement.to.text in (*found.row_type.names, ROWTIME):
-        raise StatementError(f'column "{statement.to.text}" already exists', place=statement.to.place)
+        raise StatementError(f'column "{statement.to.text}" already exists', span=statement.to.place)
     fields = list(found.row_type)
     fields[at] = replace(fields[at], name=statement.to.text)
     changed = replace(found, row_type=RowType(tuple(fields)))
@@ -231,7 +229,7 @@ def _columned(
     key, found = catalog.find_of(statement.name, statement.kind)
     if not isinstance(found, StreamDefinition | TableDefinition):
         raise StatementError(
-            f"a {found.kind.value} has no columns of its own to change", place=statement.name.place
+            f"a {found.kind.value} has no columns of its own to change", span=statement.name.place
         )
     refuse_port(catalog, key, statement.name.place)
     return key, found

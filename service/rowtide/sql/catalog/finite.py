@@ -30,7 +30,7 @@ def table_of(values: ValuesSyntax) -> QueryShape:
     for row in values.rows:
         if len(row) != width:
             raise StatementError(
-                f"this row has {len(row)} values, the first row has {width}", place=row[0].place
+                f"this row has {len(row)} values, the first row has {width}", span=row[0].place
             )
     fields = []
     for at, column in enumerate(zip(*values.rows, strict=True)):
@@ -38,7 +38,7 @@ def table_of(values: ValuesSyntax) -> QueryShape:
         known = [(each, at.place) for each, at in zip(typed, column, strict=True) if each != UNTYPED_NULL]
         if not known:
             raise StatementError(
-                "NULL has no type here", place=column[0].place, hint="Write CAST(NULL AS type)."
+                "NULL has no type here", span=column[0].place, hint="Write CAST(NULL AS type)."
             )
         alike = compared(*zip(*known, strict=True))
         of = guarded(partial(common_type, [each.type for each in alike]), column[0].place)

@@ -45,7 +45,7 @@ def _resolved(catalog: Catalog, own: Key, table: TableDefinition, key: ForeignKe
     if not referred.key:
         raise StatementError(
             f'foreign table "{shown}" has no PRIMARY KEY that FOREIGN KEY could refer to',
-            place=key.table.place,
+            span=key.table.place,
         )
     fields = referred.key
     if key.referred is not None:
@@ -55,7 +55,7 @@ def _resolved(catalog: Catalog, own: Key, table: TableDefinition, key: ForeignKe
     if sorted(fields) != sorted(referred.key) or len(columns) != len(fields):
         raise StatementError(
             f'FOREIGN KEY has to refer to the PRIMARY KEY of "{shown}", column by column',
-            place=key.place,
+            span=key.place,
             hint=f"The PRIMARY KEY of the foreign table is ({names}). It may be any unique key of the table.",
         )
     ordered = tuple(columns[fields.index(at)] for at in referred.key)
@@ -63,21 +63,21 @@ def _resolved(catalog: Catalog, own: Key, table: TableDefinition, key: ForeignKe
     if other != own and own in _referred_by(catalog, other):
         raise StatementError(
             f'foreign tables "{relation_name(own)}" and "{shown}" refer to each other',
-            place=key.table.place,
+            span=key.table.place,
             hint="No order of their rows satisfies both keys. Drop one of them in the database.",
         )
     return ForeignKeyTo(ordered, other)
 
 
 def _same_types(
-    row_type: RowType, columns: Sequence[int], referred: TableDefinition, place: SourceSpan
+    row_type: RowType, columns: Sequence[int], referred: TableDefinition, span: SourceSpan
 ) -> None:
     for at, key in zip(columns, referred.key, strict=True):
         own, other = row_type[at], referred.row_type[key]
         if own.type.kind is not other.type.kind:
             raise StatementError(
                 f'column "{own.name}" is {own.type}, and "{other.name}", to which it refers, is {other.type}',
-                place=place,
+                span=span,
             )
 
 
@@ -94,7 +94,7 @@ def _referred_by(catalog: Catalog, table: Key) -> Collection[Key]:
     return found
 
 
-def refuse_another_key(catalog: Catalog, own: Key, table: TableDefinition, place: SourceSpan) -> None:
+def refuse_another_key(catalog: Catalog, own: Key, table: TableDefinition, span: SourceSpan) -> None:
     """Refuse to replace a table by one to whose PRIMARY KEY the keys of other tables do not fit.
 
     Raises:
@@ -107,7 +107,7 @@ def refuse_another_key(catalog: Catalog, own: Key, table: TableDefinition, place
             if key != own and each.table == own and len(each.columns) != len(table.key):
                 raise StatementError(
                     f'foreign table "{relation_name(key)}" refers to another PRIMARY KEY of this table',
-                    place=place,
+                    span=span,
                     hint="Drop that table first, or replace it by one with another FOREIGN KEY.",
                 )
 

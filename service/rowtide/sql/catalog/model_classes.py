@@ -44,11 +44,11 @@ def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Ca
     name, place = single(statement.name, "a model"), statement.name.place
     if name in catalog.models and not statement.replace:
         raise StatementError(
-            f'model "{name}" already exists', place=place, hint="CREATE OR REPLACE MODEL replaces it."
+            f'model "{name}" already exists', span=place, hint="CREATE OR REPLACE MODEL replaces it."
         )
     if name in catalog.schemas or name in SYSTEM_SCHEMAS:
         raise StatementError(
-            f'"{name}" already exists as a schema, and a model creates its own schema', place=place
+            f'"{name}" already exists as a schema, and a model creates its own schema', span=place
         )
     options = tuple((item.name, item.value) for item in statement.options)
     try:
@@ -70,7 +70,7 @@ def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Ca
         place = statement.path_place
         if isinstance(error, ModelOptionError):
             place = next(item.place for item in statement.options if item.name == error.option)
-        raise StatementError(error.message, place=place, hint=error.hint) from error
+        raise StatementError(error.message, span=place, hint=error.hint) from error
     kept = without_ports(catalog, name)
     found: dict[Key, ObjectDefinition] = {}
     definitions: list[ObjectDefinition] = [*inputs, *outputs]
@@ -79,7 +79,7 @@ def define_model(catalog: Catalog, statement: CreateModel, origin: Origin) -> Ca
         if key in found:
             raise StatementError(
                 f'model "{statement.path}" offers "{port.name}" as input and as output, or in two spellings',
-                place=statement.path_place,
+                span=statement.path_place,
             )
         found[key] = definition
     model = ModelDefinition(statement.path, options, accepts, gives, origin, code, folder)

@@ -36,7 +36,7 @@ def drop_model(catalog: Catalog, statement: Drop) -> Catalog:
             return catalog
         raise StatementError(
             f'model "{name}" does not exist',
-            place=statement.name.place,
+            span=statement.name.place,
             hint=did_you_mean(name, catalog.models),
         )
     models = {other: kept for other, kept in catalog.models.items() if other != name}
@@ -48,7 +48,7 @@ def ports_of(catalog: Catalog, name: QualifiedName) -> list[Key]:
     return [key for key in catalog.objects if len(name.parts) == 1 and _is_port(catalog, key, name)]
 
 
-def refuse_port(catalog: Catalog, key: Key, place: SourceSpan) -> None:
+def refuse_port(catalog: Catalog, key: Key, span: SourceSpan) -> None:
     """Refuse to create, replace or drop an object in the schema of a model.
 
     Raises:
@@ -57,7 +57,7 @@ def refuse_port(catalog: Catalog, key: Key, place: SourceSpan) -> None:
     if key[0] in catalog.models:
         raise StatementError(
             f'"{relation_name(key)}" is in the schema of model "{key[0]}"',
-            place=place,
+            span=span,
             hint="Its relations are created and dropped with the model.",
         )
 

@@ -39,11 +39,11 @@ def single(name: QualifiedName, what: str) -> str:
       StatementError: the name has a schema.
     """
     if len(name.parts) > 1:
-        raise StatementError(f"{what} has one name, without a dot", place=name.place)
+        raise StatementError(f"{what} has one name, without a dot", span=name.place)
     return name.parts[0].text
 
 
-def refuse_if_used(what: str, users: Sequence[str], place: SourceSpan) -> None:
+def refuse_if_used(what: str, users: Sequence[str], span: SourceSpan) -> None:
     """Refuse to drop ``what`` while it has ``users``.
 
     Raises:
@@ -51,7 +51,7 @@ def refuse_if_used(what: str, users: Sequence[str], place: SourceSpan) -> None:
     """
     if users:
         shown = ", ".join(f'"{user}"' for user in sorted(users))
-        raise StatementError(f"{what} is used by {shown}", place=place, hint="Drop these first.")
+        raise StatementError(f"{what} is used by {shown}", span=span, hint="Drop these first.")
 
 
 # ------------------------------------------------------------------- wrappers
@@ -126,13 +126,13 @@ def server_for(catalog: Catalog, statement: CreateRelation) -> Server:
     return server
 
 
-def _one_database(catalog: Catalog, server: Server, place: SourceSpan) -> None:
+def _one_database(catalog: Catalog, server: Server, span: SourceSpan) -> None:
     """Check that the foreign tables of this connector are in the database of ``server``, too."""
     for table, other in _databases(catalog):
         if other.wrapper == server.wrapper and other.options != server.options:
             raise StatementError(
                 f'foreign table "{table}" is in another database',
-                place=place,
+                span=span,
                 hint="A pipeline writes to one database, so that one transaction commits everything.",
             )
 
@@ -149,19 +149,17 @@ def _refuse_second(
     if name in there and not statement.replace:
         raise StatementError(
             f'{kind} "{name}" already exists',
-            place=statement.name.place,
+            span=statement.name.place,
             hint=f"CREATE OR REPLACE {kind.upper()} replaces it.",
         )
 
 
-def _unknown(kind: str, name: str, there: Iterable[str], place: SourceSpan) -> StatementError:
-    return StatementError(
-        f'{kind} "{name}" does not exist', place=place, hint=did_you_mean_or_all(name, there)
-    )
+def _unknown(kind: str, name: str, there: Iterable[str], span: SourceSpan) -> StatementError:
+    return StatementError(f'{kind} "{name}" does not exist', span=span, hint=did_you_mean_or_all(name, there))
 
 
-def _unknown_wrapper(catalog: Catalog, name: str, place: SourceSpan) -> StatementError:
-    error = _unknown("foreign data wrapper", name, catalog.wrappers, place)
+def _unknown_wrapper(catalog: Catalog, name: str, span: SourceSpan) -> StatementError:
+    error = _unknown("foreign data wrapper", name, catalog.wrappers, span)
     error.hint = error.hint or (
         "An installed connector is not an object of the pipeline. Create one with CREATE FOREIGN DATA WRAPPER."
     )
@@ -187,7 +185,7 @@ def max_ahead_ms(options: OptionPairs, items: Iterable[OptionItem]) -> int:
         return interval_text_ms(text)
     except ValueError as error:
         place = next((item.place for item in items if item.name == MAX_AHEAD), None)
-        raise StatementError(f'option "{MAX_AHEAD}": {error}', place=place) from error
+        raise StatementError(f'option "{MAX_AHEAD}": {error}', span=place) from error
 
 
 def altered(catalog: Catalog, statement: Alter) -> Catalog:
@@ -248,13 +246,13 @@ def _changed(options: OptionPairs, statement: Alter) -> OptionPairs:
         if there and change is OptionChange.ADD:
             raise StatementError(
                 f'option "{item.name}" already exists',
-                place=item.place,
+                span=item.place,
                 hint=f"Change it with SET {item.name} '..'.",
             )
         if not there and change is not OptionChange.ADD:
             raise StatementError(
                 f'option "{item.name}" does not exist',
-                place=item.place,
+                span=item.place,
                 hint=did_you_mean(item.name, list(changed)) or f"Add it with ADD {item.name} '..'.",
             )
         if change is OptionChange.DROP:

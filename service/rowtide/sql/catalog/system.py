@@ -76,7 +76,7 @@ def refuse_change(statement: Statement) -> None:
         name = getattr(statement, field.name)
         if isinstance(name, QualifiedName) and len(name.parts) > 1 and name.parts[0].text in SYSTEM_SCHEMAS:
             schema = name.parts[0].text
-            raise StatementError(f'schema "{schema}" belongs to the system', place=name.place)
+            raise StatementError(f'schema "{schema}" belongs to the system', span=name.place)
 
 
 # ------------------------------------------------------------- what is defined
@@ -227,13 +227,13 @@ def catalog_table(
         there = [relation_name(each) for each in (*TABLES, ERRORS) if each[0] == key[0]]
         raise StatementError(
             f'relation "{relation_name(key)}" does not exist',
-            place=name.place,
+            span=name.place,
             hint=did_you_mean_or_all(relation_name(key), there),
         )
     if not at_prompt:
         raise StatementError(
             f'"{relation_name(key)}" is not a relation of the pipeline',
-            place=name.place,
+            span=name.place,
             hint=f"rowtide sql pipeline.sql -e 'SELECT * FROM {relation_name(key)}' lists it.",
         )
     row_type, rows = TABLES[key]

@@ -74,7 +74,7 @@ def inserted_rows(
         if name.text == ROWTIME:
             raise StatementError(
                 "INSERT with a ROWTIME into a table is not supported yet",
-                place=name.place,
+                span=name.place,
                 hint="Remove ROWTIME: rows of INSERT statements exist from the start.",
             )
     return tuple(row for _, row in timed_rows(statement, row_type, key, table, defaults))
@@ -108,7 +108,7 @@ def timed_rows(
         if len(syntax) != len(positions):
             raise StatementError(
                 f'{len(syntax)} values are given, "{relation}" takes {len(positions)}',
-                place=syntax[0].place,
+                span=syntax[0].place,
             )
         rowtime: int | None = None
         values: list[object] = [defaults.get(position) for position in range(len(row_type))]
@@ -128,7 +128,7 @@ def timed_rows(
         for position, column in enumerate(row_type):
             if values[position] is None and (not column.nullable or position in key):
                 raise StatementError(
-                    f'column "{column.name}" of "{relation}" cannot be NULL', place=syntax[0].place
+                    f'column "{column.name}" of "{relation}" cannot be NULL', span=syntax[0].place
                 )
         rows.append((rowtime, tuple(values)))
     return tuple(rows)
@@ -162,4 +162,4 @@ def _constant(expr: Expr, syntax: Expression) -> object:
         value: object = compile_row(expr)((), 0)
         return value
     except RejectedRowError as error:
-        raise StatementError(error.message, place=syntax.place) from error
+        raise StatementError(error.message, span=syntax.place) from error

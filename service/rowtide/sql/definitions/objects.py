@@ -243,7 +243,7 @@ class Catalog:
         if written not in self.schemas and written not in self.models and written not in SYSTEM_SCHEMAS:
             raise StatementError(
                 f'schema "{written}" does not exist',
-                place=name.parts[0].place,
+                span=name.parts[0].place,
                 hint=did_you_mean(written, [*self.schemas, *self.models])
                 or f"Create it with CREATE SCHEMA {_part(written)};.",
             )
@@ -266,7 +266,7 @@ class Catalog:
         if key[0] in SYSTEM_SCHEMAS:
             raise StatementError(
                 f'"{relation_name(key)}" is not a relation of the pipeline',
-                place=name.place,
+                span=name.place,
                 hint="rowtide sql pipeline.sql -e 'SELECT * FROM SYS.ERRORS' reads what it has committed."
                 if key[1] == "ERRORS"
                 else None,
@@ -282,7 +282,7 @@ class Catalog:
                 or ""
             )
         raise StatementError(
-            f'{what} "{relation_name(key)}" does not exist', place=name.place, hint=hint or None
+            f'{what} "{relation_name(key)}" does not exist', span=name.place, hint=hint or None
         )
 
     def find_of(self, name: QualifiedName, kind: ObjectKind) -> tuple[Key, ObjectDefinition]:
@@ -294,7 +294,7 @@ class Catalog:
         key, found = self.find(name, kind.value)
         if found.kind is not kind:
             raise StatementError(
-                f'"{relation_name(key)}" is a {found.kind.value}, not a {kind.value}', place=name.place
+                f'"{relation_name(key)}" is a {found.kind.value}, not a {kind.value}', span=name.place
             )
         return key, found
 

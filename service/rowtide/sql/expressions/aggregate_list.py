@@ -54,20 +54,20 @@ _ORDERED = frozenset(
 """Aggregates that compare values by their order."""
 
 
-def result_type(function: str, argument: Type | None, place: SourceSpan) -> Type:
+def result_type(function: str, argument: Type | None, span: SourceSpan) -> Type:
     """Return the type of an aggregate's result (docs/sql/semantics.md#numbers).
 
     Raises:
       StatementError: the aggregate does not take this type.
     """
     if argument is None and function != "COUNT":
-        raise StatementError(f"{function} takes one argument", place=place)
+        raise StatementError(f"{function} takes one argument", span=span)
     if function not in _OF_JSON and argument is not None:
-        (check_order if function in _ORDERED else check_key)(argument, f"the argument of {function}", place)
+        (check_order if function in _ORDERED else check_key)(argument, f"the argument of {function}", span)
     found = AGGREGATES[function].result(argument)
     if found is None:
         hint = "CAST(x AS INTEGER) converts text." if argument is not None and argument.is_text else None
-        raise StatementError(f"{function} does not take {argument}", place=place, hint=hint)
+        raise StatementError(f"{function} does not take {argument}", span=span, hint=hint)
     return found
 
 
@@ -79,11 +79,11 @@ def paired(planner: ArgumentPlanner, syntax: FunctionCall) -> tuple[Expr, Type]:
     """
     aggregate, place = SPELLED[syntax.name], syntax.place
     if len(syntax.args) != 2:
-        raise StatementError(f"{syntax.name} is written {' or '.join(aggregate.written)}", place=place)
+        raise StatementError(f"{syntax.name} is written {' or '.join(aggregate.written)}", span=place)
     args = tuple(planner.plan(each) for each in syntax.args)
     if aggregate.pair_of == "$NUMBERS" and not all(each.type.is_numeric for each in args):
         given = ", ".join(str(each.type) for each in args)
-        raise StatementError(f"{syntax.name} takes two numbers, not ({given})", place=place)
+        raise StatementError(f"{syntax.name} takes two numbers, not ({given})", span=place)
     if aggregate.pair_of == "$BY":
         check_order(args[1].type, f"the second argument of {syntax.name}", syntax.args[1].place)
     name = aggregate.pair_of or ""
@@ -105,7 +105,7 @@ def number_of(typed: Expr, syntax: FunctionCall) -> int:
     value = typed.value if isinstance(typed, Literal) else None
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
         raise StatementError(
-            f"{syntax.name} takes a constant number from 1 to {most}", place=syntax.args[1].place
+            f"{syntax.name} takes a constant number from 1 to {most}", span=syntax.args[1].place
         )
     return value
 
@@ -133,11 +133,11 @@ def listed_argument(planner: ArgumentPlanner, syntax: FunctionCall) -> Listed:
     """
     place, args = syntax.place, syntax.args
     if syntax.star or not 1 <= len(args) <= 2:
-        raise StatementError(f"{syntax.name} is written {syntax.name}(x, ', ' [ORDER BY y])", place=place)
+        raise StatementError(f"{syntax.name} is written {syntax.name}(x, ', ' [ORDER BY y])", span=place)
     value = planner.plan(args[0])
     separator = planner.plan(args[1]) if len(args) > 1 else Literal("", VARCHAR)
     if not isinstance(separator, Literal) or not isinstance(separator.value, str):
-        raise StatementError(f"the separator of {syntax.name} must be constant text", place=args[1].place)
+        raise StatementError(f"the separator of {syntax.name} must be constant text", span=args[1].place)
     order = values_order(planner, syntax, value)
     text = value if value.type.is_text else cast(value, VARCHAR, args[0].place)
     width = len(separator.value)
@@ -186,16 +186,16 @@ def values_order(planner: ArgumentPlanner, syntax: FunctionCall, value: Expr) ->
         if syntax.distinct and key != value:
             raise StatementError(
                 f"{syntax.name}(DISTINCT) can order by the value itself only",
-                place=item.place,
+                span=item.place,
                 hint="Remove DISTINCT, or the term of ORDER BY: it may differ for equal values.",
             )
     return ValuesOrder(keys, letters)
 
 
-def star_of_groups(place: SourceSpan) -> StatementError:
+def star_of_groups(span: SourceSpan) -> StatementError:
     """Return the error for * in the select list of a grouped query."""
     hint = "List terms of GROUP BY and aggregates."
-    return StatementError("* is not allowed in a grouped query", place=place, hint=hint)
+    return StatementError("* is not allowed in a grouped query", span=span, hint=hint)
 
 
 class AggregateList:

@@ -34,7 +34,7 @@ _OF_NULL = (INTEGER, VARCHAR, TIMESTAMP, INTERVAL_DAY, BOOLEAN)
 """Types of an untyped NULL if its neighbor's type does not fit; the first one that fits is used."""
 
 
-def cast(operand: Expr, of: Type, place: SourceSpan) -> Expr:
+def cast(operand: Expr, of: Type, span: SourceSpan) -> Expr:
     """Return CAST(operand AS of), or the constant if a constant can be cast.
 
     A text field whose values all fit becomes the same field of the wider type, without a CAST.
@@ -43,14 +43,14 @@ def cast(operand: Expr, of: Type, place: SourceSpan) -> Expr:
       StatementError: the CAST does not exist.
     """
     if of == INSTANT:
-        refuse_local(operand, place)
-    guarded(lambda: resolve("CAST", (operand.type, of)), place)
+        refuse_local(operand, span)
+    guarded(lambda: resolve("CAST", (operand.type, of)), span)
     if isinstance(operand, FieldRef) and _holds_all(of, operand.type):
         return replace(operand, type=of)
     return fold(Call("CAST", (operand,), of))
 
 
-def with_digits(of: Type, operand: Expr, place: SourceSpan) -> Type:
+def with_digits(of: Type, operand: Expr, span: SourceSpan) -> Type:
     """Return the type of CAST(operand AS of): NUMERIC without digits has those that keep the whole value.
 
     Raises:
@@ -67,17 +67,17 @@ def with_digits(of: Type, operand: Expr, place: SourceSpan) -> Type:
     elif operand != UNTYPED_NULL and (operand.type.is_float or operand.type.is_text):
         raise StatementError(
             f"NUMERIC needs its digits: a {operand.type} has any number of them after the point",
-            place=place,
+            span=span,
             hint=digits_hint(),
         )
     if found[0] > MAX_DECIMAL_PRECISION:
         raise StatementError(
-            f"the number has {found[0]} digits, {MAX_DECIMAL_PRECISION} are possible", place=place
+            f"the number has {found[0]} digits, {MAX_DECIMAL_PRECISION} are possible", span=span
         )
     return decimal(*found)
 
 
-def assign(operand: Expr, of: Type, what: str, place: SourceSpan) -> Expr:
+def assign(operand: Expr, of: Type, what: str, span: SourceSpan) -> Expr:
     """Return ``operand`` as it is stored in a column of type ``of``; ``what`` names the column.
 
     Numbers go into numbers and text into text (a CAST at run time rejects what does not fit),
@@ -91,7 +91,7 @@ def assign(operand: Expr, of: Type, what: str, place: SourceSpan) -> Expr:
         return Literal(None, of)
     if operand.type == of:
         return operand
-    operand = constant_as(operand, of, place, what)
+    operand = constant_as(operand, of, span, what)
     source = operand.type
     assignable = (
         (source.is_numeric and of.is_numeric)
@@ -103,10 +103,10 @@ def assign(operand: Expr, of: Type, what: str, place: SourceSpan) -> Expr:
     if not assignable:
         raise StatementError(
             f"{what} is {of}, the value is {source}",
-            place=place,
+            span=span,
             hint=f"CAST(.. AS {of}) converts it." if cast_allowed(source, of) else None,
         )
-    return cast(operand, of, place)
+    return cast(operand, of, span)
 
 
 def with_typed_nulls(name: str, args: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -130,7 +130,7 @@ def with_typed_nulls(name: str, args: Sequence[Expr]) -> tuple[Expr, ...]:
     return tuple(Literal(None, known) if arg == UNTYPED_NULL else arg for arg in args)
 
 
-def refuse_local(operand: Expr, place: SourceSpan) -> None:
+def refuse_local(operand: Expr, span: SourceSpan) -> None:
     """Refuse the result of AT TIME ZONE as an instant: it is what clocks of a zone show, not a time of UTC.
 
     Raises:
@@ -139,7 +139,7 @@ def refuse_local(operand: Expr, place: SourceSpan) -> None:
     if isinstance(operand, Call) and operand.function == FROM_UTC:
         raise StatementError(
             f"the result of AT TIME ZONE is a local time, which is not a {INSTANT}",
-            place=place,
+            span=span,
             hint=f"CAST(x AS {INSTANT}) is the instant of a time x in UTC, FROM_TZ(x, zone) that of a local time.",
         )
 
@@ -153,11 +153,11 @@ def _holds_all(wide: Type, narrow: Type) -> bool:
     return narrow.precision <= wide.precision
 
 
-def guarded(work: Callable[[], Type], place: SourceSpan) -> Type:
+def guarded(work: Callable[[], Type], span: SourceSpan) -> Type:
     """Run a type rule, and add a place to its error."""
     try:
         return work()
     except StatementError as error:
         if error.place is None:
-            error.place = place
+            error.place = span
         raise

@@ -21,9 +21,9 @@ def declared_argument(
     place = syntax.place
     if syntax.ignore_nulls:
         hint = "Rows with a NULL are left out." if not of.takes_null else "The class gets NULL as None."
-        raise StatementError(f"{function.name} takes no IGNORE NULLS", place=place, hint=hint)
+        raise StatementError(f"{function.name} takes no IGNORE NULLS", span=place, hint=hint)
     if syntax.star and function.parameters:
-        raise StatementError(f"{function.name}(*) is not allowed", place=place, hint=f"It is {function}.")
+        raise StatementError(f"{function.name}(*) is not allowed", span=place, hint=f"It is {function}.")
     args = arguments(planner, function, syntax)
     if not args:
         return Literal(packed((), ()), PACKED)

@@ -39,13 +39,13 @@ def declared_call(planner: OperandPlanner, function: DeclaredFunction, syntax: F
     if isinstance(function.body, PythonTable):
         raise StatementError(
             f'function "{function.name}" returns rows',
-            place=place,
+            span=place,
             hint=f"Write SELECT STREAM .. FROM TABLE({function.name}(CURSOR(SELECT STREAM ..), ..)) AS t.",
         )
     if syntax.over is not None or syntax.star or syntax.distinct or syntax.condition is not None:
         raise _no_aggregate(function, place)
     if syntax.ignore_nulls:
-        raise StatementError(f"{function.name} takes no IGNORE NULLS", place=place)
+        raise StatementError(f"{function.name} takes no IGNORE NULLS", span=place)
     return fold(_called(function, arguments(planner, function, syntax), place))
 
 
@@ -61,7 +61,7 @@ def arguments(planner: OperandPlanner, function: DeclaredFunction, syntax: Funct
         raise StatementError(
             f'function "{function.name}" takes {count} argument{"" if count == 1 else "s"}, '
             f"{len(syntax.args)} given",
-            place=place,
+            span=place,
             hint=f"It is {function}.",
         )
     return tuple(
@@ -70,29 +70,29 @@ def arguments(planner: OperandPlanner, function: DeclaredFunction, syntax: Funct
     )
 
 
-def _no_aggregate(function: DeclaredFunction, place: SourceSpan) -> StatementError:
-    return StatementError(f'function "{function.name}" is not an aggregate', place=place)
+def _no_aggregate(function: DeclaredFunction, span: SourceSpan) -> StatementError:
+    return StatementError(f'function "{function.name}" is not an aggregate', span=span)
 
 
-def _called(function: DeclaredFunction, args: tuple[Expr, ...], place: SourceSpan) -> Expr:
+def _called(function: DeclaredFunction, args: tuple[Expr, ...], span: SourceSpan) -> Expr:
     body = function.body
     if isinstance(body, PythonAggregate | PythonTable):
         raise TypeError(f"{function.name} is not a scalar function")
     if isinstance(body, PythonFunction):
         return PythonCall(function.name, args, body.returns, body)
     if all(_substitutes(arg, body, index) for index, arg in enumerate(args)):
-        return _over(body, args, place)
+        return _over(body, args, span)
     return BodyCall(function.name, args, body.type, body)
 
 
-def _over(body: Expr, args: Sequence[Expr], place: SourceSpan) -> Expr:
+def _over(body: Expr, args: Sequence[Expr], span: SourceSpan) -> Expr:
     """Return the expression of a function with its arguments in the place of its parameters."""
     match body:
         case FieldRef(index=index, type=of):
             # An expression may read a text parameter as a longer text.
-            return args[index] if args[index].type == of else cast(args[index], of, place)
+            return args[index] if args[index].type == of else cast(args[index], of, span)
         case Call(args=inner):
-            return replace(body, args=tuple(_over(each, args, place) for each in inner))
+            return replace(body, args=tuple(_over(each, args, span) for each in inner))
         case _:
             return body
 

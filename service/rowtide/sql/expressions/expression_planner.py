@@ -116,9 +116,7 @@ class ExpressionPlanner:
         """
         typed = self.typed(syntax)
         if typed == UNTYPED_NULL:
-            raise StatementError(
-                "NULL has no type here", place=syntax.place, hint="Write CAST(NULL AS type)."
-            )
+            raise StatementError("NULL has no type here", span=syntax.place, hint="Write CAST(NULL AS type).")
         return typed
 
     def plan_as(self, syntax: Expression, wanted: Type) -> Expr:
@@ -184,7 +182,7 @@ class ExpressionPlanner:
             ):
                 raise StatementError(
                     f"a sub-query is not allowed in {self._clause}",
-                    place=place,
+                    span=place,
                     hint="WHERE and the select list take one. Groups go into FROM (..) of another query.",
                 )
             case Like():
@@ -226,7 +224,7 @@ class ExpressionPlanner:
             if operand.type != INTERVAL_DAY:
                 raise StatementError(
                     f"a unit is allowed after a difference of times only, not after {operand.type}",
-                    place=syntax.place,
+                    span=syntax.place,
                     hint=f"AS {syntax.operator} makes it the name of a column.",
                 )
             return operand
@@ -235,9 +233,9 @@ class ExpressionPlanner:
         negated = call("NEGATE", [operand], syntax.place)
         return negated if syntax.operator == "-" else operand
 
-    def _counted(self, length: Expr, unit: int, place: SourceSpan) -> Expr:
+    def _counted(self, length: Expr, unit: int, span: SourceSpan) -> Expr:
         """Plan the whole units of an interval, truncated toward zero: ``CAST((x - y) MINUTE AS INTEGER)``."""
-        return call("/", [converted(length, BIGINT, place), whole(unit)], place)
+        return call("/", [converted(length, BIGINT, span), whole(unit)], span)
 
     def _cast_to_interval(self, syntax: Cast, operand: Expr, fields: IntervalFields) -> Expr:
         """Plan CAST(x AS INTERVAL HOUR): an integer counts the unit; other values lose their smaller parts."""
@@ -247,7 +245,7 @@ class ExpressionPlanner:
             if syntax.tried:
                 raise StatementError(
                     "TRY_CAST of a number to a unit is not supported",
-                    place=place,
+                    span=place,
                     hint="Write x * INTERVAL '1' HOUR.",
                 )
             found: Expr = call("*", [operand, Literal(fields.unit, of)], place)
@@ -353,62 +351,60 @@ class ExpressionPlanner:
         if name in CLOCKS and not self._scope.has_rowtime:
             raise StatementError(
                 f"{name} is the ROWTIME of a row, and there is none here",
-                place=place,
+                span=place,
                 hint="A row of a stream has a ROWTIME. Results depend on the data alone, never on a clock.",
             )
         if (other := written_out(syntax)) is not None:
             return self.typed(other)
         if name in habits.FUNCTIONS and name not in FUNCTIONS:
-            raise StatementError(
-                f'function "{name}" does not exist', place=place, hint=habits.FUNCTIONS[name]
-            )
+            raise StatementError(f'function "{name}" does not exist', span=place, hint=habits.FUNCTIONS[name])
         return function_call(self, syntax)
 
     def _check_scalar(self, syntax: FunctionCall) -> None:
         """Refuse what only an aggregate, a window function or a group window takes."""
         name, place = syntax.name, syntax.place
         if syntax.ignore_nulls:
-            raise StatementError(f"{name} takes no IGNORE NULLS", place=place)
+            raise StatementError(f"{name} takes no IGNORE NULLS", span=place)
         if name in LATER:
             raise StatementError(
-                f"aggregate {name} is not supported yet", place=place, hint=habits.FUNCTIONS.get(name)
+                f"aggregate {name} is not supported yet", span=place, hint=habits.FUNCTIONS.get(name)
             )
         if name in ONLY_OVER:
             raise StatementError(
-                f"{name} needs a window", place=place, hint=f"Write {name}(..) OVER (PARTITION BY ..)."
+                f"{name} needs a window", span=place, hint=f"Write {name}(..) OVER (PARTITION BY ..)."
             )
         if name in GROUP_WINDOWS:
-            raise StatementError(f"{name} is not allowed in {self._clause}", place=place, hint=_WINDOW_HINT)
+            raise StatementError(f"{name} is not allowed in {self._clause}", span=place, hint=_WINDOW_HINT)
         if name in WINDOW_EDGES:
             raise StatementError(
-                f"{name} needs {name.partition('_')[0]} in GROUP BY", place=place, hint=_WINDOW_HINT
+                f"{name} needs {name.partition('_')[0]} in GROUP BY", span=place, hint=_WINDOW_HINT
             )
         if syntax.star or syntax.distinct or syntax.condition is not None:
-            raise StatementError(f"{name} is not an aggregate", place=place)
+            raise StatementError(f"{name} is not an aggregate", span=place)
 
-    def as_one(self, parts: Sequence[Expression], place: SourceSpan) -> Expr:
+    def as_one(self, parts: Sequence[Expression], span: SourceSpan) -> Expr:
         """Return one value that is equal for two rows if and only if all ``parts`` are; NULL if a part is NULL."""
         values = [self.plan(each) for each in parts]
         texts = [converted(each, VARCHAR, part.place) for each, part in zip(values, parts, strict=True)]
         joined: Expr | None = None
         for text in texts:
             # The length before each part marks its end.
-            length = converted(call("CHAR_LENGTH", [text], place), VARCHAR, place)
+            length = converted(call("CHAR_LENGTH", [text], span), VARCHAR, span)
             for each in (length, Literal(":", replace(VARCHAR, precision=1)), text):
-                joined = each if joined is None else call("||", [joined, each], place)
+                joined = each if joined is None else call("||", [joined, each], span)
         return values[0] if joined is None else joined
 
     def _aggregate(self, syntax: FunctionCall) -> Expr:
         raise StatementError(
             f"an aggregate is not allowed in {self._clause}",
-            place=syntax.place,
+            span=syntax.place,
             hint=_OF_AGGREGATES.get(self._clause),
         )
 
     def _over(self, syntax: FunctionCall) -> Expr:
-        raise StatementError(f"a window (OVER) is not allowed in {self._clause}", place=syntax.place)
+        raise StatementError(f"a window (OVER) is not allowed in {self._clause}", span=syntax.place)
 
 
-def _no_condition(expr: Expr, place: SourceSpan) -> StatementError:
+def _no_condition(expr: Expr, span: SourceSpan) -> StatementError:
     hint = "Write x <> 0." if expr.type.is_numeric else None
-    return StatementError(f"a condition is BOOLEAN, this is {expr.type}", place=place, hint=hint)
+    return StatementError(f"a condition is BOOLEAN, this is {expr.type}", span=span, hint=hint)

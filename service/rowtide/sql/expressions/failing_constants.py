@@ -13,7 +13,7 @@ _HINTS = {
 }
 
 
-def refuse_failing(expr: Expr, place: SourceSpan) -> None:
+def refuse_failing(expr: Expr, span: SourceSpan) -> None:
     """Refuse a constant expression that fails. Functions in Python may fail on this machine only.
 
     Raises:
@@ -28,9 +28,7 @@ def refuse_failing(expr: Expr, place: SourceSpan) -> None:
         compile_row(found)((), 0)
     except RejectedRowError as error:
         hint = _HINTS.get(error.reason, "Write another constant.")
-        raise StatementError(
-            f"each row would be rejected: {error.message}", place=place, hint=hint
-        ) from error
+        raise StatementError(f"each row would be rejected: {error.message}", span=span, hint=hint) from error
 
 
 def _is_constant(expr: Expr) -> bool:

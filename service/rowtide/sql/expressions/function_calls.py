@@ -70,7 +70,7 @@ def _log(args: Sequence[Expr], syntax: FunctionCall) -> Expr:
     del args
     raise StatementError(
         "LOG is written LOG(base, x)",
-        place=syntax.place,
+        span=syntax.place,
         hint="LN(x) is the natural logarithm, LOG10(x) the one to base 10.",
     )
 

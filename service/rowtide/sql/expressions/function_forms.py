@@ -55,59 +55,59 @@ _Write = Callable[[Sequence[Expression], SourceSpan], Expression | None]
 """Returns the expression of a call; None for a call that is not rewritten."""
 
 
-def _if(args: Sequence[Expression], place: SourceSpan) -> Expression:
-    return Case(None, ((args[0], args[1]),), args[2], place)
+def _if(args: Sequence[Expression], span: SourceSpan) -> Expression:
+    return Case(None, ((args[0], args[1]),), args[2], span)
 
 
-def _nvl2(args: Sequence[Expression], place: SourceSpan) -> Expression:
-    return Case(None, ((IsTest(args[0], "NULL", True, place), args[1]),), args[2], place)
+def _nvl2(args: Sequence[Expression], span: SourceSpan) -> Expression:
+    return Case(None, ((IsTest(args[0], "NULL", True, span), args[1]),), args[2], span)
 
 
-def _decode(args: Sequence[Expression], place: SourceSpan) -> Expression:
+def _decode(args: Sequence[Expression], span: SourceSpan) -> Expression:
     if len(args) == 2:
-        return _coded(args, place, "DECODE", _READ_AS)
+        return _coded(args, span, "DECODE", _READ_AS)
     operand, *rest = args
     branches = tuple(
-        (IsDistinct(operand, value, True, place), result)
+        (IsDistinct(operand, value, True, span), result)
         for value, result in zip(rest[::2], rest[1::2], strict=False)
     )
-    return Case(None, branches, rest[-1] if len(rest) % 2 else None, place)
+    return Case(None, branches, rest[-1] if len(rest) % 2 else None, span)
 
 
-def _found(args: Sequence[Expression], place: SourceSpan) -> Expression:
-    return FunctionCall("POSITION", (args[0], args[1]), place)
+def _found(args: Sequence[Expression], span: SourceSpan) -> Expression:
+    return FunctionCall("POSITION", (args[0], args[1]), span)
 
 
-def _found_last(args: Sequence[Expression], place: SourceSpan) -> Expression:
-    return FunctionCall("POSITION", (args[1], args[0]), place)
+def _found_last(args: Sequence[Expression], span: SourceSpan) -> Expression:
+    return FunctionCall("POSITION", (args[1], args[0]), span)
 
 
-def _bit_length(args: Sequence[Expression], place: SourceSpan) -> Expression:
-    return Binary("*", FunctionCall("OCTET_LENGTH", (args[0],), place), NumberLiteral("8", place), place)
+def _bit_length(args: Sequence[Expression], span: SourceSpan) -> Expression:
+    return Binary("*", FunctionCall("OCTET_LENGTH", (args[0],), span), NumberLiteral("8", span), span)
 
 
-def _numbered(values: Sequence[Expression], place: SourceSpan) -> list[tuple[Expression, Expression]]:
-    return [(NumberLiteral(str(number), place), value) for number, value in enumerate(values, start=1)]
+def _numbered(values: Sequence[Expression], span: SourceSpan) -> list[tuple[Expression, Expression]]:
+    return [(NumberLiteral(str(number), span), value) for number, value in enumerate(values, start=1)]
 
 
-def _field(args: Sequence[Expression], place: SourceSpan) -> Expression:
+def _field(args: Sequence[Expression], span: SourceSpan) -> Expression:
     operand, *values = args
-    branches = tuple((value, number) for number, value in _numbered(values, place))
-    return Case(operand, branches, NumberLiteral("0", place), place)
+    branches = tuple((value, number) for number, value in _numbered(values, span))
+    return Case(operand, branches, NumberLiteral("0", span), span)
 
 
-def _elt(args: Sequence[Expression], place: SourceSpan) -> Expression:
+def _elt(args: Sequence[Expression], span: SourceSpan) -> Expression:
     operand, *values = args
-    return Case(operand, tuple(_numbered(values, place)), None, place)
+    return Case(operand, tuple(_numbered(values, span)), None, span)
 
 
-def _space(args: Sequence[Expression], place: SourceSpan) -> Expression:
-    return FunctionCall("REPEAT", (StringLiteral(" ", place), args[0]), place)
+def _space(args: Sequence[Expression], span: SourceSpan) -> Expression:
+    return FunctionCall("REPEAT", (StringLiteral(" ", span), args[0]), span)
 
 
-def _now(args: Sequence[Expression], place: SourceSpan) -> Expression:
+def _now(args: Sequence[Expression], span: SourceSpan) -> Expression:
     del args
-    return ColumnRef((Name(ROWTIME, place),), place)
+    return ColumnRef((Name(ROWTIME, span),), span)
 
 
 def _now_as(of: Type) -> _Write:
@@ -123,18 +123,18 @@ def _unit_named(unit: Expression, function: str, units: Sequence[str], *, quoted
         if each in units:
             return each
     wanted = "the name of a unit in quotes" if quoted else "a unit"
-    raise StatementError(f"{function} takes {wanted}", place=unit.place, hint=f"Units: {', '.join(units)}.")
+    raise StatementError(f"{function} takes {wanted}", span=unit.place, hint=f"Units: {', '.join(units)}.")
 
 
-def _date_trunc(args: Sequence[Expression], place: SourceSpan) -> Expression:
+def _date_trunc(args: Sequence[Expression], span: SourceSpan) -> Expression:
     unit, operand = args
     word = _unit_named(unit, "DATE_TRUNC", [each.value for each in CalendarUnit])
-    return Rounded("FLOOR", operand, CalendarUnit(word), place)
+    return Rounded("FLOOR", operand, CalendarUnit(word), span)
 
 
-def _date_part(args: Sequence[Expression], place: SourceSpan) -> Expression:
+def _date_part(args: Sequence[Expression], span: SourceSpan) -> Expression:
     unit, operand = args
-    return Extract(_unit_named(unit, "DATE_PART", UNITS[TIMESTAMP]), operand, place)
+    return Extract(_unit_named(unit, "DATE_PART", UNITS[TIMESTAMP]), operand, span)
 
 
 _WITH_FLAGS = {"REGEXP_LIKE": 3, "REGEXP_COUNT": 3, "REGEXP_SUBSTR": 3, "REGEXP_REPLACE": 4}
@@ -144,21 +144,21 @@ _PLACES = re.compile(r"%(?:([0-9]+)\$)?(-?)([0-9]*)(.?)", re.DOTALL)
 _MOST_DIGITS = 4
 
 
-def _formatted(kind: str, text: Expression, place: SourceSpan) -> Expression:
+def _formatted(kind: str, text: Expression, span: SourceSpan) -> Expression:
     if kind == "I":
-        return FunctionCall("QUOTE_IDENT", (text,), place)
-    shown = text if kind == "s" else FunctionCall("QUOTE_LITERAL", (text,), place)
-    return FunctionCall("COALESCE", (shown, StringLiteral("" if kind == "s" else "NULL", place)), place)
+        return FunctionCall("QUOTE_IDENT", (text,), span)
+    shown = text if kind == "s" else FunctionCall("QUOTE_LITERAL", (text,), span)
+    return FunctionCall("COALESCE", (shown, StringLiteral("" if kind == "s" else "NULL", span)), span)
 
 
-def _filled(text: Expression, width: int, *, left: bool, place: SourceSpan) -> Expression:
+def _filled(text: Expression, width: int, *, left: bool, span: SourceSpan) -> Expression:
     """Return a text with blanks up to a width, after it if it is on the left; a longer text is not cut."""
-    length = FunctionCall("CHAR_LENGTH", (text,), place)
-    wanted = FunctionCall("GREATEST", (length, NumberLiteral(str(width), place)), place)
-    return FunctionCall("RPAD" if left else "LPAD", (text, wanted), place)
+    length = FunctionCall("CHAR_LENGTH", (text,), span)
+    wanted = FunctionCall("GREATEST", (length, NumberLiteral(str(width), span)), span)
+    return FunctionCall("RPAD" if left else "LPAD", (text, wanted), span)
 
 
-def _format(args: Sequence[Expression], place: SourceSpan) -> Expression:
+def _format(args: Sequence[Expression], span: SourceSpan) -> Expression:
     """Write FORMAT('%s: %2$-5s', x, y) as a concatenation.
 
     A NULL is no text for %s and the word NULL for %L; for %I it makes the whole result NULL. A place without
@@ -166,21 +166,21 @@ def _format(args: Sequence[Expression], place: SourceSpan) -> Expression:
     """
     form, *values = args
     if not isinstance(form, StringLiteral):
-        raise StatementError("the first argument of FORMAT must be constant text", place=form.place)
+        raise StatementError("the first argument of FORMAT must be constant text", span=form.place)
     joined: list[Expression] = []
     used: set[int] = set()
     number = end = 0
     for each in _PLACES.finditer(form.text):
-        joined.append(StringLiteral(form.text[end : each.start()], place))
+        joined.append(StringLiteral(form.text[end : each.start()], span))
         end = each.end()
         if each.group() == "%%":
-            joined.append(StringLiteral("%", place))
+            joined.append(StringLiteral("%", span))
             continue
         position, flag, width, kind = each.groups()
         if kind not in ("s", "I", "L") or max(len(width), len(position or "")) > _MOST_DIGITS:
             raise StatementError(
                 f'FORMAT does not take "{each.group()}"',
-                place=form.place,
+                span=form.place,
                 hint="It takes %s for a value, %I for an identifier, %L for a literal and %% for a percent sign; "
                 "%2$s is the second value, %9s and %-9s have blanks up to a width.",
             )
@@ -188,18 +188,18 @@ def _format(args: Sequence[Expression], place: SourceSpan) -> Expression:
         if not 0 < number <= len(values):
             raise StatementError(
                 f"FORMAT has no value {number} for {each.group()}",
-                place=form.place,
+                span=form.place,
                 hint=None if number else "The first value has the number 1.",
             )
         used.add(number)
-        text = _formatted(kind, Cast(values[number - 1], VARCHAR, place), place)
-        joined.append(_filled(text, int(width), left=bool(flag), place=place) if width else text)
-    joined.append(StringLiteral(form.text[end:], place))
+        text = _formatted(kind, Cast(values[number - 1], VARCHAR, span), span)
+        joined.append(_filled(text, int(width), left=bool(flag), span=span) if width else text)
+    joined.append(StringLiteral(form.text[end:], span))
     unused = [number for number in range(1, len(values) + 1) if number not in used]
     if unused:
-        raise StatementError(f"FORMAT has no place for value {unused[0]}", place=form.place)
-    texts = [each for each in joined if each != StringLiteral("")] or [StringLiteral("", place)]
-    return reduce(lambda left, right: Binary("||", left, right, place), texts)
+        raise StatementError(f"FORMAT has no place for value {unused[0]}", span=form.place)
+    texts = [each for each in joined if each != StringLiteral("")] or [StringLiteral("", span)]
+    return reduce(lambda left, right: Binary("||", left, right, span), texts)
 
 
 _WRITTEN_AS = {"HEX": "HEX", "BASE64": "TO_BASE64"}
@@ -207,83 +207,83 @@ _READ_AS = {"HEX": "UNHEX", "BASE64": "FROM_BASE64"}
 
 
 def _coded(
-    args: Sequence[Expression], place: SourceSpan, name: str, functions: Mapping[str, str]
+    args: Sequence[Expression], span: SourceSpan, name: str, functions: Mapping[str, str]
 ) -> FunctionCall:
     operand, form = args
     function = functions.get(form.text.upper()) if isinstance(form, StringLiteral) else None
     if function is None:
         raise StatementError(
-            f"{name} takes the name of a format in quotes", place=form.place, hint="Formats: 'hex', 'base64'."
+            f"{name} takes the name of a format in quotes", span=form.place, hint="Formats: 'hex', 'base64'."
         )
-    return FunctionCall(function, (operand,), place)
+    return FunctionCall(function, (operand,), span)
 
 
-def _encode(args: Sequence[Expression], place: SourceSpan) -> Expression:
-    found = _coded(args, place, "ENCODE", _WRITTEN_AS)
-    return FunctionCall("LOWER", (found,), place) if found.name == "HEX" else found
+def _encode(args: Sequence[Expression], span: SourceSpan) -> Expression:
+    found = _coded(args, span, "ENCODE", _WRITTEN_AS)
+    return FunctionCall("LOWER", (found,), span) if found.name == "HEX" else found
 
 
 def _unit_word(unit: Expression, function: str) -> str:
     return _unit_named(unit, function, [each.value for each in CalendarUnit], quoted=False)
 
 
-def _datediff(args: Sequence[Expression], place: SourceSpan) -> Expression:
+def _datediff(args: Sequence[Expression], span: SourceSpan) -> Expression:
     """Write DATEDIFF(unit, x, y): the calendar edges between x and y; DATEDIFF(x, y): days from y to x."""
     if len(args) == 2:
         word, start, end = "DAY", args[1], args[0]
     else:
         word, start, end = _unit_word(args[0], "DATEDIFF"), args[1], args[2]
-    unit = ColumnRef((Name(word, place),), place)
-    edges = (Rounded("FLOOR", each, CalendarUnit(word), place) for each in (start, end))
-    return FunctionCall("TIMESTAMPDIFF", (unit, *edges), place)
+    unit = ColumnRef((Name(word, span),), span)
+    edges = (Rounded("FLOOR", each, CalendarUnit(word), span) for each in (start, end))
+    return FunctionCall("TIMESTAMPDIFF", (unit, *edges), span)
 
 
-def _dateadd(args: Sequence[Expression], place: SourceSpan) -> Expression:
-    unit = ColumnRef((Name(_unit_word(args[0], "DATEADD"), place),), place)
-    return FunctionCall("TIMESTAMPADD", (unit, *args[1:]), place)
+def _dateadd(args: Sequence[Expression], span: SourceSpan) -> Expression:
+    unit = ColumnRef((Name(_unit_word(args[0], "DATEADD"), span),), span)
+    return FunctionCall("TIMESTAMPADD", (unit, *args[1:]), span)
 
 
 def _date_moved(sign: str) -> Callable[[Sequence[Expression], SourceSpan], Expression]:
     """Return DATE_ADD or DATE_SUB: ``(x, INTERVAL '1' MONTH)``, or ``(x, n)`` in days."""
 
-    def moved(args: Sequence[Expression], place: SourceSpan) -> Expression:
+    def moved(args: Sequence[Expression], span: SourceSpan) -> Expression:
         operand, by = args
         if isinstance(by, TypedLiteral) and by.type.is_interval:
-            return Binary(sign, operand, by, place)
-        days = by if sign == "+" else Unary("-", by, place)
-        return FunctionCall("TIMESTAMPADD", (ColumnRef((Name("DAY", place),), place), days, operand), place)
+            return Binary(sign, operand, by, span)
+        days = by if sign == "+" else Unary("-", by, span)
+        return FunctionCall("TIMESTAMPADD", (ColumnRef((Name("DAY", span),), span), days, operand), span)
 
     return moved
 
 
-def _date_add(args: Sequence[Expression], place: SourceSpan) -> Expression:
-    return _dateadd(args, place) if len(args) == 3 else _date_moved("+")(args, place)
+def _date_add(args: Sequence[Expression], span: SourceSpan) -> Expression:
+    return _dateadd(args, span) if len(args) == 3 else _date_moved("+")(args, span)
 
 
-def _add_months(args: Sequence[Expression], place: SourceSpan) -> Expression:
-    return FunctionCall("TIMESTAMPADD", (ColumnRef((Name("MONTH", place),), place), args[1], args[0]), place)
+def _add_months(args: Sequence[Expression], span: SourceSpan) -> Expression:
+    return FunctionCall("TIMESTAMPADD", (ColumnRef((Name("MONTH", span),), span), args[1], args[0]), span)
 
 
-def _unix_timestamp(args: Sequence[Expression], place: SourceSpan) -> Expression:
+def _unix_timestamp(args: Sequence[Expression], span: SourceSpan) -> Expression:
     if len(args) == 2:
-        moment: Expression = FunctionCall("CHAR_TO_TIMESTAMP", (args[1], args[0]), place)
+        moment: Expression = FunctionCall("CHAR_TO_TIMESTAMP", (args[1], args[0]), span)
     else:
-        moment = Cast(args[0], TIMESTAMP, place) if args else _now(args, place)
-    return Extract("EPOCH", moment, place)
+        moment = Cast(args[0], TIMESTAMP, span) if args else _now(args, span)
+    return Extract("EPOCH", moment, span)
 
 
-def _from_unixtime(args: Sequence[Expression], place: SourceSpan) -> Expression:
-    form = args[1] if len(args) == 2 else StringLiteral("yyyy-MM-dd HH:mm:ss", place)
-    return FunctionCall("TIMESTAMP_TO_CHAR", (form, FunctionCall("TO_TIMESTAMP", (args[0],), place)), place)
+def _from_unixtime(args: Sequence[Expression], span: SourceSpan) -> Expression:
+    form = args[1] if len(args) == 2 else StringLiteral("yyyy-MM-dd HH:mm:ss", span)
+    return FunctionCall("TIMESTAMP_TO_CHAR", (form, FunctionCall("TO_TIMESTAMP", (args[0],), span)), span)
 
 
-def _to_date(args: Sequence[Expression], place: SourceSpan) -> Expression | None:
-    return Cast(args[0], DATE, place) if len(args) == 1 else None
+def _to_date(args: Sequence[Expression], span: SourceSpan) -> Expression | None:
+    return Cast(args[0], DATE, span) if len(args) == 1 else None
 
 
-def _convert_tz(args: Sequence[Expression], place: SourceSpan) -> Expression:
+def _convert_tz(args: Sequence[Expression], span: SourceSpan) -> Expression:
     moment, given, wanted = args
-    return FunctionCall(FROM_UTC, (FunctionCall(TO_UTC, (moment, given), place), wanted), place)
+    return FunctionCall(FROM_UTC, (FunctionCall(TO_UTC, (moment, given), span), wanted), span)
 
 
 def _turned(function: str) -> _Write:
@@ -347,11 +347,11 @@ def written_out(syntax: FunctionCall) -> Expression | None:
         return None
     least, most, usage, write = form
     if len(syntax.args) < least or (most is not None and len(syntax.args) > most):
-        raise StatementError(f"{syntax.name} is written {syntax.name}({usage})", place=syntax.place)
+        raise StatementError(f"{syntax.name} is written {syntax.name}({usage})", span=syntax.place)
     return write(syntax.args, syntax.place)
 
 
-def check_pattern(operator: str, args: Sequence[Expr], place: SourceSpan) -> None:
+def check_pattern(operator: str, args: Sequence[Expr], span: SourceSpan) -> None:
     """Check a constant pattern with its ESCAPE.
 
     Raises:
@@ -362,7 +362,7 @@ def check_pattern(operator: str, args: Sequence[Expr], place: SourceSpan) -> Non
     try:
         compile_row(Call(operator, (Literal("", VARCHAR), *args), BOOLEAN))((), 0)
     except RejectedRowError as error:
-        raise StatementError(f"invalid {operator} pattern: {error.message}", place=place) from error
+        raise StatementError(f"invalid {operator} pattern: {error.message}", span=span) from error
 
 
 def _check_flags(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> None:
@@ -373,7 +373,7 @@ def _check_flags(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> None:
         if not known.issuperset(flags.value):
             raise StatementError(
                 f"{name} has no flags '{flags.value}'",
-                place=syntax.args[-1].place,
+                span=syntax.args[-1].place,
                 hint=f"The flags are {', '.join(sorted(known))}.",
             )
 
@@ -386,7 +386,7 @@ def _check_numbers(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> Non
     if name == "SPLIT_PART":
         if number.value == 0:
             hint = "1 is the first part, -1 the last."
-            raise StatementError("SPLIT_PART has no part 0", place=syntax.args[2].place, hint=hint)
+            raise StatementError("SPLIT_PART has no part 0", span=syntax.args[2].place, hint=hint)
         return
     pattern = args[1]
     if isinstance(pattern, Literal) and isinstance(pattern.value, str):
@@ -394,7 +394,7 @@ def _check_numbers(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> Non
         if not 0 <= number.value <= groups:
             raise StatementError(
                 f"the expression has no group {number.value}",
-                place=syntax.args[2].place,
+                span=syntax.args[2].place,
                 hint=f"It has {groups} groups; 0 is the whole match.",
             )
 
@@ -420,7 +420,7 @@ def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> No
             try:
                 parse_path(path.value)
             except JsonPathError as error:
-                raise StatementError(str(error), place=syntax.args[1].place, hint=error.hint) from error
+                raise StatementError(str(error), span=syntax.args[1].place, hint=error.hint) from error
     if name.startswith("REGEXP_") and len(args) > 1:
         pattern = args[1]
         why = (
@@ -429,13 +429,13 @@ def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> No
             else None
         )
         if why is not None:
-            raise StatementError(f"invalid regular expression: {why}", place=syntax.args[1].place)
+            raise StatementError(f"invalid regular expression: {why}", span=syntax.args[1].place)
     if name in (FROM_UTC, TO_UTC, FROM_TZ) and len(args) == 2:
         zone = args[1]
         if isinstance(zone, Literal) and isinstance(zone.value, str) and zone_of(zone.value) is None:
             raise StatementError(
                 f'time zone "{zone.value}" does not exist',
-                place=syntax.args[1].place,
+                span=syntax.args[1].place,
                 hint=did_you_mean(zone.value, zone_names()) or "Zones have names such as 'Europe/Berlin'.",
             )
     place, understood = FORMATS.get(syntax.name, (0, None))
@@ -445,7 +445,7 @@ def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> No
     if isinstance(text, Literal) and not isinstance(form, Literal) and _is_format(text.value):
         raise StatementError(
             f"'{text.value}' is the text that {syntax.name} reads, and no time",
-            place=syntax.args[1 - place].place,
+            span=syntax.args[1 - place].place,
             hint="The text comes first, then the format; in CHAR_TO_DATE and its like the format comes first.",
         )
     if isinstance(form, Literal) and isinstance(form.value, str):
@@ -453,5 +453,5 @@ def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> No
             understood(form.value)
         except FormatError as error:
             raise StatementError(
-                f"invalid {syntax.name} format: {error}", place=syntax.args[place].place
+                f"invalid {syntax.name} format: {error}", span=syntax.args[place].place
             ) from error

@@ -41,7 +41,7 @@ def number(syntax: NumberLiteral) -> Literal:
     if "E" in text.upper():
         value = float(text)
         if value in (float("inf"), float("-inf")):
-            raise StatementError(f"{text} is too large for a DOUBLE", place=syntax.place)
+            raise StatementError(f"{text} is too large for a DOUBLE", span=syntax.place)
         return Literal(value, DOUBLE)
     whole, point, fraction = text.partition(".")
     if not point:
@@ -52,7 +52,7 @@ def number(syntax: NumberLiteral) -> Literal:
     digits = len(whole.lstrip("0")) + len(fraction)
     if digits > MAX_DECIMAL_PRECISION:
         raise StatementError(
-            f"the number has {digits} digits, {MAX_DECIMAL_PRECISION} are possible", place=syntax.place
+            f"the number has {digits} digits, {MAX_DECIMAL_PRECISION} are possible", span=syntax.place
         )
     return Literal(Decimal(text), decimal(max(1, digits, len(fraction)), len(fraction)))
 

@@ -116,7 +116,7 @@ class NameScope:
             if not binding.has_rowtime:
                 raise StatementError(
                     f'table "{binding.alias}" has no ROWTIME in a join',
-                    place=column.place,
+                    span=column.place,
                     hint="ROWTIME alone is that of the stream row.",
                 )
             if binding.rowtime_field is not None:
@@ -140,7 +140,7 @@ class NameScope:
             return False
         return True
 
-    def binding(self, parts: Sequence[Name], place: SourceSpan) -> Binding:
+    def binding(self, parts: Sequence[Name], span: SourceSpan) -> Binding:
         """Return the relation of FROM with these qualifiers.
 
         Raises:
@@ -155,21 +155,21 @@ class NameScope:
             if field is not None and field.type.kind is Kind.JSON:
                 raise StatementError(
                     f'"{wanted[0]}" is a column, not a relation',
-                    place=place,
+                    span=span,
                     hint=f"Write {wanted[0]} -> 'a' ->> 'b' for the text of a member b of a member a.",
                 )
         shown = ".".join(wanted)
         aliases = [binding.alias for binding in self.bindings]
         raise StatementError(
             f'"{shown}" is not a relation in this FROM clause',
-            place=place,
+            span=span,
             hint=did_you_mean(wanted[-1], aliases) or (f"It has {', '.join(aliases)}." if aliases else None),
         )
 
-    def _unqualified(self, name: Name, place: SourceSpan) -> Expr:
+    def _unqualified(self, name: Name, span: SourceSpan) -> Expr:
         if name.text == ROWTIME:
             if not self.has_rowtime:
-                raise StatementError("a table has no ROWTIME to select", place=place)
+                raise StatementError("a table has no ROWTIME to select", span=span)
             return RowtimeRef()
         for each in self.merged:
             if each.name == name.text:
@@ -186,7 +186,7 @@ class NameScope:
             owners = " and ".join(f'"{binding.alias}"' for binding, _ in found)
             raise StatementError(
                 f'column "{name.text}" is ambiguous: {owners} have one',
-                place=place,
+                span=span,
                 hint=f"Write {found[0][0].alias}.{name.text}.",
             )
         return found[0][1]
@@ -211,7 +211,7 @@ def _no_column(name: Name, names: Sequence[str], where: str = "") -> StatementEr
     if name.text in PSEUDO_COLUMNS:
         return StatementError(
             f'pseudo-column "{name.text}"{where} does not exist',
-            place=name.place,
+            span=name.place,
             hint="A foreign stream of Kafka has it: a view on it can select it under a name.",
         )
     hint = COLUMNS.get(name.text) or did_you_mean_or_all(name.text, names)
@@ -219,6 +219,6 @@ def _no_column(name: Name, names: Sequence[str], where: str = "") -> StatementEr
         hint = f"No column can be named here. Text is in single quotes: '{name.text.lower()}'."
     if name.text != name.text.upper() and did_you_mean(name.text, names) is None:
         hint = f"Text is in single quotes: '{name.text}'. {hint or ''}".rstrip()
-    error = UnknownColumn(f'column "{name.text}"{where} does not exist', place=name.place, hint=hint)
+    error = UnknownColumn(f'column "{name.text}"{where} does not exist', span=name.place, hint=hint)
     error.name = name.text
     return error

@@ -58,7 +58,7 @@ def is_text_constant(operand: Expr) -> bool:
     return isinstance(operand, Literal) and operand.type.is_text and operand.value is not None
 
 
-def constant_as(operand: Expr, of: Type, place: SourceSpan, what: str = "") -> Expr:
+def constant_as(operand: Expr, of: Type, span: SourceSpan, what: str = "") -> Expr:
     """Return a text constant as a constant of type ``of``, a number with its own digits; another operand unchanged.
 
     ``what`` names the column that it is for.
@@ -73,7 +73,7 @@ def constant_as(operand: Expr, of: Type, place: SourceSpan, what: str = "") -> E
         text = operand.value if isinstance(operand, Literal) else ""
         article = "an" if str(of)[0] in "AEIOU" else "a"
         message = f"{what} is {of}, '{text}' is not" if what else f"'{text}' is not {article} {of}"
-        raise StatementError(message, place=place, hint=f"Write a value such as {_EXAMPLES[of.kind]}.")
+        raise StatementError(message, span=span, hint=f"Write a value such as {_EXAMPLES[of.kind]}.")
     return found
 
 

@@ -21,33 +21,33 @@ _UNIT_MS = {
 _UNIT_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
 
 
-def extract(unit: str, operand: Expr, place: SourceSpan) -> Expr:
+def extract(unit: str, operand: Expr, span: SourceSpan) -> Expr:
     """Plan EXTRACT(unit FROM operand).
 
     Raises:
       StatementError: values of the operand's type have no such unit.
     """
-    check_unit("EXTRACT reads", operand, unit, UNITS, place)
-    return call("EXTRACT", [unit_literal(unit), operand], place)
+    check_unit("EXTRACT reads", operand, unit, UNITS, span)
+    return call("EXTRACT", [unit_literal(unit), operand], span)
 
 
-def from_epoch(operand: Expr, place: SourceSpan) -> Expr:
+def from_epoch(operand: Expr, span: SourceSpan) -> Expr:
     """Plan TO_TIMESTAMP(x): text is read, a number is seconds since 1970."""
     if operand.type.is_numeric:
-        milliseconds = call("*", [operand, whole(1_000)], place)
-        operand = converted(milliseconds, BIGINT, place)
+        milliseconds = call("*", [operand, whole(1_000)], span)
+        operand = converted(milliseconds, BIGINT, span)
     elif not operand.type.is_text:
         error = mismatch("TO_TIMESTAMP", (operand.type,), hint="It takes text, or seconds since 1970.")
-        error.place = place
+        error.place = span
         raise error
-    return converted(operand, TIMESTAMP, place)
+    return converted(operand, TIMESTAMP, span)
 
 
 def date_bin(planner: OperandPlanner, syntax: FunctionCall) -> Expr:
     """Plan DATE_BIN(length, x, origin) as a STEP with its edges moved to the origin."""
     place = syntax.place
     if len(syntax.args) not in (2, 3):
-        raise StatementError("DATE_BIN has two or three arguments", place=place, hint=_BIN)
+        raise StatementError("DATE_BIN has two or three arguments", span=place, hint=_BIN)
     stride = syntax.args[0]
     if isinstance(stride, StringLiteral):
         stride = interval_of(stride)
@@ -58,7 +58,7 @@ def date_bin(planner: OperandPlanner, syntax: FunctionCall) -> Expr:
     if len(syntax.args) == 3:
         origin = converted(planner.plan_as(syntax.args[2], TIMESTAMP), TIMESTAMP, place)
         if not isinstance(origin, Literal) or not isinstance(origin.value, int):
-            raise StatementError("the origin of DATE_BIN must be a constant", place=syntax.args[2].place)
+            raise StatementError("the origin of DATE_BIN must be a constant", span=syntax.args[2].place)
         offset = origin.value % int(str(length.value))
     moved = Literal(offset, INTERVAL_DAY)
     step = call("STEP", [call("-", [moment, moved], place) if offset else moment, length], place)
@@ -75,7 +75,7 @@ def by_unit(planner: OperandPlanner, syntax: FunctionCall) -> Expr:
     if word not in known or len(syntax.args) != 3:
         wanted = "n, x" if name == "TIMESTAMPADD" else "x, y"
         raise StatementError(
-            f"{name} is written {name}(unit, {wanted})", place=place, hint=f"Units: {', '.join(known)}."
+            f"{name} is written {name}(unit, {wanted})", span=place, hint=f"Units: {', '.join(known)}."
         )
     first, second = (planner.typed(each) for each in syntax.args[1:])
     if name == "TIMESTAMPDIFF":
@@ -93,7 +93,7 @@ def period_predicate(args: Sequence[Expr], syntax: FunctionCall) -> Expr:
         if start.type == TIME and end.type in (INTERVAL_DAY, INTERVAL_MONTH):
             raise StatementError(
                 "a period of TIME has no length, because TIME wraps after 24 hours",
-                place=syntax.place,
+                span=syntax.place,
                 hint="Write PERIOD (start, end) with two times.",
             )
         is_length = end.type in (INTERVAL_DAY, INTERVAL_MONTH)
@@ -102,7 +102,7 @@ def period_predicate(args: Sequence[Expr], syntax: FunctionCall) -> Expr:
 
 
 def check_unit(
-    what: str, operand: Expr, unit: str, known: Mapping[Type, Sequence[str]], place: SourceSpan
+    what: str, operand: Expr, unit: str, known: Mapping[Type, Sequence[str]], span: SourceSpan
 ) -> None:
     """Check that values of the operand's type have a unit.
 
@@ -112,11 +112,11 @@ def check_unit(
     given = TIMESTAMP if operand.type == INSTANT else operand.type
     if given not in known:
         kinds = ", ".join(str(each) for each in known)
-        raise StatementError(f"{what} a unit of {kinds}; this is {operand.type}", place=place)
+        raise StatementError(f"{what} a unit of {kinds}; this is {operand.type}", span=span)
     units = known[given]
     if unit not in units:
         raise StatementError(
-            f"{operand.type} has no {unit}", place=place, hint=f"{what} {', '.join(units)} of it."
+            f"{operand.type} has no {unit}", span=span, hint=f"{what} {', '.join(units)} of it."
         )
 
 
@@ -131,7 +131,7 @@ def step_ms(planner: OperandPlanner, syntax: Stepped, function: str = "STEP") ->
     if not (fits and isinstance(length, Literal) and isinstance(length.value, int) and length.value > 0):
         raise StatementError(
             f"{function} takes an interval of days to seconds above zero",
-            place=syntax.interval.place,
+            span=syntax.interval.place,
             hint="Write STEP(ROWTIME BY INTERVAL '5' MINUTE)." if function == "STEP" else _BIN,
         )
     return length

@@ -43,7 +43,7 @@ class OperandPlanner(Protocol):
 _DAY = Literal(DAY_MS, INTERVAL_DAY)
 
 
-def call(name: str, args: Sequence[Expr], place: SourceSpan) -> Call:
+def call(name: str, args: Sequence[Expr], span: SourceSpan) -> Call:
     """Return the call of an operator or function, typed.
 
     Untyped NULLs and text constants get a neighbour's type, or the first one that fits. A number beside a TIMESTAMP is
@@ -55,23 +55,23 @@ def call(name: str, args: Sequence[Expr], place: SourceSpan) -> Call:
     """
     operands = with_typed_nulls(name, args)
     operands = (
-        compared(operands, [place] * len(operands)) if name in OF_ONE_TYPE else as_arguments(name, operands)
+        compared(operands, [span] * len(operands)) if name in OF_ONE_TYPE else as_arguments(name, operands)
     )
     if name == "||" and len(operands) == 2:
         name = joining([operand.type for operand in operands])
     if name in ("+", "-"):
         first, *rest = (operand.type for operand in operands)
         if rest and first.is_timestamp and rest[0].is_integer:
-            operands = (operands[0], converted(operands[1], INTERVAL_DAY, place))
+            operands = (operands[0], converted(operands[1], INTERVAL_DAY, span))
         elif rest and rest[0].is_timestamp and first.is_integer and name == "+":
-            operands = (converted(operands[0], INTERVAL_DAY, place), operands[1])
+            operands = (converted(operands[0], INTERVAL_DAY, span), operands[1])
         elif rest and first == DATE and rest[0].is_integer:
-            operands = (operands[0], call("*", [operands[1], _DAY], place))
+            operands = (operands[0], call("*", [operands[1], _DAY], span))
         elif rest and rest[0] == DATE and first.is_integer and name == "+":
-            operands = (call("*", [operands[0], _DAY], place), operands[1])
+            operands = (call("*", [operands[0], _DAY], span), operands[1])
     if any(operand.type == INSTANT for operand in operands):
-        return _of_instants(name, operands, place)
-    of = guarded(lambda: resolve(name, tuple(operand.type for operand in operands)), place)
+        return _of_instants(name, operands, span)
+    of = guarded(lambda: resolve(name, tuple(operand.type for operand in operands)), span)
     return Call(name, operands, of)
 
 
@@ -79,22 +79,20 @@ _OF_LOCAL = (TO_UTC, FROM_TZ)
 """Functions of local times, which an instant is not."""
 
 
-def _of_instants(name: str, operands: tuple[Expr, ...], place: SourceSpan) -> Call:
+def _of_instants(name: str, operands: tuple[Expr, ...], span: SourceSpan) -> Call:
     """Return the call of a function with arguments of TIMESTAMP WITH TIME ZONE, of which it may know nothing.
 
     A function of times then gets a TIMESTAMP in UTC, and a TIMESTAMP that it returns is an instant, too.
     """
     for operand in operands:
-        refuse_local(operand, place)
+        refuse_local(operand, span)
     try:
         return Call(name, operands, resolve(name, tuple(operand.type for operand in operands)))
     except TypeMismatch as error:
-        error.place = place
+        error.place = span
         if name in _OF_LOCAL:
             raise
-        given = tuple(
-            converted(each, TIMESTAMP, place) if each.type == INSTANT else each for each in operands
-        )
+        given = tuple(converted(each, TIMESTAMP, span) if each.type == INSTANT else each for each in operands)
         try:
             found = Call(name, given, resolve(name, tuple(each.type for each in given)))
         except TypeMismatch:
@@ -102,7 +100,7 @@ def _of_instants(name: str, operands: tuple[Expr, ...], place: SourceSpan) -> Ca
     return Call("CAST", (found,), INSTANT) if found.type == TIMESTAMP else found
 
 
-def converted(operand: Expr, of: Type, place: SourceSpan) -> Expr:
+def converted(operand: Expr, of: Type, span: SourceSpan) -> Expr:
     """Return CAST(operand AS of); a NULL and an operand of that type need no CAST.
 
     Raises:
@@ -112,10 +110,10 @@ def converted(operand: Expr, of: Type, place: SourceSpan) -> Expr:
         return operand
     if isinstance(operand, Literal) and operand.value is None:
         return Literal(None, of)
-    return cast(operand, of, place)
+    return cast(operand, of, span)
 
 
-def try_converted(operand: Expr, of: Type, place: SourceSpan) -> Expr:
+def try_converted(operand: Expr, of: Type, span: SourceSpan) -> Expr:
     """Return TRY_CAST(operand AS of).
 
     Raises:
@@ -123,7 +121,7 @@ def try_converted(operand: Expr, of: Type, place: SourceSpan) -> Expr:
     """
     if operand.type == of:
         return operand
-    guarded(lambda: resolve("CAST", (operand.type, of)), place)
+    guarded(lambda: resolve("CAST", (operand.type, of)), span)
     return fold(Call("TRY_CAST", (operand,), of))
 
 
@@ -132,7 +130,7 @@ def negated_if(negated: bool, condition: Expr) -> Expr:
     return Call("NOT", (condition,), BOOLEAN) if negated else condition
 
 
-def alike(values: Sequence[Expr], places: Sequence[SourceSpan], place: SourceSpan) -> list[Expr]:
+def alike(values: Sequence[Expr], places: Sequence[SourceSpan], span: SourceSpan) -> list[Expr]:
     """Return the values in their common type, which untyped NULLs get, too.
 
     Raises:
@@ -140,11 +138,11 @@ def alike(values: Sequence[Expr], places: Sequence[SourceSpan], place: SourceSpa
     """
     typed = [(value, at) for value, at in zip(values, places, strict=True) if value != UNTYPED_NULL]
     if not typed:
-        raise StatementError("NULL has no type here", place=place, hint="Write CAST(NULL AS type).")
+        raise StatementError("NULL has no type here", span=span, hint="Write CAST(NULL AS type).")
     known = iter(compared(*zip(*typed, strict=True)))
     values = [value if value == UNTYPED_NULL else next(known) for value in values]
     types = [value.type for value in values if value != UNTYPED_NULL]
-    of = guarded(lambda: common_type(types), place)
+    of = guarded(lambda: common_type(types), span)
     return [
         Literal(None, of) if value == UNTYPED_NULL else converted(value, of, at)
         for value, at in zip(values, places, strict=True)

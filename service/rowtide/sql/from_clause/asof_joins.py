@@ -124,5 +124,5 @@ def _is_of(syntax: Expression, resolves: Callable[[ColumnRef], bool]) -> bool:
     return bool(columns) and all(map(resolves, columns))
 
 
-def _refused(message: str, place: SourceSpan) -> StatementError:
-    return StatementError(message, place=place, hint=_HINT)
+def _refused(message: str, span: SourceSpan) -> StatementError:
+    return StatementError(message, span=span, hint=_HINT)

@@ -102,13 +102,13 @@ class FromPlanner:
         if (window := _window(item)) is not None:
             raise StatementError(
                 "a relation with a window must be part of a JOIN",
-                place=window.place,
+                span=window.place,
                 hint="For a window of each row write SUM(x) OVER (RANGE INTERVAL '1' MINUTE PRECEDING).",
             )
         if isinstance(item, RelationRef) and item.as_of is not None:
             raise StatementError(
                 "FOR SYSTEM_TIME AS OF is allowed only after a table that is joined with a stream",
-                place=item.as_of.place,
+                span=item.as_of.place,
             )
         return self._leaf(item)
 
@@ -161,7 +161,7 @@ class FromPlanner:
         binding: Binding,
         values: Planned,
         kind: JoinKind,
-        place: SourceSpan,
+        span: SourceSpan,
     ) -> PlannedFrom:
         """Return rows joined with a sub-query, named ``binding``, on ``condition``.
 
@@ -171,7 +171,7 @@ class FromPlanner:
         self._attached += 1
         table = PlannedFrom(values.node, NameScope((binding,)), changelog=True)
         nothing = DerivedTable(Select((), _NO_RELATION, False, None, (), None, ()), None)
-        join = Join(nothing, nothing, kind.value, condition, place)
+        join = Join(nothing, nothing, kind.value, condition, span)
         if read.changelog:
             return self._table_join(join, read, table, keeps=False)
         return self._as_of_join(join, read, table, kind, table_on_left=False, keeps=False)
@@ -181,7 +181,7 @@ class FromPlanner:
         read: PlannedFrom,
         source: RelationRef | DerivedTable,
         where: Expression | None,
-        place: SourceSpan,
+        span: SourceSpan,
     ) -> PlannedFrom:
         """Return rows of a stream, each joined with the rows of another's window for which ``where`` is TRUE, or none.
 
@@ -191,9 +191,9 @@ class FromPlanner:
         self._attached += 1
         other = self._leaf(source)
         if other.changelog:
-            raise StatementError("a window is allowed only on a stream", place=place)
-        condition = BooleanLiteral(True, place) if where is None else where
-        join = Join(source, source, JoinKind.LEFT.value, condition, place)
+            raise StatementError("a window is allowed only on a stream", span=span)
+        condition = BooleanLiteral(True, span) if where is None else where
+        join = Join(source, source, JoinKind.LEFT.value, condition, span)
         left = Side(read.node, read.scope.bindings, None)
         node, scope = self._window_join(join, left, self._stream_side(other, source), keeps=False)
         return PlannedFrom(node, scope, changelog=False)
@@ -230,7 +230,7 @@ class FromPlanner:
         if order is None:
             raise StatementError(
                 "a window on a stream must be ordered by its ROWTIME",
-                place=window.order.place,
+                span=window.order.place,
                 hint="It may be rounded, as in FLOOR(ROWTIME TO MINUTE) or STEP(ROWTIME BY INTERVAL ..).",
             )
         return replace(side, order=order)
@@ -243,7 +243,7 @@ class FromPlanner:
         elif join.as_of:
             raise StatementError(
                 "ASOF JOIN joins two streams",
-                place=join.place,
+                span=join.place,
                 hint="A plain JOIN of a stream with a table joins the table as of the ROWTIME of the row.",
             )
         if join.using is not None:
@@ -253,7 +253,7 @@ class FromPlanner:
         if len(set(names)) < len(names):
             raise StatementError(
                 f'two relations of this FROM are called "{names[-1]}"',
-                place=join.place,
+                span=join.place,
                 hint="Rename one of them with AS.",
             )
         if self._resolved is None or not holds_query(join.condition):
@@ -283,7 +283,7 @@ class FromPlanner:
             if window is not None:
                 raise StatementError(
                     "a window is allowed only on a stream that is joined with a stream",
-                    place=window.place,
+                    span=window.place,
                     hint="Remove the window: a table is read as of the ROWTIME of the stream row.",
                 )
         table_on_left = left.changelog
@@ -291,7 +291,7 @@ class FromPlanner:
         if join.kind not in ("INNER", preserved):
             raise StatementError(
                 "a join of a stream with a table cannot keep table rows that no stream row matches",
-                place=join.place,
+                span=join.place,
                 hint=f"Write JOIN, or {preserved} JOIN to keep the rows of the stream.",
             )
         kind = JoinKind.INNER if join.kind == "INNER" else JoinKind.LEFT
@@ -306,7 +306,7 @@ class FromPlanner:
             if window is not None or as_of is not None:
                 raise StatementError(
                     "a join of two tables joins all of their current rows",
-                    place=join.place if window is None else window.place,
+                    span=join.place if window is None else window.place,
                     hint="Windows and FOR SYSTEM_TIME are for streams: remove it.",
                 )
         kind = JoinKind(join.kind)
@@ -338,7 +338,7 @@ class FromPlanner:
             if time != RowtimeRef() and of_rowtime(time, stream.node) != RowtimeRef():
                 raise StatementError(
                     "a table is read as of the ROWTIME of the stream row, no other time",
-                    place=as_of.place,
+                    span=as_of.place,
                     hint=f"Write FOR SYSTEM_TIME AS OF {stream.scope.bindings[0].alias}.ROWTIME.",
                 )
 
@@ -451,7 +451,7 @@ def _called(row_type: RowType, names: Sequence[Name], hidden: int) -> RowType:
     if len(names) != columns:
         raise StatementError(
             f"the alias names {len(names)} columns, the relation has {columns}",
-            place=names[0].place,
+            span=names[0].place,
         )
     distinct_names(names)
     renamed = [replace(field, name=name.text) for field, name in zip(row_type, names, strict=False)]
@@ -471,7 +471,7 @@ def _conjuncts(condition: Expr) -> Iterator[Expr]:
         yield condition
 
 
-def _key_pair(conjunct: Expr, width: int, place: SourceSpan) -> tuple[Expr, Expr] | None:
+def _key_pair(conjunct: Expr, width: int, span: SourceSpan) -> tuple[Expr, Expr] | None:
     """Return the stream side and the table side of an equality, cast to one type."""
     if not (isinstance(conjunct, Call) and conjunct.function == "="):
         return None
@@ -484,8 +484,8 @@ def _key_pair(conjunct: Expr, width: int, place: SourceSpan) -> tuple[Expr, Expr
                 return stream, table
             common = common_type([stream.type, table.type])
             return (
-                stream if stream.type == common else cast(stream, common, place),
-                table if table.type == common else cast(table, common, place),
+                stream if stream.type == common else cast(stream, common, span),
+                table if table.type == common else cast(table, common, span),
             )
     return None
 

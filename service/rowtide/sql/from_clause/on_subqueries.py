@@ -82,6 +82,6 @@ def refused_pairs(join: Join, condition: Expression) -> StatementError:
     """Return the error for an outer join with a sub-query that names both sides."""
     return StatementError(
         f"a sub-query in the ON of a {join.kind} JOIN can refer to columns of one of its sides only",
-        place=condition.place,
+        span=condition.place,
         hint="Write an inner JOIN, or move the sub-query to WHERE of a query around the join.",
     )

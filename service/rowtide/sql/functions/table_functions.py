@@ -38,7 +38,7 @@ def rows_of_function(
     if cursor.changelog:
         raise StatementError(
             f"CURSOR reads a stream: {function.name} cannot take back the rows that it made of a deleted row",
-            place=syntax.query.place,
+            span=syntax.query.place,
             hint="Write SELECT STREAM .. FROM a stream or its view.",
         )
     distinct_names(syntax.partition)
@@ -51,7 +51,7 @@ def rows_of_function(
         raise StatementError(
             f"CURSOR gives {len(values)} columns besides PARTITION BY, and {len(syntax.call.args)} arguments "
             f'follow it: "{function.name}" takes {len(function.parameters)}',
-            place=syntax.call.place,
+            span=syntax.call.place,
             hint=f"It is {function}: first the columns of the rows, then the arguments.",
         )
     parameters = function.parameters
@@ -104,7 +104,7 @@ def _declared(syntax: RowsOfFunction) -> tuple[DeclaredFunction, PythonTable]:
     exists = call.declared is not None or is_built_in(call.name)
     raise StatementError(
         f'function "{call.name}" {"does not return rows" if exists else "does not exist"}',
-        place=call.place,
+        span=call.place,
         hint=f"CREATE FUNCTION {'name' if exists else call.name}(x DOUBLE) RETURNS TABLE (y DOUBLE) LANGUAGE PYTHON "
         "AS 'module.Class' declares one that does.",
     )
@@ -121,7 +121,7 @@ def _constant(syntax: Expression, kind: Type, what: str) -> Literal:
     if not isinstance(found, Literal):
         raise StatementError(
             f"{what} is a constant here",
-            place=syntax.place,
+            span=syntax.place,
             hint="Values of the rows are columns of CURSOR(SELECT STREAM ..).",
         )
     return found

@@ -169,7 +169,7 @@ class Cursor:
         if len(parts) > 2:
             raise StatementError(
                 f"{what} has at most a schema and a name",
-                place=place,
+                span=place,
                 hint="Catalogs are not supported: write schema.name.",
             )
         return QualifiedName(tuple(parts), place)
@@ -190,7 +190,7 @@ class Cursor:
             if self._ends_a_list():
                 raise StatementError(
                     f"unexpected token after this comma: {self.current.shown}",
-                    place=self.place_of(comma),
+                    span=self.place_of(comma),
                     hint="Remove the comma.",
                 )
             items.append(parse())
@@ -228,4 +228,4 @@ class Cursor:
 
     def fail(self, message: str, *, token: Token | None = None, hint: str | None = None) -> StatementError:
         """Return the error that refuses the statement at ``token``, by default the token ahead."""
-        return StatementError(message, place=self.place_of(token or self.current), hint=hint)
+        return StatementError(message, span=self.place_of(token or self.current), hint=hint)

@@ -213,7 +213,7 @@ def tokenize(text: str) -> tuple[list[Token], LineIndex]:
     places = LineIndex(text)
     if len(text) > MAX_STATEMENT_CHARS:
         raise StatementError(
-            f"the text has {len(text)} characters, {MAX_STATEMENT_CHARS} are allowed", place=SourceSpan(1, 1)
+            f"the text has {len(text)} characters, {MAX_STATEMENT_CHARS} are allowed", span=SourceSpan(1, 1)
         )
     try:
         raw = _Tokenizer().tokenize(text)
@@ -221,7 +221,7 @@ def tokenize(text: str) -> tuple[list[Token], LineIndex]:
         start = _open_delimiter(text)
         raise StatementError(
             "a string, quoted name or comment that begins here is not closed",
-            place=places.place(start, start + 1),
+            span=places.place(start, start + 1),
             hint="A quote in a string is written twice, without a backslash: 'it''s'."
             if "\\'" in text
             else None,
@@ -279,7 +279,7 @@ _INSTEAD = {
 
 
 def _malformed_number(text: str, start: int, end: int, places: LineIndex) -> StatementError:
-    return StatementError(f'malformed number "{text[start:end]}"', place=places.place(start, end))
+    return StatementError(f'malformed number "{text[start:end]}"', span=places.place(start, end))
 
 
 def _unknown(text: str, kind: TokenType, start: int, end: int, places: LineIndex) -> StatementError:
@@ -289,11 +289,11 @@ def _unknown(text: str, kind: TokenType, start: int, end: int, places: LineIndex
     foreign = _FOREIGN.get(text[start:end])
     if foreign is not None:
         place = places.place(start, end)
-        return StatementError(f'operator "{text[start:end]}" does not exist', place=place, hint=foreign)
+        return StatementError(f'operator "{text[start:end]}" does not exist', span=place, hint=foreign)
     wrong = next((at for at in range(start, end) if not _PLAIN.match(text[at])), start)
     return StatementError(
         f"unexpected character {text[wrong]!r}",
-        place=places.place(wrong, wrong + 1),
+        span=places.place(wrong, wrong + 1),
         hint=_INSTEAD.get(text[wrong]),
     )
 

@@ -340,7 +340,7 @@ class ExpressionGrammar(TypeGrammar):
         if cursor.is_query:
             query = self.query()
             cursor.expect_symbol(")")
-            return self._row_in_query(values, query, negated=negated, place=cursor.span(token))
+            return self._row_in_query(values, query, negated=negated, span=cursor.span(token))
         found: Expression | None = None
         for other in cursor.comma_list(lambda: (cursor.current, cursor.wrapped(self.expression))):
             start, row = other
@@ -357,17 +357,17 @@ class ExpressionGrammar(TypeGrammar):
         return Unary("NOT", found, cursor.span(token)) if negated else found
 
     def _row_in_query(
-        self, values: Sequence[Expression], query: QuerySyntax, *, negated: bool, place: SourceSpan
+        self, values: Sequence[Expression], query: QuerySyntax, *, negated: bool, span: SourceSpan
     ) -> Expression:
         """Return ``(x, y) IN (query)`` as EXISTS of rows that are equal."""
-        names = tuple(Name(f"$C{at}", place) for at in range(len(values)))
-        rows = Name("$ROWS", place)
+        names = tuple(Name(f"$C{at}", span) for at in range(len(values)))
+        rows = Name("$ROWS", span)
         pairs = zip(names, values, strict=True)
-        same = connected(Binary("=", ColumnRef((rows, name), place), value, place) for name, value in pairs)
-        source = DerivedTable(query, rows, place=place, columns=names)
-        items = (SelectItem(NumberLiteral("1", place), None, place),)
-        found = Exists(Select(items, source, False, same, (), None, (), place), place, of_row=True)
-        return Unary("NOT", found, place) if negated else found
+        same = connected(Binary("=", ColumnRef((rows, name), span), value, span) for name, value in pairs)
+        source = DerivedTable(query, rows, place=span, columns=names)
+        items = (SelectItem(NumberLiteral("1", span), None, span),)
+        found = Exists(Select(items, source, False, same, (), None, (), span), span, of_row=True)
+        return Unary("NOT", found, span) if negated else found
 
     def _word(self, token: Token) -> Expression | None:
         """Read an expression that begins with a keyword; return None if the word is a name."""

@@ -68,7 +68,7 @@ class QueryGrammar(ExpressionGrammar):
             emit = self._emit()
             if not isinstance(left, Select):
                 raise StatementError(
-                    "EMIT is allowed after a single query with GROUP BY only", place=emit.place
+                    "EMIT is allowed after a single query with GROUP BY only", span=emit.place
                 )
             left = replace(left, emit=emit)
         cursor.leave()
@@ -232,7 +232,7 @@ class QueryGrammar(ExpressionGrammar):
             every = length.value
             if length.type.kind.name != "INTERVAL_DAY" or every <= 0:
                 raise StatementError(
-                    "EVERY takes an interval of days to seconds above zero", place=length.place
+                    "EVERY takes an interval of days to seconds above zero", span=length.place
                 )
         return Emit(every, cursor.span(first))
 
@@ -482,7 +482,7 @@ class QueryGrammar(ExpressionGrammar):
         cursor.expect_symbol(")")
         place = cursor.span(first)
         if start > end:
-            raise StatementError("the window ends before it begins", place=place)
+            raise StatementError("the window ends before it begins", span=place)
         return RangeWindow(start, end, place, order)
 
     def _window_edge(self) -> int:
@@ -498,7 +498,7 @@ class QueryGrammar(ExpressionGrammar):
         length = self.interval()
         if length.type.kind.name != "INTERVAL_DAY" or not isinstance(length.value, int) or length.value < 0:
             raise StatementError(
-                "RANGE takes an interval of days to seconds, not below zero", place=length.place
+                "RANGE takes an interval of days to seconds, not below zero", span=length.place
             )
         if cursor.accept("PRECEDING"):
             return -length.value
@@ -530,6 +530,6 @@ class QueryGrammar(ExpressionGrammar):
         length = self.interval()
         if length.type.kind.name != "INTERVAL_DAY" or length.value < 0:
             raise StatementError(
-                "WITHIN takes an interval of days to seconds, not below zero", place=length.place
+                "WITHIN takes an interval of days to seconds, not below zero", span=length.place
             )
         return replace(item, within_ms=length.value, place=cursor.span(first))

@@ -101,7 +101,7 @@ def parse_name(text: str) -> QualifiedName:
 
 
 def _too_deep(places: LineIndex, first: Token) -> StatementError:
-    return StatementError("the statement is nested too deeply", place=places.place(first.start, first.end))
+    return StatementError("the statement is nested too deeply", span=places.place(first.start, first.end))
 
 
 class _Grammar(QueryGrammar):
@@ -445,7 +445,7 @@ class _Grammar(QueryGrammar):
         options = cursor.wrapped(self._option)
         for place, option in enumerate(options):
             if any(option.name == before.name for before in options[:place]):
-                raise StatementError(f'option "{option.name}" appears twice', place=option.place)
+                raise StatementError(f'option "{option.name}" appears twice', span=option.place)
         return options
 
     def _option(self, *, takes_value: bool = True) -> OptionItem:
@@ -529,7 +529,7 @@ class _Grammar(QueryGrammar):
             cursor.is_word(word, ahead=behind) for word in ("AS", "OPTIONS")
         )
 
-    def _added_column(self, kind: ObjectKind, name: QualifiedName, place: SourceSpan) -> AddColumn:
+    def _added_column(self, kind: ObjectKind, name: QualifiedName, span: SourceSpan) -> AddColumn:
         cursor = self.cursor
         key: list[Name] = []
         checks: list[CheckDefinition] = []
@@ -542,7 +542,7 @@ class _Grammar(QueryGrammar):
         column = self._column(kind, key, checks, unique, foreign_keys)
         if key or checks or unique or foreign_keys:
             raise cursor.unsupported("a key, CHECK or UNIQUE with an added column is", token=first)
-        return AddColumn(kind, name, column, place)
+        return AddColumn(kind, name, column, span)
 
     def _option_change(self) -> tuple[OptionChange, OptionItem]:
         """Read ``[ADD | SET] name 'value'`` or ``DROP name``."""

@@ -122,7 +122,7 @@ class TypeGrammar:
         cursor = self.cursor
         if not cursor.accept_symbol("("):
             raise StatementError(
-                f"{first.text} needs its digits", place=cursor.span(first), hint=digits_hint(first.text)
+                f"{first.text} needs its digits", span=cursor.span(first), hint=digits_hint(first.text)
             )
         precision, scale = self._digits("the digits of the DECIMAL"), 0
         if cursor.accept_symbol(","):
@@ -131,7 +131,7 @@ class TypeGrammar:
         if not 1 <= precision <= MAX_DECIMAL_PRECISION or scale > precision:
             raise StatementError(
                 f"invalid type DECIMAL({precision}, {scale})",
-                place=cursor.span(first),
+                span=cursor.span(first),
                 hint=f"It has 1 to {MAX_DECIMAL_PRECISION} digits, and no more of them after the point.",
             )
         return decimal(precision, scale)
@@ -194,7 +194,7 @@ class TypeGrammar:
             hint = None
             if first.text == "TIMESTAMP" and not zoned and literals.has_offset(text):
                 hint = f"Write {INSTANT} '{text}'."
-            raise StatementError(str(error), place=cursor.span(first), hint=hint) from error
+            raise StatementError(str(error), span=cursor.span(first), hint=hint) from error
 
     def is_datetime(self) -> bool:
         """Return whether a literal of a time follows."""
@@ -233,7 +233,7 @@ class TypeGrammar:
             if fields.digits is not None and abs(value) // fields.first >= 10**fields.digits:
                 raise ValueError(f"'{text}' has more than {fields.digits} digits of {unit}")
         except ValueError as error:
-            raise StatementError(str(error), place=cursor.span(first)) from error
+            raise StatementError(str(error), span=cursor.span(first)) from error
         of = INTERVAL_DAY if unit in literals.MS else INTERVAL_MONTH
         if value % fields.least:
             raise cursor.fail(f"'{text}' has more parts of a second than its type", token=first)
@@ -248,7 +248,7 @@ class TypeGrammar:
             hint = None
             if "months and days" not in str(error):
                 hint = "Write INTERVAL '10' MINUTE or INTERVAL '2 hours 30 minutes'."
-            raise StatementError(str(error), place=place, hint=hint) from error
+            raise StatementError(str(error), span=place, hint=hint) from error
         return TypedLiteral(sign * value, INTERVAL_DAY if of == "DAY" else INTERVAL_MONTH, place, unit)
 
     def is_wordless_interval(self) -> bool:
@@ -285,7 +285,7 @@ class TypeGrammar:
         first = cursor.advance()
         digits = cursor.advance().text
         if len(digits) % 2 or not all(each in hexdigits for each in digits):
-            raise StatementError("X'..' needs two hexadecimal digits per byte", place=cursor.span(first))
+            raise StatementError("X'..' needs two hexadecimal digits per byte", span=cursor.span(first))
         return BinaryLiteral(bytes.fromhex(digits), cursor.span(first))
 
 

@@ -23,14 +23,14 @@ def check_emit(emit: Emit, *, grouped: bool, changelog: bool) -> None:
     if not grouped and (not changelog or emit.every_ms is not None):
         raise StatementError(
             "EMIT CHANGES needs GROUP BY",
-            place=emit.place,
+            span=emit.place,
             hint="Remove EMIT CHANGES: a stream's rows do not change, and a query over a table already "
             "returns changes.",
         )
 
 
 def check_rowtime(
-    outputs: Sequence[SelectOutput], having: Expr | None, having_place: SourceSpan | None
+    outputs: Sequence[SelectOutput], having: Expr | None, having_span: SourceSpan | None
 ) -> None:
     """Check that no column is computed from ROWTIME: the values of DELETE and INSERT would differ.
 
@@ -38,17 +38,17 @@ def check_rowtime(
       StatementError: a column is computed from ROWTIME.
     """
     places = [each.place for each in outputs if not each.is_rowtime and uses_rowtime(each.expr)]
-    if having is not None and uses_rowtime(having) and having_place is not None:
-        places.append(having_place)
+    if having is not None and uses_rowtime(having) and having_span is not None:
+        places.append(having_span)
     if places:
         raise StatementError(
             "ROWTIME of a changelog is that of each change: no column can be computed from it",
-            place=places[0],
+            span=places[0],
             hint="MAX(ROWTIME) is the time of the group's last row.",
         )
 
 
-def limited(node: GroupChanges, retention: Retention | None, place: SourceSpan) -> GroupChanges:
+def limited(node: GroupChanges, retention: Retention | None, span: SourceSpan) -> GroupChanges:
     """Apply the RETENTION of the view or pump to groups without a limit.
 
     Raises:
@@ -59,16 +59,16 @@ def limited(node: GroupChanges, retention: Retention | None, place: SourceSpan) 
     if retention is None:
         raise StatementError(
             "the groups of this query never end: all of them would have to be kept forever",
-            place=place,
+            span=span,
             hint="Add FLOOR(ROWTIME TO MINUTE), or another unit, to GROUP BY; or write CREATE VIEW name "
             "OPTIONS (RETENTION '1 DAY') AS .., or RETENTION 'UNBOUNDED', if that is intended.",
         )
     if node.of_changes:
-        refuse_time(retention, place)
+        refuse_time(retention, span)
     return replace(node, retention_ms=retention.length_ms)
 
 
-def refuse_time(retention: Retention, place: SourceSpan) -> None:
+def refuse_time(retention: Retention, span: SourceSpan) -> None:
     """Refuse a RETENTION of a time for groups of changes.
 
     Raises:
@@ -77,7 +77,7 @@ def refuse_time(retention: Retention, place: SourceSpan) -> None:
     if retention.length_ms is not None:
         raise StatementError(
             "groups of changes cannot be dropped after a time: one of their rows may still be deleted",
-            place=place,
+            span=span,
             hint="RETENTION 'UNBOUNDED' keeps them forever.",
         )
 

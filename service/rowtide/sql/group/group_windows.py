@@ -65,7 +65,7 @@ def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) ->
     most = 1 + count + (name != "SESSION")
     plain = not (syntax.star or syntax.distinct or syntax.condition is not None)
     if not plain or not count < len(syntax.args) <= most:
-        raise StatementError(f"the window is written {FORMS[name]}", place=syntax.place)
+        raise StatementError(f"the window is written {FORMS[name]}", span=syntax.place)
     rowtime, *rest = syntax.args
     typed = planner.plan(rowtime)
     zone = _zone_of(typed) if name == "TUMBLE" else None
@@ -75,7 +75,7 @@ def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) ->
         hint = "Promote another column in a query in FROM: SELECT STREAM x AS ROWTIME, .."
         raise StatementError(
             f"{name} takes ROWTIME only",
-            place=rowtime.place,
+            span=rowtime.place,
             hint=OF_ZONE if calls_function(typed, FROM_UTC) else hint,
         )
     if name != "SESSION" and (months := _months(planner, rest[count - 1], name)) is not None:
@@ -97,7 +97,7 @@ def group_window(planner: ExpressionPlanner, syntax: FunctionCall, name: str) ->
             if size % step or size > MAX_WINDOWS * step:
                 raise StatementError(
                     f"the size of CUMULATE must be a multiple of its step, up to {MAX_WINDOWS} steps",
-                    place=syntax.place,
+                    span=syntax.place,
                     hint=f"It is written {FORMS[name]}: the step comes first.",
                 )
             return Cumulate(step, size, _offset(planner, rest[count:], name) % size)
@@ -113,13 +113,13 @@ def _tumble_on_clocks(planner: ExpressionPlanner, zone: str, syntax: FunctionCal
     if unit is None or offset:
         raise StatementError(
             "TUMBLE by the clocks of a zone takes an hour, a day, a month, 3 months or a year, and no offset",
-            place=size.place,
+            span=size.place,
             hint="Weeks are FLOOR(ROWTIME AT TIME ZONE zone TO WEEK): they begin on Monday.",
         )
     return _on_clocks(unit, zone, syntax.place)
 
 
-def _on_clocks(unit: CalendarUnit, zone: str, place: SourceSpan) -> Period:
+def _on_clocks(unit: CalendarUnit, zone: str, span: SourceSpan) -> Period:
     """Return the period of a zone's clocks.
 
     Raises:
@@ -128,7 +128,7 @@ def _on_clocks(unit: CalendarUnit, zone: str, place: SourceSpan) -> Period:
     if comes_twice(Period(PeriodEdge.FLOOR, unit), zone):
         raise StatementError(
             f"the clocks of {zone} show a {unit.value} again after the next one has begun",
-            place=place,
+            span=span,
             hint=f"FLOOR(ROWTIME TO {unit.value}) groups by each {unit.value} of UTC.",
         )
     return Period(PeriodEdge.FLOOR, unit, zone=zone)
@@ -151,7 +151,7 @@ def _of_months(
     if len(lengths) > count:
         raise StatementError(
             f"{name} by months takes no offset: its windows begin with months of the calendar",
-            place=lengths[count].place,
+            span=lengths[count].place,
         )
     unit = _UNITS_OF_MONTHS.get(months)
     if name == "TUMBLE":
@@ -161,21 +161,21 @@ def _of_months(
         if step is None:
             raise StatementError(
                 "the slide of a HOP by months is a number of months",
-                place=lengths[0].place,
+                span=lengths[0].place,
                 hint="CUMULATE(ROWTIME, INTERVAL '1' DAY, INTERVAL '1' MONTH) has a row each day of the month so far.",
             )
         return _few(HopByMonths(step, months), "HOP", lengths[0].place)
     if unit is None:
         raise StatementError(
             "the size of CUMULATE by months is 1 month, 3 months or 1 year",
-            place=lengths[1].place,
+            span=lengths[1].place,
             hint="These begin with the months, quarters and years of the calendar.",
         )
     if step is not None:
         if months % step:
             raise StatementError(
                 "the size of CUMULATE must be a multiple of its step",
-                place=lengths[0].place,
+                span=lengths[0].place,
                 hint=f"It is written {FORMS[name]}: the step comes first.",
             )
         return CumulateByMonths(unit, step_months=step)
@@ -183,7 +183,7 @@ def _of_months(
     if DAY_MS % length:
         raise StatementError(
             "a day must be a multiple of the step of CUMULATE by months",
-            place=lengths[0].place,
+            span=lengths[0].place,
             hint="Every month has whole days: INTERVAL '1' DAY, or INTERVAL '6' HOUR.",
         )
     return _few(CumulateByMonths(unit, step_ms=length), "CUMULATE", lengths[0].place)
@@ -192,21 +192,21 @@ def _of_months(
 _Overlapping = TypeVar("_Overlapping", HopByMonths, CumulateByMonths)
 
 
-def _few(window: _Overlapping, name: str, place: SourceSpan) -> _Overlapping:
+def _few(window: _Overlapping, name: str, span: SourceSpan) -> _Overlapping:
     """Return a window that overlaps.
 
     Raises:
       StatementError: a row is in too many of them.
     """
     if window.at_a_time() > MAX_WINDOWS:
-        raise _too_many(name, place)
+        raise _too_many(name, span)
     return window
 
 
-def _too_many(name: str, place: SourceSpan) -> StatementError:
+def _too_many(name: str, span: SourceSpan) -> StatementError:
     return StatementError(
         f"each row would be in more than {MAX_WINDOWS} windows",
-        place=place,
+        span=span,
         hint=f"Use a larger {'slide' if name == 'HOP' else 'step'} in {name}.",
     )
 
@@ -235,7 +235,7 @@ def window_edge(
     if group_window(planner, syntax, name) != window:
         raise StatementError(
             "this window is not the one in GROUP BY",
-            place=syntax.place,
+            span=syntax.place,
             hint=f"Pass {syntax.name} the same arguments as {name} in GROUP BY.",
         )
     if isinstance(window, Period) and window.zone is not None:
@@ -311,7 +311,7 @@ def period_of(expr: Expr) -> Period | None:
     return None if found is None or found[1] != RowtimeRef() else found[0]
 
 
-def period_of_clocks(expr: Expr, place: SourceSpan) -> Period | None:
+def period_of_clocks(expr: Expr, span: SourceSpan) -> Period | None:
     """Return the period of a zone's clocks that an expression computes; None if it is not one.
 
     Raises:
@@ -321,7 +321,7 @@ def period_of_clocks(expr: Expr, place: SourceSpan) -> Period | None:
     zone = None if found is None else _zone_of(found[1])
     if found is None or zone is None or found[0].edge is not PeriodEdge.FLOOR or found[0].unit is None:
         return None
-    return _on_clocks(found[0].unit, zone, place)
+    return _on_clocks(found[0].unit, zone, span)
 
 
 def rounded(expr: Expr) -> tuple[Period, Expr] | None:
@@ -371,7 +371,7 @@ def _length(planner: ExpressionPlanner, syntax: Expression, name: str) -> int:
         if _constant(planner, syntax, (Kind.INTERVAL_MONTH,)) is not None:
             raise StatementError(
                 f"this length of {name} is an interval of days to seconds: months have different lengths",
-                place=syntax.place,
+                span=syntax.place,
                 hint="If the size is a number of months, the slide of a HOP and the step of a CUMULATE can be, too.",
             )
         raise _no_interval(name, "an interval of days to seconds above zero", syntax.place)
@@ -394,5 +394,5 @@ def _constant(planner: ExpressionPlanner, syntax: Expression, kinds: tuple[Kind,
     return found.value if fits and isinstance(found, Literal) and isinstance(found.value, int) else None
 
 
-def _no_interval(name: str, wanted: str, place: SourceSpan) -> StatementError:
-    return StatementError(f"{name} takes {wanted}", place=place, hint=f"It is written {FORMS[name]}.")
+def _no_interval(name: str, wanted: str, span: SourceSpan) -> StatementError:
+    return StatementError(f"{name} takes {wanted}", span=span, hint=f"It is written {FORMS[name]}.")

@@ -91,7 +91,7 @@ class GroupedPlanner(ExpressionPlanner):
         name = ".".join(part.text for part in syntax.parts)
         raise StatementError(
             f'column "{name}" is neither a term of GROUP BY nor in an aggregate',
-            place=syntax.place,
+            span=syntax.place,
             hint=f"Add it to GROUP BY, or take ANY_VALUE({name}).",
         )
 
@@ -108,7 +108,7 @@ class GroupedPlanner(ExpressionPlanner):
         if not self._exact and isinstance(self.plan(syntax.operand), RowtimeRef):
             raise StatementError(
                 "this period of ROWTIME is not the one in GROUP BY",
-                place=syntax.place,
+                span=syntax.place,
                 hint="ROWTIME alone is the group's: the end of its period.",
             )
 
@@ -130,26 +130,26 @@ class GroupedPlanner(ExpressionPlanner):
             return self._array(syntax, inner)
         if aggregate.takes_fraction and not syntax.star:
             if len(args) != 2:
-                raise StatementError(f"{name} is written {name}(0.9) WITHIN GROUP (ORDER BY x)", place=place)
+                raise StatementError(f"{name} is written {name}(0.9) WITHIN GROUP (ORDER BY x)", span=place)
             fraction, args = fraction_of(inner.plan(args[0]), syntax), args[1:]
         if aggregate.takes_number is not None and not syntax.star:
             if len(args) != 2:
-                raise StatementError(f"{name} is written {aggregate.written[0]}", place=place)
+                raise StatementError(f"{name} is written {aggregate.written[0]}", span=place)
             number, args = number_of(inner.plan(args[1]), syntax), args[:1]
         if syntax.star:
             if name != "COUNT":
-                raise StatementError(f"{syntax.name}(*) is not allowed", place=place)
+                raise StatementError(f"{syntax.name}(*) is not allowed", span=place)
         elif name == "COUNT" and syntax.distinct and len(args) > 1:
             argument = inner.as_one(args, place)
         elif aggregate.pair_of is not None:
             argument, value_type = paired(inner, syntax)
         elif len(args) != 1:
-            raise StatementError(f"{syntax.name} takes one argument", place=place)
+            raise StatementError(f"{syntax.name} takes one argument", span=place)
         else:
             argument = inner.plan(args[0])
         if syntax.ignore_nulls and aggregate.family is not Family.PLACE:
             raise StatementError(
-                f"{syntax.name} does not take IGNORE NULLS: it always ignores NULLs", place=place
+                f"{syntax.name} does not take IGNORE NULLS: it always ignores NULLs", span=place
             )
         if argument is not None and syntax.order and isinstance(args[0], FunctionCall):
             # JSON_ARRAYAGG(x ORDER BY y), whose argument is JSON_ARRAY(x).
@@ -183,7 +183,7 @@ class GroupedPlanner(ExpressionPlanner):
         """Plan ARRAY_AGG: the elements of arrays of one value, or in another order, as JSON in a list of text."""
         place, args = syntax.place, syntax.args
         if syntax.star or len(args) != 1:
-            raise StatementError("ARRAY_AGG is written ARRAY_AGG(x [ORDER BY y])", place=place)
+            raise StatementError("ARRAY_AGG is written ARRAY_AGG(x [ORDER BY y])", span=place)
         value = inner.plan(args[0])
         order = values_order(inner, syntax, value)
         argument = fold(call(MAKER, [value], args[0].place))
@@ -218,7 +218,7 @@ def fraction_of(typed: Expr, syntax: FunctionCall) -> Fraction:
     """
     value = typed.value if isinstance(typed, Literal) else None
     if not isinstance(value, int | float | Decimal) or isinstance(value, bool) or not 0 <= value <= 1:
-        raise StatementError(f"{syntax.name} takes a constant from 0 to 1", place=syntax.args[0].place)
+        raise StatementError(f"{syntax.name} takes a constant from 0 to 1", span=syntax.args[0].place)
     if not syntax.descending:
         return Fraction(value)
     return min(Fraction(1), 1 - Fraction(value) + (_STEP if syntax.name == "PERCENTILE_DISC" else 0))

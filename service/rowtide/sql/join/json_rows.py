@@ -45,7 +45,7 @@ def columns_of(item: JsonRows, start: int) -> Binding:
         if len(item.names) > len(names):
             raise StatementError(
                 f"the alias names {len(item.names)} columns, {item.function} has {len(names)}",
-                place=item.names[0].place,
+                span=item.names[0].place,
             )
         names[: len(item.names)] = item.names
         distinct_names(names)
@@ -71,7 +71,7 @@ def json_table(relation: str, item: JsonRows, left: Node, scope: NameScope) -> t
     elif not (document.type.is_text or document.type == JSON):
         raise StatementError(
             f"{item.function} reads JSON, not {document.type}",
-            place=item.document.place,
+            span=item.document.place,
             hint="A column of JSON or VARCHAR holds an array or object of a message."
             if element is None
             else "UNNEST (a) returns the elements of an array.",
@@ -80,7 +80,7 @@ def json_table(relation: str, item: JsonRows, left: Node, scope: NameScope) -> t
     if own.alias in [binding.alias for binding in scope.bindings]:
         raise StatementError(
             f'two relations of this FROM are called "{own.alias}"',
-            place=item.place,
+            span=item.place,
             hint="Rename one of them with AS.",
         )
     fields = [*left.row_type, *own.row_type]
@@ -112,7 +112,7 @@ def _path(written: StringLiteral, parse: Callable[[str], Steps]) -> Steps:
     try:
         return parse(written.text)
     except JsonPathError as error:
-        raise StatementError(str(error), place=written.place, hint=error.hint) from error
+        raise StatementError(str(error), span=written.place, hint=error.hint) from error
 
 
 def _column(column: JsonColumnSyntax, element: Type | None) -> JsonColumn:
@@ -130,14 +130,14 @@ def _column(column: JsonColumnSyntax, element: Type | None) -> JsonColumn:
     if kind is JsonColumnKind.JSON and not (of.is_text or of == JSON):
         raise StatementError(
             f'column "{column.name.text}" has FORMAT JSON, so its type must be JSON or text, not {of}',
-            place=column.place,
+            span=column.place,
             hint="Write JSON for an object or array; other values need no FORMAT JSON.",
         )
     steps = (column.name.text,) if column.path is None else _path(column.path, parse_path)
     given = BOOLEAN if kind is JsonColumnKind.EXISTS else VARCHAR
     if not cast_allowed(given, of):
         raise StatementError(
-            f'column "{column.name.text}": a truth value is not a value of {of}', place=column.place
+            f'column "{column.name.text}": a truth value is not a value of {of}', span=column.place
         )
     # A part of JSON is JSON.
     whole = kind is JsonColumnKind.JSON and of == JSON
@@ -156,7 +156,7 @@ def _array(column: JsonColumnSyntax) -> JsonColumn:
     steps = (column.name.text,) if column.path is None else _path(column.path, parse_path)
     if column.kind is JsonColumnKind.EXISTS:
         raise StatementError(
-            f'column "{column.name.text}": a truth value is not a value of {column.type}', place=column.place
+            f'column "{column.name.text}": a truth value is not a value of {column.type}', span=column.place
         )
     text = FieldRef(0, VARCHAR)
     given = Call("NULLIF", (text, Literal("null", VARCHAR)), VARCHAR)
@@ -182,6 +182,6 @@ def _value(written: Expression | None, column: JsonColumnSyntax) -> Literal | No
         found = fold(assign(found, of, f'column "{name}"', written.place))
     if not isinstance(found, Literal):
         raise StatementError(
-            f'the DEFAULT of column "{name}" is not a constant that {of} holds', place=written.place
+            f'the DEFAULT of column "{name}" is not a constant that {of} holds', span=written.place
         )
     return found

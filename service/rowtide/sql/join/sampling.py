@@ -34,9 +34,9 @@ def sampled(relation: str, node: Node, scope: NameScope, sample: TableSample) ->
         message = (
             f"TABLESAMPLE {name} is not supported: after a restart, or on Spark, it would select other rows"
         )
-        raise StatementError(message, place=sample.method.place, hint=_WRITE)
+        raise StatementError(message, span=sample.method.place, hint=_WRITE)
     hint = did_you_mean(name, METHODS) or _WRITE
-    raise StatementError(f'sampling method "{name}" does not exist', place=sample.method.place, hint=hint)
+    raise StatementError(f'sampling method "{name}" does not exist', span=sample.method.place, hint=hint)
 
 
 def _by_hash(relation: str, node: Node, scope: NameScope, sample: TableSample) -> Node:
@@ -46,11 +46,11 @@ def _by_hash(relation: str, node: Node, scope: NameScope, sample: TableSample) -
     if percent is None or not 0 <= percent <= 100:
         raise StatementError(
             "the percentage of TABLESAMPLE is a number from 0 to 100",
-            place=percentage.place,
+            span=percentage.place,
             hint="Write it as a constant, such as 10 or 0.5.",
         )
     if not columns:
-        raise StatementError("TABLESAMPLE HASH needs a column", place=sample.place, hint=_WRITE)
+        raise StatementError("TABLESAMPLE HASH needs a column", span=sample.place, hint=_WRITE)
     keys = tuple(_field(each, scope) for each in columns)
     return HashSample(relation, node, keys, percent, _seed(sample.seed))
 
@@ -64,7 +64,7 @@ def _field(syntax: Expression, scope: NameScope) -> int:
     if not isinstance(found, FieldRef):
         raise StatementError(
             "TABLESAMPLE HASH takes columns after the percentage",
-            place=syntax.place,
+            span=syntax.place,
             hint="Name the expression in a query in FROM: FROM (SELECT STREAM *, expression AS k FROM s) "
             "TABLESAMPLE HASH (10, k).",
         )
@@ -78,7 +78,7 @@ def _seed(syntax: Expression | None) -> int:
     if seed is None or seed != int(seed) or int(seed) not in _SEEDS:
         raise StatementError(
             "the seed of REPEATABLE is a whole number that a BIGINT holds",
-            place=syntax.place,
+            span=syntax.place,
             hint="Write a constant, as in REPEATABLE (42); without REPEATABLE the seed is 0.",
         )
     return int(seed)

@@ -180,7 +180,7 @@ def _with_time(side: Side, bindings: tuple[Binding, ...], of_pair: bool) -> Iter
         yield replace(binding, rowtime_field=None) if own else binding
 
 
-def _whole_span(kind: JoinKind, retention: Retention | None, place: SourceSpan) -> WindowSpan:
+def _whole_span(kind: JoinKind, retention: Retention | None, span: SourceSpan) -> WindowSpan:
     """Return the span of two streams without windows: rows are kept for the RETENTION of the view or pump.
 
     It is the length of a window before and after each row, so a row without a match has the time at which it is
@@ -192,7 +192,7 @@ def _whole_span(kind: JoinKind, retention: Retention | None, place: SourceSpan) 
     if retention is None:
         raise StatementError(
             "two streams are joined without a window: all their rows would have to be kept forever",
-            place=place,
+            span=span,
             hint="Write how far apart the rows may be: JOIN s OVER (RANGE INTERVAL '10' MINUTE FOLLOWING) ON .., or "
             "two limits, ON .. AND b.ROWTIME BETWEEN a.ROWTIME AND a.ROWTIME + INTERVAL '10' MINUTE; "
             "or for how long rows are kept: CREATE VIEW name OPTIONS (RETENTION '1 DAY') AS ..",
@@ -200,7 +200,7 @@ def _whole_span(kind: JoinKind, retention: Retention | None, place: SourceSpan) 
     if retention.length_ms is None and kind is not JoinKind.INNER:
         raise StatementError(
             "a row without a match would wait forever: streams with RETENTION 'UNBOUNDED' need an inner join",
-            place=place,
+            span=span,
             hint="RETENTION '1 DAY' drops it after a day.",
         )
     length = FOR_EVER_MS if retention.length_ms is None else retention.length_ms

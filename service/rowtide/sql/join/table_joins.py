@@ -83,7 +83,7 @@ def table_join(
     return node, added
 
 
-def check_limit(node: TableJoin, retention: Retention | None, place: SourceSpan) -> None:
+def check_limit(node: TableJoin, retention: Retention | None, span: SourceSpan) -> None:
     """Check that both sides have a limit, or that the view or pump has RETENTION 'UNBOUNDED'.
 
     Raises:
@@ -93,7 +93,7 @@ def check_limit(node: TableJoin, retention: Retention | None, place: SourceSpan)
         return
     raise StatementError(
         "a side of this join never loses its rows: all of them would have to be kept forever",
-        place=place,
+        span=span,
         hint="CREATE VIEW name OPTIONS (RETENTION 'UNBOUNDED') AS .. keeps them, if that is intended.",
     )
 

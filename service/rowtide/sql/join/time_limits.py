@@ -33,9 +33,9 @@ class TimeLimits:
     high_ms: int
     others: list[Expr]
 
-    def windows(self, place: SourceSpan) -> tuple[RangeWindow, RangeWindow]:
+    def windows(self, span: SourceSpan) -> tuple[RangeWindow, RangeWindow]:
         """Return the windows of the left and of the right side that say the same."""
-        return RangeWindow(-self.high_ms, -self.low_ms, place), RangeWindow(self.low_ms, self.high_ms, place)
+        return RangeWindow(-self.high_ms, -self.low_ms, span), RangeWindow(self.low_ms, self.high_ms, span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ _Leaf = Callable[[Expr], _Sum | None]
 
 
 def limits_of(
-    conditions: Sequence[Expr], left: Node, right: Node, longest_ms: int | None, place: SourceSpan
+    conditions: Sequence[Expr], left: Node, right: Node, longest_ms: int | None, span: SourceSpan
 ) -> TimeLimits | None:
     """Return the limits that conditions over the left fields, then the right ones, set; None if they set none.
 
@@ -102,7 +102,7 @@ def limits_of(
     if low > high:
         raise StatementError(
             "no two rows are as far apart as the conditions on ROWTIME say: no row would ever match",
-            place=place,
+            span=span,
             hint="Write b.ROWTIME BETWEEN a.ROWTIME AND a.ROWTIME + INTERVAL '10' MINUTE.",
         )
     return TimeLimits(low, high, others)

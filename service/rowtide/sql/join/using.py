@@ -50,9 +50,9 @@ def shared(join: Join, left: NameScope, right: NameScope) -> Sequence[Name]:
     return [Name(name, join.place) for name in both]
 
 
-def _of(scope: NameScope, name: Name, place: SourceSpan) -> Expression:
+def _of(scope: NameScope, name: Name, span: SourceSpan) -> Expression:
     refs: tuple[Expression, ...] = tuple(
-        ColumnRef((Name(alias, name.place), name), name.place) for alias in _aliases(scope, name, place)
+        ColumnRef((Name(alias, name.place), name), name.place) for alias in _aliases(scope, name, span)
     )
     return refs[0] if len(refs) == 1 else FunctionCall("COALESCE", refs, name.place)
 
@@ -62,7 +62,7 @@ def _owners(scope: NameScope, name: Name, aliases: tuple[str, ...]) -> tuple[str
     return next((each.owners for each in scope.merged if each.name == name.text), aliases)
 
 
-def _aliases(scope: NameScope, name: Name, place: SourceSpan) -> tuple[str, ...]:
+def _aliases(scope: NameScope, name: Name, span: SourceSpan) -> tuple[str, ...]:
     """Return the relations of one side that a column comes from: several if the column is merged already."""
     for each in scope.merged:
         if each.name == name.text:
@@ -72,4 +72,4 @@ def _aliases(scope: NameScope, name: Name, place: SourceSpan) -> tuple[str, ...]
         return tuple(owners)
     where = ", ".join(f'"{binding.alias}"' for binding in scope.bindings)
     what = "does not exist" if not owners else "is in more than one"
-    raise StatementError(f'column "{name.text}" of USING {what}: {where}', place=name.place or place)
+    raise StatementError(f'column "{name.text}" of USING {what}: {where}', span=name.place or span)

@@ -44,7 +44,7 @@ def groups_in_from(select: Select, scope_of: Callable[[JoinLeaf], NameScope]) ->
     if select.order_by or select.distinct or select.limit is not None:
         raise StatementError(
             "a query with a sub-query in HAVING cannot have ORDER BY or DISTINCT",
-            place=select.place,
+            span=select.place,
             hint="Put it into FROM (..) of another query, which has them.",
         )
     inner: list[SelectItem] = []

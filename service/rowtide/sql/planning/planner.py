@@ -277,14 +277,14 @@ class Planner:
         shown = relation_name(key)
         if found.kind is ObjectKind.FOREIGN_TABLE:
             raise StatementError(
-                f'foreign table "{shown}" cannot be read yet: pumps write to it', place=ref.name.place
+                f'foreign table "{shown}" cannot be read yet: pumps write to it', span=ref.name.place
             )
         if found.kind is ObjectKind.PUMP:
-            raise StatementError(f'"{shown}" is a pump, not a relation', place=ref.name.place)
+            raise StatementError(f'"{shown}" is a pump, not a relation', span=ref.name.place)
         if reader is not None:
             self.readers.setdefault(reader, set()).add(key)
         if key in self._reading:
-            raise StatementError(f'view "{shown}" reads itself', place=ref.name.place)
+            raise StatementError(f'view "{shown}" reads itself', span=ref.name.place)
         self._reading.add(key)
         try:
             return self.relation(key), key
@@ -393,7 +393,7 @@ class Planner:
         for each in query.tables:
             name = each.name.text
             if name in named:
-                raise StatementError(f'query "{name}" is defined twice in WITH', place=each.name.place)
+                raise StatementError(f'query "{name}" is defined twice in WITH', span=each.name.place)
             named[name] = self._derived(each.query, at, each.columns)
             at = replace(at, tables={**at.tables, name: named[name]})
         return at
@@ -408,7 +408,7 @@ class Planner:
         node: Node = Merge(relation, tuple(sources), of_changes=changelog)
         if changelog and union.order_by:
             raise StatementError(
-                "ORDER BY of a UNION ALL of tables is not supported yet", place=union.order_by[0].place
+                "ORDER BY of a UNION ALL of tables is not supported yet", span=union.order_by[0].place
             )
         for item in union.order_by:
             node = ordered_union(node, relation, item)
@@ -430,14 +430,14 @@ class Planner:
         shown = relation_name(target_key)
         if not isinstance(target, StreamDefinition | TableDefinition):
             raise StatementError(
-                f'{target.kind.value} "{shown}" cannot be written to', place=pump.target.place
+                f'{target.kind.value} "{shown}" cannot be written to', span=pump.target.place
             )
         if isinstance(target, TableDefinition) and target.source is not None:
             raise filled_by_a_topic(shown, pump.target.place)
         if isinstance(pump.query, ValuesSyntax):
             raise StatementError(
                 "a pump cannot insert VALUES",
-                place=pump.query.place,
+                span=pump.query.place,
                 hint=f"Write INSERT INTO {shown} VALUES (..) without a pump.",
             )
         shape = self._query(pump.query, _Reading(name, pump.schema, key))
@@ -483,14 +483,14 @@ def _stored(
             raise StatementError(
                 "a column of a changelog cannot be promoted to ROWTIME: a change has the ROWTIME of the row "
                 "that caused it",
-                place=named.place,
+                span=named.place,
             )
         check_rowtime_type(named.expr, named.place)
         node, outputs = promoted(relation, node, outputs, named.expr, max_ahead_ms)
     if len(outputs) != len(positions):
         raise StatementError(
             f'the query returns {len(outputs)} columns, "{target}" takes {len(positions)}',
-            place=shape.place,
+            span=shape.place,
         )
     values: dict[int, Expr] = {}
     defaults = dict(definition.defaults)
@@ -505,7 +505,7 @@ def _stored(
             if not column.nullable and position not in defaults:
                 raise StatementError(
                     f'column "{column.name}" of "{target}" is NOT NULL and has no value',
-                    place=shape.place,
+                    span=shape.place,
                 )
             values[position] = Literal(defaults.get(position), column.type)
     expressions = tuple(values[position] for position in range(len(row_type)))
@@ -532,7 +532,7 @@ def _judged_by_pump(definition: StreamDefinition | TableDefinition) -> RowType:
 
 
 def _check_changelog(
-    node: Node, target: StreamDefinition | TableDefinition, shown: str, place: SourceSpan
+    node: Node, target: StreamDefinition | TableDefinition, shown: str, span: SourceSpan
 ) -> None:
     """Check that a table's changes can be applied to the target: each change to its row.
 
@@ -547,25 +547,25 @@ def _check_changelog(
             if target.server is not None:
                 hint += f", or add {CHANGES} '{UPSERT}' and key 'column' to its OPTIONS"
             raise StatementError(
-                f"the changes of a table cannot be written to {what}", place=place, hint=f"{hint}."
+                f"the changes of a table cannot be written to {what}", span=span, hint=f"{hint}."
             )
         if fields is None or not set(fields) <= set(upsert_key(target.row_type, target.options)):
             raise StatementError(
                 f"the key of {what} does not contain the key of the changes that are written",
-                place=place,
+                span=span,
                 hint="Otherwise two rows would have one key. Add the columns to the option key.",
             )
         return
     if not target.key:
         raise StatementError(
             f"the changes of a table cannot be written to {what} without PRIMARY KEY",
-            place=place,
+            span=span,
             hint="Add a PRIMARY KEY: it identifies the row that a change replaces.",
         )
     if fields is None or not set(fields) <= set(target.key):
         raise StatementError(
             f"the PRIMARY KEY of {what} does not contain the key of the changes that are written",
-            place=place,
+            span=span,
             hint="Otherwise two rows could become one row of the target. Add the key's columns to the PRIMARY KEY.",
         )
 

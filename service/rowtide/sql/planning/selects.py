@@ -136,7 +136,7 @@ class SelectPlanner:
         if select.stream and read.changelog and not reads_streams(read.node):
             raise StatementError(
                 "SELECT STREAM cannot read a table",
-                place=select.place,
+                span=select.place,
                 hint="SELECT without STREAM returns the changes of the table.",
             )
         node = read.node
@@ -148,7 +148,7 @@ class SelectPlanner:
             has_aggregate(item.expression) for item in select.items if isinstance(item, SelectItem)
         )
         if select.all_rows is not None and not grouped:
-            raise StatementError("GROUP BY () needs an aggregate in the select list", place=select.all_rows)
+            raise StatementError("GROUP BY () needs an aggregate in the select list", span=select.all_rows)
         by_group = grouped or select.having is not None
         self._order = OrderPlanner(
             select, read.scope, tells_changes=self._tells_changes, of_rows=not by_group and not read.changelog
@@ -158,7 +158,7 @@ class SelectPlanner:
             check_emit(select.emit, grouped=follows, changelog=read.changelog)
         selected = self._grouped(node) if by_group else self._plain(node)
         if selected.promotion is not None and self._tells_changes:
-            raise StatementError("a table has no ROWTIME to promote", place=selected.promotion.syntax.place)
+            raise StatementError("a table has no ROWTIME to promote", span=selected.promotion.syntax.place)
         order = self._limited(selected.order)
         within = None if order is not None else self._order.within(selected.promotion, grouped)
         shape = self._timed(selected, within)
@@ -177,7 +177,7 @@ class SelectPlanner:
         if self._select.order_by or self._select.limit is not None:
             raise StatementError(
                 "QUALIFY over changes cannot be combined with ORDER BY or LIMIT",
-                place=self._select.place,
+                span=self._select.place,
                 hint="Put it into FROM (..) of another query.",
             )
         node, outputs = with_old_rowtime(self._relation, shape.node, shape.outputs)
@@ -201,7 +201,7 @@ class SelectPlanner:
                 return shape
             raise StatementError(
                 "changes have no order: ORDER BY needs LIMIT",
-                place=select.order_by[0].place,
+                span=select.order_by[0].place,
                 hint="ORDER BY x DESC LIMIT 3 returns the changes of the three greatest.",
             )
         # The period is the first sort key, so a group's row is ranked only within its period.
@@ -266,7 +266,7 @@ class SelectPlanner:
             )
             if item.alias is not None and item.alias.text == ROWTIME and not is_rowtime:
                 if promotion is not None:
-                    raise StatementError("two columns are promoted to ROWTIME", place=item.place)
+                    raise StatementError("two columns are promoted to ROWTIME", span=item.place)
                 check_rowtime_type(expr, item.expression.place)
                 promotion = Promotion(expr, item.expression)
                 continue
@@ -277,7 +277,7 @@ class SelectPlanner:
             place = next(output.place for output in outputs if output.is_rowtime)
             raise StatementError(
                 "ROWTIME appears twice in the select list",
-                place=place,
+                span=place,
                 hint="Rename the old rowtime: ROWTIME AS arrived_at.",
             )
         outputs = list(told_apart(outputs))
@@ -286,7 +286,7 @@ class SelectPlanner:
         if promotion is not None or self._select.order_by or self._select.distinct:
             raise StatementError(
                 "a query that ranks by value cannot promote, sort or be DISTINCT",
-                place=self._select.place,
+                span=self._select.place,
                 hint="Put it into FROM (..) of another query.",
             )
         # Ranked rows have the end of their period as ROWTIME; expressions are computed over the original
@@ -305,7 +305,7 @@ class SelectPlanner:
             if each.text not in names:
                 raise StatementError(
                     f'column "{each.text}" of EXCEPT does not exist',
-                    place=each.place,
+                    span=each.place,
                     hint=did_you_mean_or_all(each.text, names),
                 )
         left_out = {each.text for each in item.without}
@@ -338,7 +338,7 @@ class SelectPlanner:
         if order is None:
             raise StatementError(
                 "LIMIT and FETCH FIRST take the first rows of each period: add ORDER BY with the period",
-                place=limit.place,
+                span=limit.place,
                 hint="ORDER BY FLOOR(ROWTIME TO MINUTE), x DESC LIMIT 3 returns the three greatest a minute.",
             )
         return replace(order, limit=limit.count, offset=limit.offset)
@@ -418,7 +418,7 @@ class SelectPlanner:
                 raise StatementError(
                     "a column of a changelog cannot be promoted to ROWTIME: a change has the ROWTIME of the row "
                     "that caused it",
-                    place=promotion.syntax.place,
+                    span=promotion.syntax.place,
                 )
             order = ordered()
             if grouped is filtered:
@@ -456,12 +456,12 @@ class SelectPlanner:
             term = meant_by_group_term(self._select, written, scope)
             if isinstance(term, FunctionCall) and term.name in GROUP_WINDOWS:
                 if window is not None:
-                    raise StatementError("GROUP BY has a period already", place=term.place)
+                    raise StatementError("GROUP BY has a period already", span=term.place)
                 window = group_window(planner, term, term.name)
                 if isinstance(window, Cumulate | CumulateByMonths) and self._tells_changes:
                     raise StatementError(
                         "CUMULATE with changes is not supported",
-                        place=term.place,
+                        span=term.place,
                         hint="GROUP BY TUMBLE(ROWTIME, size) EMIT CHANGES EVERY step shows a window as it grows.",
                     )
                 if isinstance(window, Period):
@@ -470,14 +470,14 @@ class SelectPlanner:
                     if window.zone is not None and self._tells_changes:
                         raise StatementError(
                             "TUMBLE by the clocks of a zone has no changes",
-                            place=term.place,
+                            span=term.place,
                             hint="GROUP BY FLOOR(ROWTIME AT TIME ZONE zone TO DAY) EMIT CHANGES needs RETENTION only.",
                         )
                 continue
             typed = planner.plan(term)
             check_key(typed.type, "a grouping key", term.place)
             if isinstance(typed, Literal):
-                raise StatementError("a constant is not a grouping key", place=term.place)
+                raise StatementError("a constant is not a grouping key", span=term.place)
             # The other clauses look up folded expressions.
             typed = fold(typed)
             found = period_of(typed)
@@ -494,7 +494,7 @@ class SelectPlanner:
             first = self._select.group_by[0].place if self._select.group_by else self._select.place
             raise StatementError(
                 "an aggregate over a stream needs a period: without one no group would ever end",
-                place=first,
+                span=first,
                 hint=_hint_of_period(keys),
             )
         return window, window_expr, keys, value

@@ -110,7 +110,7 @@ def renamed(shape: QueryShape, names: Sequence[Name], what: str = "the view") ->
     fields = shape.fields
     if len(fields) != len(names):
         raise StatementError(
-            f"{what} names {len(names)} columns, its query returns {len(fields)}", place=names[0].place
+            f"{what} names {len(names)} columns, its query returns {len(fields)}", span=names[0].place
         )
     given = [
         replace(field, name=name.text, place=name.place) for field, name in zip(fields, names, strict=True)
@@ -144,15 +144,15 @@ def projected(shape: QueryShape, relation: str) -> Node:
     """
     fields = shape.fields
     if not fields:
-        raise StatementError("the select list has no column besides ROWTIME", place=shape.place)
+        raise StatementError("the select list has no column besides ROWTIME", span=shape.place)
     seen: set[str] = set()
     for field in fields:
         if field.expr == UNTYPED_NULL:
-            raise StatementError("NULL has no type here", place=field.place, hint="Write CAST(NULL AS type).")
+            raise StatementError("NULL has no type here", span=field.place, hint="Write CAST(NULL AS type).")
         if field.name in seen:
             raise StatementError(
                 f'column "{field.name}" appears twice in the select list',
-                place=field.place,
+                span=field.place,
                 hint="Rename one of them with AS.",
             )
         seen.add(field.name)
@@ -250,7 +250,7 @@ def column_index(row_type: RowType, name: Name, relation: str) -> int:
     except KeyError:
         raise StatementError(
             f'column "{name.text}" of "{relation}" does not exist',
-            place=name.place,
+            span=name.place,
             hint=did_you_mean_or_all(name.text, row_type.names),
         ) from None
 
@@ -264,5 +264,5 @@ def distinct_names(names: Iterable[Name]) -> None:
     seen: set[str] = set()
     for name in names:
         if name.text in seen:
-            raise StatementError(f'column "{name.text}" appears twice', place=name.place)
+            raise StatementError(f'column "{name.text}" appears twice', span=name.place)
         seen.add(name.text)

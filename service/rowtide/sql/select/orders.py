@@ -51,7 +51,7 @@ class OrderPlanner:
                 "ORDER BY .. WITHIN takes the column that is promoted to ROWTIME, or ROWTIME itself"
                 if by_time
                 else "ORDER BY on a stream must begin with ROWTIME or a period of it",
-                place=first.place,
+                span=first.place,
                 hint="SELECT STREAM x AS ROWTIME, .. ORDER BY x WITHIN INTERVAL '10' SECOND sorts by x."
                 if by_time
                 else "ORDER BY FLOOR(ROWTIME TO MINUTE), x sorts the rows of each minute by x.",
@@ -106,7 +106,7 @@ class OrderPlanner:
         if period is None or first.descending:
             raise StatementError(
                 "ORDER BY on a stream must begin with ROWTIME or a period of it, ascending",
-                place=first.place,
+                span=first.place,
                 hint="ORDER BY FLOOR(ROWTIME TO MINUTE), x sorts the rows of each minute by x.",
             )
         return PeriodOrder(period, self.sort_keys(planner, rest, promotion))
@@ -118,7 +118,7 @@ class OrderPlanner:
         keys: list[tuple[Expr, bool]] = []
         for item in items:
             if item.within_ms is not None and self._tells_changes:
-                raise StatementError("WITHIN sorts streams by ROWTIME, not changes", place=item.place)
+                raise StatementError("WITHIN sorts streams by ROWTIME, not changes", span=item.place)
             key = self._order_key(planner, item, promotion)
             # NULL is the greatest value, so only the opposite order of NULLs needs a key.
             if item.nulls_first not in (None, item.descending):
@@ -137,12 +137,12 @@ class OrderPlanner:
         key = planner.plan_as(syntax, UNTYPED_NULL.type)
         check_order(key.type, "a sort key", item.place)
         if isinstance(key, Literal):
-            raise StatementError("a constant is not a sort key", place=item.place)
+            raise StatementError("a constant is not a sort key", span=item.place)
         if promotion is not None and uses_rowtime(key):
-            raise StatementError("ROWTIME is promoted here: it can only be the first term", place=item.place)
+            raise StatementError("ROWTIME is promoted here: it can only be the first term", span=item.place)
         if self._tells_changes and not self._of_rows and uses_rowtime(key):
             raise StatementError(
-                "changes are not sorted by ROWTIME: it is that of each change", place=item.place
+                "changes are not sorted by ROWTIME: it is that of each change", span=item.place
             )
         return key
 
@@ -165,9 +165,7 @@ class OrderPlanner:
         sorts = by_name | columns
         if not (fits or shape.changelog) or any(key not in sorts for key, _ in order.keys):
             of = "its columns" if shape.changelog else "its period and its columns"
-            raise StatementError(
-                f"ORDER BY of DISTINCT takes {of} only", place=self._select.order_by[0].place
-            )
+            raise StatementError(f"ORDER BY of DISTINCT takes {of} only", span=self._select.order_by[0].place)
         keys = tuple((sorts[key], descending) for key, descending in order.keys)
         return PeriodOrder(exact, keys, order.limit, order.offset)
 

@@ -64,7 +64,7 @@ def first_of_changes(
     if top.unlimited_state() is not None and (retention is None or retention.length_ms is not None):
         raise StatementError(
             "the rows that are sorted here never end: all of them would have to be kept forever",
-            place=shape.place,
+            span=shape.place,
             hint="CREATE VIEW name OPTIONS (RETENTION 'UNBOUNDED') AS .. keeps them, if that is intended.",
         )
     return replace(shape, node=top)

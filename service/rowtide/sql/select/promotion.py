@@ -40,7 +40,7 @@ def promoted(
     return Promote(relation, node, rowtime, BoundPolicy.DROP, ahead), outputs
 
 
-def check_rowtime_type(expr: Expr, place: SourceSpan) -> None:
+def check_rowtime_type(expr: Expr, span: SourceSpan) -> None:
     """Check that the promoted value is a TIMESTAMP.
 
     Raises:
@@ -50,6 +50,6 @@ def check_rowtime_type(expr: Expr, place: SourceSpan) -> None:
         shown = "NULL" if expr == UNTYPED_NULL else str(expr.type)
         raise StatementError(
             f"ROWTIME is a TIMESTAMP, what is promoted is {shown}",
-            place=place,
+            span=span,
             hint="CAST(.. AS TIMESTAMP) takes text such as '2024-02-29 10:00:00', or whole ms since 1970.",
         )

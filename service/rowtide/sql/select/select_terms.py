@@ -37,7 +37,7 @@ def at_position(select: Select, number: NumberLiteral, clause: str) -> Expressio
             return item.expression
     raise StatementError(
         f"{number.text} is not a position in the select list",
-        place=number.place,
+        span=number.place,
         hint=f"A number in {clause} is the position of a column in the select list, from 1; the list must "
         "not contain *.",
     )

@@ -70,7 +70,7 @@ def combined(query: SetOperation, sides: Sequence[QueryShape], relation: str) ->
     if len({each.closed for each in closed}) > 1:
         raise StatementError(
             f"the queries of {operation} have different periods",
-            place=place,
+            span=place,
             hint="The same column has to be the same period of ROWTIME in each of them.",
         )
     first = closed[0]
@@ -158,7 +158,7 @@ def combined_changes(
     return QueryShape(node, outputs, changelog=True, place=place)
 
 
-def _limited_copies(node: CombinedCopies, retention: Retention | None, place: SourceSpan) -> CombinedCopies:
+def _limited_copies(node: CombinedCopies, retention: Retention | None, span: SourceSpan) -> CombinedCopies:
     """Check that copies without a limit are meant to be kept.
 
     Raises:
@@ -169,10 +169,10 @@ def _limited_copies(node: CombinedCopies, retention: Retention | None, place: So
     if retention is None:
         raise StatementError(
             f"the rows of this {node.detail()} never end: all of them would have to be counted forever",
-            place=place,
+            span=span,
             hint="CREATE VIEW name OPTIONS (RETENTION 'UNBOUNDED') AS .. keeps them, if that is intended.",
         )
-    refuse_time(retention, place)
+    refuse_time(retention, span)
     return node
 
 
@@ -186,7 +186,7 @@ def _period_of(shape: QueryShape, what: str) -> Closed:
     if found is None:
         raise StatementError(
             f"{what} on a stream needs a column that is a period: without one it would never end",
-            place=shape.place,
+            span=shape.place,
             hint="Select FLOOR(ROWTIME TO MINUTE), or another unit, too.",
         )
     return found

@@ -49,13 +49,13 @@ def align(shapes: Sequence[QueryShape], operation: str) -> tuple[list[QueryShape
             raise StatementError(
                 f"{operation} cannot combine a stream with a table: one of these queries returns rows, the "
                 "other changes",
-                place=shape.place,
+                span=shape.place,
             )
         if len(shape.fields) != len(shapes[0].fields):
             raise StatementError(
                 f"the queries of a {operation.split(maxsplit=1)[0]} give {len(shapes[0].fields)} and "
                 f"{len(shape.fields)} columns",
-                place=shape.place,
+                span=shape.place,
             )
     columns = [_alike(each) for each in zip(*(shape.fields for shape in shapes), strict=True)]
     aligned = []
@@ -96,5 +96,5 @@ def ordered_union(node: Node, relation: str, item: OrderItem) -> Node:
     expression = item.expression
     of_rowtime = isinstance(expression, ColumnRef) and [each.text for each in expression.parts] == [ROWTIME]
     if item.descending or not of_rowtime:
-        raise StatementError("ORDER BY of a UNION ALL takes only ROWTIME, for now", place=item.place)
+        raise StatementError("ORDER BY of a UNION ALL takes only ROWTIME, for now", span=item.place)
     return node if item.within_ms is None else Sort(relation, node, item.within_ms)

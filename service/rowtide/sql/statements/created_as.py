@@ -28,7 +28,7 @@ def relation_and_pump(
     if isinstance(statement.query, ValuesSyntax):
         raise StatementError(
             f"a {statement.kind.value} cannot be created AS VALUES",
-            place=statement.query.place,
+            span=statement.query.place,
             hint=f"Write CREATE {statement.kind.value.upper()} name (..) and INSERT INTO name VALUES (..).",
         )
     refuse_existing(catalog, statement.name, statement.kind, replaced=statement.replace)
@@ -48,7 +48,7 @@ def relation_and_pump(
         if not statement.columns and is_unnamed(output):
             raise StatementError(
                 f"column {len(columns) + 1} of the {statement.kind.value} has no name",
-                place=output.place,
+                span=output.place,
                 hint="Name it with AS.",
             )
         columns.append(ColumnDefinition(Name(field.name, output.place), field.type, field.nullable))

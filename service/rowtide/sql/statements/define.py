@@ -154,14 +154,14 @@ def define(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
                 key, found = catalog.find(name, "pump")
                 if not isinstance(found, PumpDefinition):
                     raise StatementError(
-                        f'"{relation_name(key)}" is a {found.kind.value}, not a pump', place=name.place
+                        f'"{relation_name(key)}" is a {found.kind.value}, not a pump', span=name.place
                     )
                 catalog = catalog.define(key, replace(found, started=start, origin=origin))
             return catalog
         case Drop():
             return _drop(catalog, statement)
         case _:
-            raise StatementError("a query does not define a relation", place=statement.place)
+            raise StatementError("a query does not define a relation", span=statement.place)
 
 
 def exists(catalog: Catalog, statement: Created) -> bool:
@@ -202,7 +202,7 @@ def _altered_view(catalog: Catalog, statement: CreateView, origin: Origin) -> Ca
     key, found = catalog.find(statement.name, "view")
     if not isinstance(found, ViewDefinition):
         raise StatementError(
-            f'"{relation_name(key)}" is a {found.kind.value}, not a view', place=statement.name.place
+            f'"{relation_name(key)}" is a {found.kind.value}, not a view', span=statement.name.place
         )
     distinct_names(statement.columns)
     view = replace(
@@ -220,13 +220,13 @@ def _altered_view(catalog: Catalog, statement: CreateView, origin: Origin) -> Ca
 def _create_schema(catalog: Catalog, statement: CreateSchema) -> Catalog:
     name = single(statement.name, "a schema")
     if name in catalog.models:
-        raise StatementError(f'"{name}" is a model', place=statement.name.place)
+        raise StatementError(f'"{name}" is a model', span=statement.name.place)
     if name in catalog.schemas:
         if not statement.replace:
-            raise StatementError(f'schema "{name}" already exists', place=statement.name.place)
+            raise StatementError(f'schema "{name}" already exists', span=statement.name.place)
         return catalog
     if name in SYSTEM_SCHEMAS:
-        raise StatementError(f'schema "{name}" belongs to the system', place=statement.name.place)
+        raise StatementError(f'schema "{name}" belongs to the system', span=statement.name.place)
     return replace(catalog, schemas=(*catalog.schemas, name))
 
 
@@ -235,7 +235,7 @@ def _schema(catalog: Catalog, name: QualifiedName) -> str:
     if wanted not in catalog.schemas:
         raise StatementError(
             f'schema "{wanted}" does not exist',
-            place=name.place,
+            span=name.place,
             hint=did_you_mean(wanted, catalog.schemas) or f"Create it with CREATE SCHEMA {wanted};.",
         )
     return wanted
@@ -254,7 +254,7 @@ def _retention(items: Sequence[OptionItem]) -> Retention | None:
     for item in items:
         if item.name != RETENTION:
             raise StatementError(
-                f'option "{item.name}" does not exist here', place=item.place, hint=f"Available: {RETENTION}."
+                f'option "{item.name}" does not exist here', span=item.place, hint=f"Available: {RETENTION}."
             )
         if item.value.strip().upper() == UNBOUNDED:
             retention = Retention(None)
@@ -263,7 +263,7 @@ def _retention(items: Sequence[OptionItem]) -> Retention | None:
             retention = Retention(interval_text_ms(item.value))
         except ValueError as error:
             raise StatementError(
-                f'option "{RETENTION}": {error}', place=item.place, hint=f"'{UNBOUNDED}' keeps everything."
+                f'option "{RETENTION}": {error}', span=item.place, hint=f"'{UNBOUNDED}' keeps everything."
             ) from error
     return retention
 
@@ -280,10 +280,10 @@ def _create_relation(catalog: Catalog, statement: CreateRelation, origin: Origin
     definition: ObjectDefinition
     if statement.kind in (ObjectKind.STREAM, ObjectKind.FOREIGN_STREAM):
         if statement.key:
-            raise StatementError("a stream has no PRIMARY KEY", place=statement.key[0].place)
+            raise StatementError("a stream has no PRIMARY KEY", span=statement.key[0].place)
         if statement.indexes:
             what = "UNIQUE" if statement.indexes[0].unique else "INDEX"
-            raise StatementError(f"a stream has no {what}", place=statement.indexes[0].place)
+            raise StatementError(f"a stream has no {what}", span=statement.indexes[0].place)
         max_ahead = None if server is None else max_ahead_ms(options, statement.options)
         definition = StreamDefinition(
             row_type,
@@ -316,9 +316,7 @@ def _create_relation(catalog: Catalog, statement: CreateRelation, origin: Origin
         definition = _indexed(relation_name(own), table, statement.indexes)
     if server is None and statement.options:
         item = statement.options[0]
-        raise StatementError(
-            f'option "{item.name}" is for a foreign {statement.kind.value}', place=item.place
-        )
+        raise StatementError(f'option "{item.name}" is for a foreign {statement.kind.value}', span=item.place)
     return _create(catalog, statement.name, statement.replace, definition)
 
 
@@ -331,17 +329,17 @@ def _check_filled(statement: CreateRelation) -> None:
     if not statement.key:
         raise StatementError(
             "a table with SERVER has a PRIMARY KEY: changes are applied by it",
-            place=statement.name.place,
+            span=statement.name.place,
             hint="Name the columns that tell its rows apart: PRIMARY KEY (id).",
         )
     if statement.indexes:
         what = "UNIQUE" if statement.indexes[0].unique else "INDEX"
-        raise StatementError(f"a table with SERVER cannot have {what}", place=statement.indexes[0].place)
+        raise StatementError(f"a table with SERVER cannot have {what}", span=statement.indexes[0].place)
     for column in statement.columns:
         if column.default is not None:
             raise StatementError(
                 "a table with SERVER cannot have DEFAULT: a missing field is NULL",
-                place=column.name.place,
+                span=column.name.place,
                 hint="Use COALESCE(column, ..) in a view on it.",
             )
 
@@ -350,7 +348,7 @@ def _no_defaults_of_messages(statement: CreateRelation, defaults: Defaults) -> D
     if statement.kind is ObjectKind.FOREIGN_STREAM and defaults:
         raise StatementError(
             "a foreign stream cannot have DEFAULT: a missing field is NULL",
-            place=statement.columns[defaults[0][0]].name.place,
+            span=statement.columns[defaults[0][0]].name.place,
             hint="Use COALESCE(column, ..) in a view on it.",
         )
     return defaults
@@ -366,14 +364,14 @@ def _indexed(relation: str, table: TableDefinition, indexes: Sequence[IndexDefin
         if table.server is not None:
             raise StatementError(
                 f"a foreign table cannot have {'UNIQUE' if index.unique else 'INDEX'}",
-                place=index.place,
+                span=index.place,
                 hint="Create it in the database.",
             )
         distinct_names(index.columns)
         columns = tuple(column_index(table.row_type, name, relation) for name in index.columns)
         name = "_".join(each.text for each in index.columns) if index.name is None else index.name.text
         if any(name == other.name for other in table.indexes):
-            raise StatementError(f'index "{name}" of the table already exists', place=index.place)
+            raise StatementError(f'index "{name}" of the table already exists', span=index.place)
         table = replace(table, indexes=(*table.indexes, SecondaryIndex(name, columns, index.unique)))
     return table
 
@@ -381,7 +379,7 @@ def _indexed(relation: str, table: TableDefinition, indexes: Sequence[IndexDefin
 def _create_index(catalog: Catalog, name: QualifiedName, index: IndexDefinition) -> Catalog:
     key, found = catalog.find(name, "table")
     if not isinstance(found, TableDefinition):
-        raise StatementError(f'"{relation_name(key)}" is a {found.kind.value}, not a table', place=name.place)
+        raise StatementError(f'"{relation_name(key)}" is a {found.kind.value}, not a table', span=name.place)
     return catalog.define(key, _indexed(relation_name(key), found, [index]))
 
 
@@ -398,7 +396,7 @@ def _drop_index(catalog: Catalog, statement: Drop) -> Catalog:
     if statement.if_exists:
         return catalog
     raise StatementError(
-        f'index "{name}" does not exist', place=statement.name.place, hint=did_you_mean(name, there)
+        f'index "{name}" does not exist', span=statement.name.place, hint=did_you_mean(name, there)
     )
 
 
@@ -418,14 +416,14 @@ def refuse_existing(catalog: Catalog, name: QualifiedName, kind: ObjectKind, *, 
     shown = relation_name(key)
     refuse_port(catalog, key, name.place)
     if key[0] in SYSTEM_SCHEMAS:
-        raise StatementError(f'schema "{key[0]}" belongs to the system', place=name.place)
+        raise StatementError(f'schema "{key[0]}" belongs to the system', span=name.place)
     if there is not None and not replaced:
         hint = f"CREATE OR REPLACE {kind.value.upper()} replaces it." if there.kind is kind else None
-        raise StatementError(f'{there.kind.value} "{shown}" already exists', place=name.place, hint=hint)
+        raise StatementError(f'{there.kind.value} "{shown}" already exists', span=name.place, hint=hint)
     if there is not None and there.kind is not kind:
         raise StatementError(
             f'"{shown}" is a {there.kind.value} and cannot be replaced by a {kind.value}',
-            place=name.place,
+            span=name.place,
         )
 
 
@@ -436,7 +434,7 @@ def _renamed(catalog: Catalog, statement: Rename) -> Catalog:
     to = (key[0], statement.to.text)
     if to in catalog.objects:
         shown = f'{catalog.objects[to].kind.value} "{relation_name(to)}"'
-        raise StatementError(f"{shown} already exists", place=statement.to.place)
+        raise StatementError(f"{shown} already exists", span=statement.to.place)
     objects = {
         to if each == key else each: with_renamed_table(definition, key, to)
         for each, definition in catalog.objects.items()
@@ -455,7 +453,7 @@ def _insert(catalog: Catalog, statement: InsertValues) -> Catalog:
             hint = "Rows of a stream come from its producers, pumps or a scenario."
         raise StatementError(
             f'INSERT of values into {found.kind.value} "{shown}" is not supported yet',
-            place=statement.target.place,
+            span=statement.target.place,
             hint=hint,
         )
     rows = inserted_rows(statement, found.row_type, found.key, shown, dict(found.defaults))
@@ -493,16 +491,16 @@ def _drop_schema(catalog: Catalog, statement: Drop, schema: str) -> Catalog:
         if statement.if_exists:
             return catalog
         raise StatementError(
-            f'schema "{schema}" does not exist', place=place, hint=did_you_mean(schema, catalog.schemas)
+            f'schema "{schema}" does not exist', span=place, hint=did_you_mean(schema, catalog.schemas)
         )
     users = [relation_name(key) for key in catalog.objects if key[0] == schema]
     refuse_if_used(f'schema "{schema}"', users, place)
     if schema == catalog.current:
-        raise StatementError(f'schema "{schema}" is the current schema', place=place)
+        raise StatementError(f'schema "{schema}" is the current schema', span=place)
     return replace(catalog, schemas=tuple(other for other in catalog.schemas if other != schema))
 
 
-def refuse_drop_of_used(catalog: Catalog, key: Key, readers: Iterable[Key], place: SourceSpan) -> None:
+def refuse_drop_of_used(catalog: Catalog, key: Key, readers: Iterable[Key], span: SourceSpan) -> None:
     """Refuse to drop an object that other definitions read or write.
 
     Raises:
@@ -510,4 +508,4 @@ def refuse_drop_of_used(catalog: Catalog, key: Key, readers: Iterable[Key], plac
     """
     found = catalog.objects[key]
     users = [relation_name(reader) for reader in readers if reader != key]
-    refuse_if_used(f'{found.kind.value} "{relation_name(key)}"', users, place)
+    refuse_if_used(f'{found.kind.value} "{relation_name(key)}"', users, span)

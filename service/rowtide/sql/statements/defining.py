@@ -53,19 +53,19 @@ def define_function(catalog: Catalog, statement: CreateFunction, origin: Origin)
     name, place = single(statement.name, "a function"), statement.name.place
     if is_built_in(name):
         raise StatementError(
-            f'function "{name}" is built in', place=place, hint="Use another name: built-in functions stay."
+            f'function "{name}" is built in', span=place, hint="Use another name: built-in functions stay."
         )
     if name in catalog.functions and not statement.replace:
         raise StatementError(
-            f'function "{name}" already exists', place=place, hint="CREATE OR REPLACE FUNCTION replaces it."
+            f'function "{name}" already exists', span=place, hint="CREATE OR REPLACE FUNCTION replaces it."
         )
     names = [each.name for each in statement.parameters]
     for at, parameter in enumerate(names):
         if parameter in names[:at]:
-            raise StatementError(f'parameter "{parameter.text}" appears twice', place=parameter.place)
+            raise StatementError(f'parameter "{parameter.text}" appears twice', span=parameter.place)
     if name in calls_in(statement.source) or name in _called_by(catalog, functions_in(statement.source)):
         raise StatementError(
-            f'function "{name}" calls itself', place=statement.source_place, hint="A model can have loops."
+            f'function "{name}" calls itself', span=statement.source_place, hint="A model can have loops."
         )
     definition = FunctionDefinition(_declared(name, statement, origin), statement, origin)
     functions = {**catalog.functions, name: definition}
@@ -84,7 +84,7 @@ def drop_function(catalog: Catalog, statement: Drop) -> Catalog:
         if statement.if_exists:
             return catalog
         hint = "It is built in." if is_built_in(name) else did_you_mean(name, catalog.functions)
-        raise StatementError(f'function "{name}" does not exist', place=statement.name.place, hint=hint)
+        raise StatementError(f'function "{name}" does not exist', span=statement.name.place, hint=hint)
     users = [relation_name(key) for key in _objects_calling(catalog, name)]
     users += [other for other in catalog.functions if name in _calls_of(catalog.functions[other])]
     refuse_if_used(f'function "{name}"', users, statement.name.place)
@@ -206,7 +206,7 @@ def _in_python(
         code = code_of(path.partition(":")[0], folder)
     except LoadingError as error:
         # What loads modules does not know the SQL text.
-        raise StatementError(error.message, place=statement.source_place, hint=error.hint) from error
+        raise StatementError(error.message, span=statement.source_place, hint=error.hint) from error
     name, takes = single(statement.name, "a function"), tuple(each.type for each in statement.parameters)
     if isinstance(statement.returns, tuple):
         distinct_names([each.name for each in statement.returns])
@@ -232,23 +232,23 @@ def _form(statement: CreateFunction) -> str:
     is_table = isinstance(statement.returns, tuple)
     if (statement.is_aggregate or is_table) and statement.options:
         item, kind = statement.options[0], "a table function" if is_table else "an aggregate"
-        raise StatementError(f'option "{item.name}" is not for {kind}', place=item.place)
+        raise StatementError(f'option "{item.name}" is not for {kind}', span=item.place)
     for item in statement.options:
         if item.name != FORM:
             raise StatementError(
-                f'option "{item.name}" does not exist here', place=item.place, hint=f"Available: {FORM}."
+                f'option "{item.name}" does not exist here', span=item.place, hint=f"Available: {FORM}."
             )
         form = item.value.lower()
         if form not in FORMS:
             raise StatementError(
                 f"option \"{FORM}\": '{item.value}' is not a form",
-                place=item.place,
+                span=item.place,
                 hint=f"Available: {', '.join(FORMS)}.",
             )
         if form != ROWS and not statement.parameters:
             raise StatementError(
                 "a function that is called with arrays needs a parameter",
-                place=item.place,
+                span=item.place,
                 hint="The length of an array is the number of rows.",
             )
     return form
@@ -258,13 +258,13 @@ def _in_sql(name: str, statement: CreateFunction, source: Expression) -> Expr:
     """Return the expression of a function over the fields of its parameters."""
     if statement.options:
         item = statement.options[0]
-        raise StatementError(f'option "{item.name}" is for a function in Python', place=item.place)
+        raise StatementError(f'option "{item.name}" is for a function in Python', span=item.place)
     fields = tuple(Field(each.name.text, each.type) for each in statement.parameters)
     for column in columns_in(source):
         if column.parts[-1].text == ROWTIME and all(field.name != ROWTIME for field in fields):
             raise StatementError(
                 "a function has no ROWTIME",
-                place=column.place,
+                span=column.place,
                 hint="Declare a parameter of type TIMESTAMP, and call the function with ROWTIME.",
             )
     scope = NameScope((Binding((name,), RowType(fields), 0, has_rowtime=False),))

@@ -18,7 +18,7 @@ def of_outer_column(query: QuerySyntax, outer: NameScope, error: StatementError)
         if each.place == error.place and outer.resolves(each):
             return StatementError(
                 "ON of a sub-query cannot name a column of the outer query",
-                place=each.place,
+                span=each.place,
                 hint="Of an inner JOIN, write the equality in WHERE: WHERE own_column = outer.column.",
             )
     return error
@@ -32,36 +32,36 @@ def _conditions_of(source: object) -> Iterator[Expression]:
         yield source.condition
 
 
-def exists_of_aggregate(select: Select, place: SourceSpan) -> StatementError:
+def exists_of_aggregate(select: Select, span: SourceSpan) -> StatementError:
     """Return the refusal of EXISTS over an aggregate without GROUP BY."""
     message = "an aggregate without GROUP BY returns one row, so EXISTS is always TRUE"
     if select.having is not None:
         message = "EXISTS over an aggregate with HAVING is not supported"
-    return StatementError(message, place=place, hint="Compare the value: (SELECT COUNT(*) FROM ..) > 1.")
+    return StatementError(message, span=span, hint="Compare the value: (SELECT COUNT(*) FROM ..) > 1.")
 
 
-def value_with_having(place: SourceSpan) -> StatementError:
+def value_with_having(span: SourceSpan) -> StatementError:
     """Return the refusal of a scalar sub-query with HAVING."""
     return StatementError(
         "a scalar sub-query cannot have HAVING",
-        place=place,
+        span=span,
         hint="Write CASE WHEN (SELECT COUNT(*) FROM ..) > 1 THEN (SELECT MAX(x) FROM ..) END.",
     )
 
 
-def of_first_rows(place: SourceSpan) -> StatementError:
+def of_first_rows(span: SourceSpan) -> StatementError:
     """Return the refusal of DISTINCT or LIMIT in a correlated sub-query."""
     return StatementError(
         "a sub-query with DISTINCT or LIMIT cannot refer to the outer query",
-        place=place,
+        span=span,
         hint="MAX(x), or MAX_BY(x, y) for the x of the greatest y, is one value of the rows that match.",
     )
 
 
-def of_a_stream(place: SourceSpan) -> StatementError:
+def of_a_stream(span: SourceSpan) -> StatementError:
     """Return the refusal of a stream without a window."""
     return StatementError(
         "a sub-query must read tables, this one reads a stream",
-        place=place,
+        span=span,
         hint="Add a window to the stream: FROM s OVER (RANGE INTERVAL '1' MINUTE PRECEDING) AS s.",
     )

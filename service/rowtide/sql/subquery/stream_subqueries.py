@@ -85,7 +85,7 @@ def with_aggregates(
     inner: Windowed,
     calls: Sequence[FunctionCall],
     binding_name: str,
-    place: SourceSpan,
+    span: SourceSpan,
 ) -> PlannedFrom:
     """Return each row with aggregates of the rows of its window that satisfy WHERE.
 
@@ -96,13 +96,13 @@ def with_aggregates(
     """
     if read.changelog:
         raise StatementError(
-            "a sub-query in a query over tables must read tables, this one reads a stream", place=place
+            "a sub-query in a query over tables must read tables, this one reads a stream", span=span
         )
     numbered = _numbered(relation, read.node)
-    pairs = from_planner.windowed(replace(read, node=numbered), inner.source, inner.select.where, place)
+    pairs = from_planner.windowed(replace(read, node=numbered), inner.source, inner.select.where, span)
     own = pairs.scope.bindings[-1].rowtime_field
     if own is None:
-        raise StatementError("a window is allowed only on a stream", place=place)
+        raise StatementError("a window is allowed only on a stream", span=span)
     met = Call("IS NOT NULL", (FieldRef(own, TIMESTAMP),), BOOLEAN)
     aggregates = AggregateList(0)
     planner = GroupedPlanner(pairs.scope, "a sub-query", {}, aggregates, exact=True, edges=_no_edge)
@@ -142,4 +142,4 @@ def _numbered(relation: str, node: Node) -> WindowAggregate:
 
 
 def _no_edge(call: FunctionCall) -> Expr:
-    raise StatementError(f"{call.name} is not allowed in a sub-query", place=call.place)
+    raise StatementError(f"{call.name} is not allowed in a sub-query", span=call.place)

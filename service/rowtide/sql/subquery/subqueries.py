@@ -121,14 +121,14 @@ class SubqueryPlanner:
         self._guards: tuple[Expression, ...] = ()
         self._guarded = False
 
-    def filtered(self, where: Expression | None, place: SourceSpan) -> Filtered:
+    def filtered(self, where: Expression | None, span: SourceSpan) -> Filtered:
         """Remove the sub-queries from the WHERE of a SELECT at ``place``.
 
         Raises:
           StatementError: a sub-query reads a stream, or names the outer query in another way; with its place.
         """
         if holds_query(where):
-            with _not_too_deep(place):
+            with _not_too_deep(span):
                 rest: list[Expression] = []
                 for each in conjuncts(where):
                     if not self._kept(each, rest):
@@ -290,7 +290,7 @@ class SubqueryPlanner:
         if syntax.of_row:
             raise StatementError(
                 "a row of values is allowed only before IN with a query in WHERE, alone or with AND",
-                place=place,
+                span=place,
                 hint="Write [NOT] EXISTS (SELECT * FROM .. WHERE a = x AND b = y).",
             )
         window = self._window(unlimited(syntax.query))
@@ -303,18 +303,18 @@ class SubqueryPlanner:
         found = column_in(name, key_name(0) if inner.pairs else COUNT, place)
         return IsTest(found, "NULL", True, place)
 
-    def _matches(self, inner: Inner, place: SourceSpan) -> QuerySyntax:
+    def _matches(self, inner: Inner, span: SourceSpan) -> QuerySyntax:
         """Return the distinct keys for which a sub-query has rows; without keys, one row if it has rows."""
         select = inner.select
         if inner.aggregated is not None:
-            raise exists_of_aggregate(inner.aggregated, place)
+            raise exists_of_aggregate(inner.aggregated, span)
         if inner.pairs and select is not None:
-            return each_once(asked_for(select, inner.pairs, ()), place)
+            return each_once(asked_for(select, inner.pairs, ()), span)
         # MIN(1) is the same for any number of rows: only the first and the last row change it.
-        any_row = FunctionCall("MIN", (NumberLiteral("1", place),), place)
-        any_rows = grouped_by(inner.query, (), [(COUNT, any_row)], place)
+        any_row = FunctionCall("MIN", (NumberLiteral("1", span),), span)
+        any_rows = grouped_by(inner.query, (), [(COUNT, any_row)], span)
         # A group of all rows stays, with NULL, when all rows are deleted.
-        return replace(any_rows, having=IsTest(any_row, "NULL", True, place))
+        return replace(any_rows, having=IsTest(any_row, "NULL", True, span))
 
     # -------------------------------------------------------------------- IN
 
@@ -353,7 +353,7 @@ class SubqueryPlanner:
             found = Case(None, branches, BooleanLiteral(False, place), place)
         return Unary("NOT", found, place) if syntax.negated else found
 
-    def _values(self, inner: Inner, place: SourceSpan) -> Select:
+    def _values(self, inner: Inner, span: SourceSpan) -> Select:
         """Return the keys and values of a sub-query of one column.
 
         Raises:
@@ -361,24 +361,24 @@ class SubqueryPlanner:
         """
         select = inner.select
         if select is None:
-            return self._one_column(inner.query, place)
+            return self._one_column(inner.query, span)
         if len(select.items) != 1:
-            raise several_columns(len(select.items), place)
+            raise several_columns(len(select.items), span)
         (item,) = select.items
         if isinstance(item, SelectItem):
             return asked_for(select, inner.pairs, [(VALUE, item.expression)])
         if inner.pairs:
-            raise StatementError("the column of a correlated sub-query must be named", place=place)
-        return self._one_column(select, place)
+            raise StatementError("the column of a correlated sub-query must be named", span=span)
+        return self._one_column(select, span)
 
-    def _one_column(self, query: QuerySyntax, place: SourceSpan) -> Select:
+    def _one_column(self, query: QuerySyntax, span: SourceSpan) -> Select:
         """Return a query of one column, renamed to the name of the value."""
         fields = self._plan(query).fields
         if len(fields) != 1:
-            raise several_columns(len(fields), place)
-        name = Name(VALUE, place)
-        source = DerivedTable(query, None, None, place, (name,))
-        return plain_select((SelectItem(ColumnRef((name,), place), name, place),), source, place)
+            raise several_columns(len(fields), span)
+        name = Name(VALUE, span)
+        source = DerivedTable(query, None, None, span, (name,))
+        return plain_select((SelectItem(ColumnRef((name,), span), name, span),), source, span)
 
     # --------------------------------------------------------- ANY and ALL
 
@@ -458,21 +458,21 @@ class SubqueryPlanner:
         single = FunctionCall(SINGLE, (column_in(name, COUNT, place),), place)
         return Case(None, ((single, column_in(name, VALUE, place)),), None, place)
 
-    def _aggregate(self, select: Select, pairs: tuple[Pair, ...], place: SourceSpan) -> Expression:
+    def _aggregate(self, select: Select, pairs: tuple[Pair, ...], span: SourceSpan) -> Expression:
         """Return an expression over a table's aggregates: without rows they are NULL, and COUNT is 0."""
         if select.having is not None:
-            raise value_with_having(place)
-        expression = only_column(select, place)
+            raise value_with_having(span)
+        expression = only_column(select, span)
         name = self._from.next_name
-        value, calls = over_aggregates(expression, name, place)
+        value, calls = over_aggregates(expression, name, span)
         own = self._read_from(select.source).scope
         for column in columns_in(value):
             if column.parts[0].text != name and own.resolves(column):
                 shown = column.parts[-1].text
-                raise StatementError(f'column "{shown}" must be in an aggregate', place=column.place)
+                raise StatementError(f'column "{shown}" must be in an aggregate', span=column.place)
         items = [(f"$A{at}", call) for at, call in enumerate(calls)]
         grouped = replace(asked_for(select, pairs, items), group_by=tuple(own for own, _ in pairs))
-        self._attach(grouped, pairs, place, JoinKind.LEFT)
+        self._attach(grouped, pairs, span, JoinKind.LEFT)
         return value
 
     # --------------------------------------------------- streams with windows
@@ -496,15 +496,15 @@ class SubqueryPlanner:
         return replace(found, select=replace(select, where=where, items=items))
 
     def _of_window(
-        self, window: Windowed, calls: Sequence[FunctionCall], place: SourceSpan
+        self, window: Windowed, calls: Sequence[FunctionCall], span: SourceSpan
     ) -> list[ColumnRef]:
         """Join the rows with aggregates of their windows; return their columns."""
         looked_at = looked_at_where(window, calls, self._guards, self._read.scope)
         self._guarded |= looked_at is not window
         window = looked_at
         name = self._from.next_name
-        self._read = with_aggregates(self._relation, self._from, self._read, window, calls, name, place)
-        return [column_in(name, f"$A{at}", place) for at in range(len(calls))]
+        self._read = with_aggregates(self._relation, self._from, self._read, window, calls, name, span)
+        return [column_in(name, f"$A{at}", span) for at in range(len(calls))]
 
     def _compared_in_window(self, window: Windowed, compared: Expression, whole: str) -> list[ColumnRef]:
         """Return the aggregate ``whole`` of a comparison, the number of rows where it is not NULL, and of all rows."""
@@ -512,19 +512,19 @@ class SubqueryPlanner:
         calls = [FunctionCall(whole, (compared,), place), FunctionCall("COUNT", (compared,), place)]
         return self._of_window(window, [*calls, count_of_rows(place)], place)
 
-    def _value_of_window(self, window: Windowed, place: SourceSpan) -> Expression:
-        column = only_column(window.select, place)
+    def _value_of_window(self, window: Windowed, span: SourceSpan) -> Expression:
+        column = only_column(window.select, span)
         if not is_global(window.select):
-            calls = [count_of_rows(place), FunctionCall("ANY_VALUE", (column,), place)]
-            count, value = self._of_window(window, calls, place)
-            return Case(None, ((FunctionCall(SINGLE, (count,), place), value),), None, place)
-        whole, calls = over_aggregates(column, self._from.next_name, place)
-        self._of_window(window, calls, place)
+            calls = [count_of_rows(span), FunctionCall("ANY_VALUE", (column,), span)]
+            count, value = self._of_window(window, calls, span)
+            return Case(None, ((FunctionCall(SINGLE, (count,), span), value),), None, span)
+        whole, calls = over_aggregates(column, self._from.next_name, span)
+        self._of_window(window, calls, span)
         return whole
 
     # ----------------------------------------------------------------- joins
 
-    def _attach(self, query: QuerySyntax, pairs: Sequence[Pair], place: SourceSpan, kind: JoinKind) -> str:
+    def _attach(self, query: QuerySyntax, pairs: Sequence[Pair], span: SourceSpan, kind: JoinKind) -> str:
         """Join the rows with the rows of a query on equal ``pairs``; return the qualifier of its columns.
 
         Raises:
@@ -532,7 +532,7 @@ class SubqueryPlanner:
         """
         shape = self._plan(query)
         if not shape.changelog:
-            raise of_a_stream(place)
+            raise of_a_stream(span)
         name = self._from.next_name
         values = Planned(projected(shape, self._relation), changelog=True)
         row_type = values.node.row_type
@@ -541,13 +541,13 @@ class SubqueryPlanner:
             Binary(
                 "=",
                 outer,
-                column_in(name, VALUE if own == own_column(VALUE, place) else key_name(at), place),
-                place,
+                column_in(name, VALUE if own == own_column(VALUE, span) else key_name(at), span),
+                span,
             )
             for at, (own, outer) in enumerate((own, self._looked_at(outer)) for own, outer in pairs)
         )
-        condition = BooleanLiteral(True, place) if condition is None else condition
-        self._read = self._from.attached(self._read, condition, binding, values, kind, place)
+        condition = BooleanLiteral(True, span) if condition is None else condition
+        self._read = self._from.attached(self._read, condition, binding, values, kind, span)
         return name
 
     def _inner(self, query: QuerySyntax) -> Inner:
@@ -580,7 +580,7 @@ class SubqueryPlanner:
             if pair is None:
                 raise StatementError(
                     "a correlated sub-query can refer to the outer query in equalities only",
-                    place=outside[0].place,
+                    span=outside[0].place,
                     hint="Write WHERE own_column = outer.column, alone or with AND; or JOIN the table.",
                 )
             pairs.append(pair)
@@ -591,8 +591,8 @@ class SubqueryPlanner:
 
 
 @contextmanager
-def _not_too_deep(place: SourceSpan) -> Iterator[None]:
+def _not_too_deep(span: SourceSpan) -> Iterator[None]:
     try:
         yield
     except RecursionError as error:
-        raise StatementError("the query is nested too deeply", place=place) from error
+        raise StatementError("the query is nested too deeply", span=span) from error

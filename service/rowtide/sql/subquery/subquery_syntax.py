@@ -56,7 +56,7 @@ class Inner:
 
 
 def over_aggregates(
-    expression: Expression, name: str, place: SourceSpan
+    expression: Expression, name: str, span: SourceSpan
 ) -> tuple[Expression, list[FunctionCall]]:
     """Return an expression over columns ``$A0``, ``$A1``, .. of ``name``, and the aggregates in these columns.
 
@@ -69,8 +69,8 @@ def over_aggregates(
             return None
         if syntax not in calls:
             calls.append(syntax)
-        ref = column_in(name, f"$A{calls.index(syntax)}", place)
-        zero = FunctionCall("COALESCE", (ref, NumberLiteral("0", place)), place)
+        ref = column_in(name, f"$A{calls.index(syntax)}", span)
+        zero = FunctionCall("COALESCE", (ref, NumberLiteral("0", span)), span)
         return zero if syntax.name == "COUNT" else ref
 
     return replaced(expression, column), calls
@@ -173,28 +173,28 @@ def asked_for(select: Select, pairs: Sequence[Pair], further: Sequence[tuple[str
     return replace(select, items=items, group_by=group_by, order_by=())
 
 
-def each_once(select: Select, place: SourceSpan) -> Select:
+def each_once(select: Select, span: SourceSpan) -> Select:
     """Return the query of the distinct rows of a SELECT."""
     if not select.group_by:
         return replace(select, distinct=True)
     names = [each.alias for each in select.items if isinstance(each, SelectItem) and each.alias is not None]
-    items = tuple(SelectItem(ColumnRef((name,), place), name, place) for name in names)
-    return replace(plain_select(items, DerivedTable(select, None, None, place), place), distinct=True)
+    items = tuple(SelectItem(ColumnRef((name,), span), name, span) for name in names)
+    return replace(plain_select(items, DerivedTable(select, None, None, span), span), distinct=True)
 
 
 def grouped_by(
-    query: QuerySyntax, keys: Sequence[str], further: Sequence[tuple[str, Expression]], place: SourceSpan
+    query: QuerySyntax, keys: Sequence[str], further: Sequence[tuple[str, Expression]], span: SourceSpan
 ) -> Select:
     """Group a query by its columns, and select these and aggregates."""
-    columns = [(key, own_column(key, place)) for key in keys]
-    items = tuple(SelectItem(each, Name(name, place), place) for name, each in (*columns, *further))
-    grouped = plain_select(items, DerivedTable(query, None, None, place), place)
+    columns = [(key, own_column(key, span)) for key in keys]
+    items = tuple(SelectItem(each, Name(name, span), span) for name, each in (*columns, *further))
+    grouped = plain_select(items, DerivedTable(query, None, None, span), span)
     return replace(grouped, group_by=tuple(each for _, each in columns))
 
 
-def plain_select(items: tuple[SelectItem, ...], source: FromItem, place: SourceSpan) -> Select:
+def plain_select(items: tuple[SelectItem, ...], source: FromItem, span: SourceSpan) -> Select:
     """Return a SELECT of columns of a relation, and nothing else."""
-    return Select(items, source, False, None, (), None, (), place)
+    return Select(items, source, False, None, (), None, (), span)
 
 
 def key_name(at: int) -> str:
@@ -202,22 +202,22 @@ def key_name(at: int) -> str:
     return f"$K{at}"
 
 
-def own_column(name: str, place: SourceSpan) -> ColumnRef:
+def own_column(name: str, span: SourceSpan) -> ColumnRef:
     """Return a column of the only relation."""
-    return ColumnRef((Name(name, place),), place)
+    return ColumnRef((Name(name, span),), span)
 
 
-def column_in(relation: str, name: str, place: SourceSpan) -> ColumnRef:
+def column_in(relation: str, name: str, span: SourceSpan) -> ColumnRef:
     """Return a column of a relation."""
-    return ColumnRef((Name(relation, place), Name(name, place)), place)
+    return ColumnRef((Name(relation, span), Name(name, span)), span)
 
 
-def count_of_rows(place: SourceSpan) -> FunctionCall:
+def count_of_rows(span: SourceSpan) -> FunctionCall:
     """Return COUNT(*)."""
-    return FunctionCall("COUNT", (), place, star=True)
+    return FunctionCall("COUNT", (), span, star=True)
 
 
-def only_column(select: Select, place: SourceSpan) -> Expression:
+def only_column(select: Select, span: SourceSpan) -> Expression:
     """Return the one column of a SELECT.
 
     Raises:
@@ -226,16 +226,16 @@ def only_column(select: Select, place: SourceSpan) -> Expression:
     (first, *others) = select.items
     if others or not isinstance(first, SelectItem):
         raise (
-            several_columns(len(select.items), place)
+            several_columns(len(select.items), span)
             if others
-            else StatementError("the column of a sub-query must be named here", place=place)
+            else StatementError("the column of a sub-query must be named here", span=span)
         )
     return first.expression
 
 
-def several_columns(count: int, place: SourceSpan) -> StatementError:
+def several_columns(count: int, span: SourceSpan) -> StatementError:
     """Return the error that a sub-query has more than one column."""
-    return StatementError(f"a sub-query must return one column here, this one returns {count}", place=place)
+    return StatementError(f"a sub-query must return one column here, this one returns {count}", span=span)
 
 
 def pair_of(condition: Expression, own: NameScope) -> Pair | None:

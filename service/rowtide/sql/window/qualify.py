@@ -131,16 +131,16 @@ def _is_row_number(syntax: Expression) -> TypeGuard[FunctionCall]:
     return isinstance(syntax, FunctionCall) and syntax.name == "ROW_NUMBER" and syntax.over is not None
 
 
-def _without_window(place: SourceSpan) -> StatementError:
+def _without_window(span: SourceSpan) -> StatementError:
     return StatementError(
-        "QUALIFY needs a condition on a window (OVER)", place=place, hint="Write other conditions in WHERE."
+        "QUALIFY needs a condition on a window (OVER)", span=span, hint="Write other conditions in WHERE."
     )
 
 
-def _not_kept(place: SourceSpan) -> StatementError:
+def _not_kept(span: SourceSpan) -> StatementError:
     return StatementError(
         "QUALIFY on a table supports ROW_NUMBER <= n only",
-        place=place,
+        span=span,
         hint="Write QUALIFY ROW_NUMBER() OVER (PARTITION BY .. ORDER BY ..) <= 3.",
     )
 
@@ -220,7 +220,7 @@ def over_changes(call: FunctionCall) -> StatementError:
     first = "QUALIFY ROW_NUMBER() OVER (PARTITION BY .. ORDER BY ..) <= 3 keeps them."
     return StatementError(
         "a window (OVER) over a table is not supported, except ROW_NUMBER for the first rows",
-        place=call.place,
+        span=call.place,
         hint=by_group if names_aggregate(call) else first,
     )
 
@@ -264,13 +264,13 @@ def kept_of_changes(
     if count is None:
         raise StatementError(
             "the row numbers that are selected from a table need an upper limit",
-            place=shape.place,
+            span=shape.place,
             hint=f"QUALIFY n <= 3 adds one; {MOST_NUMBERS} numbers are possible.",
         )
     if not 0 < count <= MOST_NUMBERS:
         raise StatementError(
             f"the numbers of at most {MOST_NUMBERS} rows of each partition of a table can be selected",
-            place=shape.place,
+            span=shape.place,
             hint="Without the number itself in the select list any number of rows can be kept.",
         )
     found = kept(order)

@@ -89,7 +89,7 @@ class Windows:
         self._named: dict[str, WindowSpec] = {}
         for each in named:
             if each.name.text in self._named:
-                raise StatementError(f'window "{each.name.text}" appears twice', place=each.name.place)
+                raise StatementError(f'window "{each.name.text}" appears twice', span=each.name.place)
             # A window can extend an earlier one.
             self._named[each.name.text] = self._whole(each.window)
         self._calls: dict[_Window, list[WindowCall]] = {}
@@ -108,7 +108,7 @@ class Windows:
         spec = self._spec(syntax)
         self._check_rank(syntax)
         if spec.frame is not None:
-            raise StatementError("a rank cannot have a frame", place=spec.place)
+            raise StatementError("a rank cannot have a frame", span=spec.place)
         self._followed = spec
         return spec
 
@@ -147,7 +147,7 @@ class Windows:
         if syntax.name in SHARES and self._ranking(whole) is None:
             raise StatementError(
                 f"{syntax.name} needs a period in PARTITION BY: only then are all rows of a partition known",
-                place=syntax.place,
+                span=syntax.place,
                 hint="Write OVER (PARTITION BY FLOOR(ROWTIME TO MINUTE), .. ORDER BY x).",
             )
         if syntax.name in RANKS | SHARES and (ranking := self._ranking(whole)) is not None:
@@ -160,7 +160,7 @@ class Windows:
             if self._first is not None:
                 raise StatementError(
                     "ORDER BY has a window (OVER) that is not in the select list",
-                    place=syntax.place,
+                    span=syntax.place,
                     hint="Select it under an alias and sort by the alias.",
                 )
             calls.append(call)
@@ -273,7 +273,7 @@ class Windows:
         if name.text not in self._named:
             raise StatementError(
                 f'window "{name.text}" does not exist',
-                place=name.place,
+                span=name.place,
                 hint=did_you_mean(name.text, list(self._named)),
             )
         return self._named[name.text]
@@ -289,7 +289,7 @@ class Windows:
             (spec.frame, base.frame, "a frame"),
         ):
             if own and inherited:
-                raise StatementError(f'window "{spec.base.text}" has {what} already', place=spec.base.place)
+                raise StatementError(f'window "{spec.base.text}" has {what} already', span=spec.base.place)
         return WindowSpec(
             None,
             spec.partition or base.partition,
@@ -307,7 +307,7 @@ class Windows:
             if found is None:
                 raise StatementError(
                     "a window on a stream must be ordered by its ROWTIME, ascending",
-                    place=spec.sort[0].place if spec.order is None else spec.order.place,
+                    span=spec.sort[0].place if spec.order is None else spec.order.place,
                     hint="It may be rounded, as in FLOOR(ROWTIME TO MINUTE). By values ROW_NUMBER, RANK and "
                     "DENSE_RANK go, within a period that is in PARTITION BY.",
                 )
@@ -343,13 +343,13 @@ class Windows:
         if found is None:
             raise StatementError(
                 "a rank by value needs a period in PARTITION BY: only then are all rows of a partition known",
-                place=items[0].place,
+                span=items[0].place,
                 hint="PARTITION BY FLOOR(ROWTIME TO MINUTE), .. ranks the rows of each minute; PARTITION BY "
                 "ROWTIME, .. the rows of groups that end together. For the first rows of all so far write QUALIFY "
                 "ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) = 1 EMIT CHANGES.",
             )
         if spec.frame is not None:
-            raise StatementError("a rank cannot have a frame", place=spec.place)
+            raise StatementError("a rank cannot have a frame", span=spec.place)
         keys: list[tuple[Expr, bool]] = []
         for item in items:
             key = self._of_row(item.expression)
@@ -364,7 +364,7 @@ class Windows:
         rank, of = RankCall(syntax.name), BIGINT if syntax.name in RANKS else DOUBLE
         if rank.function == "NTILE":
             if len(syntax.args) != 1:
-                raise StatementError("NTILE takes one argument", place=syntax.place)
+                raise StatementError("NTILE takes one argument", span=syntax.place)
             rank, of = rank._replace(tiles=_count(syntax.args[0], "NTILE", least=1)), BIGINT
             syntax = replace(syntax, args=())
         self._check_rank(syntax)
@@ -373,7 +373,7 @@ class Windows:
         if self._by_value.ranking != ranking:
             raise StatementError(
                 "a select list can rank by one order of values only",
-                place=syntax.place,
+                span=syntax.place,
                 hint="Rank by the other one in a sub-query in FROM.",
             )
         if rank not in self._by_value.wanted:
@@ -390,9 +390,9 @@ class Windows:
         declared = SPELLED.get(name)
         if declared is None:
             hint = habits.FUNCTIONS.get(name)
-            raise StatementError(f"{name} is not an aggregate or window function", place=place, hint=hint)
+            raise StatementError(f"{name} is not an aggregate or window function", span=place, hint=hint)
         if not declared.over_windows:
-            raise StatementError(f"{name} over a window is not supported yet", place=place)
+            raise StatementError(f"{name} over a window is not supported yet", span=place)
         if declared.family is Family.VALUES:
             return self._aggregate(syntax), frame
         if declared.family is Family.RANK:
@@ -402,7 +402,7 @@ class Windows:
         least, most = {"NTH_VALUE": (2, 2), "LAG": (1, 3), "LEAD": (1, 3)}.get(name, (1, 1))
         if not least <= len(syntax.args) <= most:
             wanted = f"{least}" if least == most else f"{least} to {most}"
-            raise StatementError(f"{name} takes {wanted} argument{'' if most == 1 else 's'}", place=place)
+            raise StatementError(f"{name} takes {wanted} argument{'' if most == 1 else 's'}", span=place)
         argument = fold(self._planner.plan(syntax.args[0]))
         call = WindowCall(name, argument, argument.type, ignore_nulls=syntax.ignore_nulls)
         if name in ("LAG", "LEAD"):
@@ -414,7 +414,7 @@ class Windows:
     def _check_rank(self, syntax: FunctionCall) -> None:
         _check_no_aggregate(syntax)
         if syntax.args or syntax.ignore_nulls:
-            raise StatementError(f"{syntax.name} takes no arguments", place=syntax.place)
+            raise StatementError(f"{syntax.name} takes no arguments", span=syntax.place)
 
     def _aggregate(self, syntax: FunctionCall) -> WindowCall:
         aggregate = SPELLED[syntax.name]
@@ -426,30 +426,30 @@ class Windows:
             name, argument = listed.function, fold(listed.argument)
         if aggregate.takes_fraction:
             if len(args) != 2 or syntax.star:
-                raise StatementError(f"{name} is written {name}(0.9) WITHIN GROUP (ORDER BY x)", place=place)
+                raise StatementError(f"{name} is written {name}(0.9) WITHIN GROUP (ORDER BY x)", span=place)
             fraction, args = fraction_of(self._planner.plan(args[0]), syntax), args[1:]
         if aggregate.takes_number is not None and not syntax.star:
             if len(args) != 2:
-                raise StatementError(f"{name} is written {aggregate.written[0]}", place=place)
+                raise StatementError(f"{name} is written {aggregate.written[0]}", span=place)
             number, args = number_of(self._planner.plan(args[1]), syntax), args[:1]
         distinct = syntax.distinct and aggregate.distinct_matters
         if distinct and AGGREGATES[name].order_matters:
-            raise StatementError(f"{name}(DISTINCT) over a window is not supported", place=place)
+            raise StatementError(f"{name}(DISTINCT) over a window is not supported", span=place)
         if syntax.ignore_nulls:
             raise StatementError(
                 f"{syntax.name} does not take IGNORE NULLS: it always ignores NULLs",
-                place=place,
+                span=place,
             )
         if syntax.star:
             if name != "COUNT":
-                raise StatementError(f"{syntax.name}(*) is not allowed", place=place)
+                raise StatementError(f"{syntax.name}(*) is not allowed", span=place)
         elif name == "COUNT" and syntax.distinct and len(args) > 1:
             argument = fold(self._planner.as_one(args, place))
         elif aggregate.pair_of is not None:
             argument = fold(paired(self._planner, syntax)[0])
         elif listed is None:
             if len(args) != 1:
-                raise StatementError(f"{syntax.name} takes one argument", place=place)
+                raise StatementError(f"{syntax.name} takes one argument", span=place)
             argument = fold(self._planner.plan(args[0]))
         condition = None if syntax.condition is None else self._planner.condition(syntax.condition)
         of = result_type(name, None if argument is None else argument.type, place)
@@ -476,7 +476,7 @@ class Windows:
                 f"{name} of {offset} rows with IGNORE NULLS is not supported yet"
                 if name == "LAG"
                 else "LEAD with IGNORE NULLS is not supported yet",
-                place=syntax.place,
+                span=syntax.place,
                 hint="Remove IGNORE NULLS, or filter the rows in FROM (SELECT .. WHERE x IS NOT NULL).",
             )
         return replace(call, number=offset), Frame(end=Edge(EdgeUnit.ROWS, -1))
@@ -511,7 +511,7 @@ class WindowedPlanner(ExpressionPlanner):
 def _check_no_aggregate(syntax: FunctionCall) -> None:
     if syntax.star or syntax.distinct or syntax.condition is not None:
         raise StatementError(
-            f"{syntax.name} is not an aggregate: *, DISTINCT and FILTER are not allowed", place=syntax.place
+            f"{syntax.name} is not an aggregate: *, DISTINCT and FILTER are not allowed", span=syntax.place
         )
 
 
@@ -538,5 +538,5 @@ def _count(syntax: Expression, function: str, *, least: int) -> int:
         if least <= number <= MAX_FRAME_ROWS:
             return number
     raise StatementError(
-        f"{function} counts rows with a whole number from {least} to {MAX_FRAME_ROWS}", place=syntax.place
+        f"{function} counts rows with a whole number from {least} to {MAX_FRAME_ROWS}", span=syntax.place
     )

@@ -16,7 +16,7 @@ from rowtide.rows.tray import Tray
 class CombinedCopiesByRow(AtOnce):
     """For each row its number in either table."""
 
-    def __init__(self, node: CombinedCopies, _place: OperatorSite) -> None:
+    def __init__(self, node: CombinedCopies, _site: OperatorSite) -> None:
         super().__init__()
         self._node = node
         self._counts: dict[Row, list[int]] = {}

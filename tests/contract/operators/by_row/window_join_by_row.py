@@ -87,12 +87,12 @@ class WindowJoinByRow:
     merge = staticmethod(merge)
     split = staticmethod(split)
 
-    def __init__(self, node: WindowJoin, place: OperatorSite) -> None:
+    def __init__(self, node: WindowJoin, site: OperatorSite) -> None:
         self.account = Account()
         self._node = node
-        self._places = JoinPlaces(node, is_part=place.is_part)
-        self._origin = place.origin
-        self._ranks = [Ranks(origins) for origins in place.port_origins]
+        self._places = JoinPlaces(node, is_part=site.is_part)
+        self._origin = site.origin
+        self._ranks = [Ranks(origins) for origins in site.port_origins]
         self._sides = (_Side(key_getter(node.left_key)), _Side(key_getter(node.right_key)))
         self._nulls: tuple[Row, Row] = (
             (None,) * len(node.left.row_type),

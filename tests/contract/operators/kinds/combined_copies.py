@@ -20,7 +20,7 @@ OWN, ORIGINS = 9 << 16, (6 << 16, 2 << 16)
 class CombinedCopiesModel(Model):
     """What the result has more or less of a row than before."""
 
-    def __init__(self, node: CombinedCopies, _place: OperatorSite) -> None:
+    def __init__(self, node: CombinedCopies, _site: OperatorSite) -> None:
         super().__init__()
         self.operation = node.operation
         self.passed = NO_BOUND

@@ -25,7 +25,7 @@ MADE = RowType((Field("AT", BIGINT), Field("BEFORE", VARCHAR), Field("NOW", VARC
 class TableFunctionModel(Model):
     """One object for each key, which is never stored; a new one after a gap."""
 
-    def __init__(self, node: TableFunction, _place: OperatorSite) -> None:
+    def __init__(self, node: TableFunction, _site: OperatorSite) -> None:
         super().__init__()
         self.node = node
         self.passed = NO_BOUND

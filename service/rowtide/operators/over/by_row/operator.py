@@ -98,7 +98,7 @@ class _Waiting:
 class OverOperator:
     """Plain Python, row by row; ``operators.over.compiled`` does the same, compiled."""
 
-    def __init__(self, node: WindowAggregate, place: OperatorSite) -> None:
+    def __init__(self, node: WindowAggregate, site: OperatorSite) -> None:
         self.account = Account()
         self._node = node
         self._frame = node.frame
@@ -125,7 +125,7 @@ class OverOperator:
         self._pending: deque[_Waiting] = deque()
         self._snapped = MIN_TIMESTAMP_MS
         self._bound = NO_BOUND
-        self._ranks = Ranks(origin for origins in place.port_origins for origin in origins)
+        self._ranks = Ranks(origin for origins in site.port_origins for origin in origins)
 
     def step(self, port: int, tray: Tray | None, bound: Bound) -> StepOutput:
         """Port 0, rows in rowtime order."""

@@ -85,7 +85,7 @@ def aggregate_written_out(call: FunctionCall) -> FunctionCall:
         return call
     count, usage, write = form
     if call.star or call.distinct or len(call.args) != count:
-        raise StatementError(f"{call.name} is written {call.name}({usage})", place=call.place)
+        raise StatementError(f"{call.name} is written {call.name}({usage})", span=call.place)
     return write(call)
 
 

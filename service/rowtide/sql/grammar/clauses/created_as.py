@@ -40,7 +40,7 @@ def is_created_as(cursor: Cursor) -> bool:
 
 
 def created_as(
-    grammar: CreatedAsGrammar, kind: ObjectKind, name: QualifiedName, place: SourceSpan, *, replace: bool
+    grammar: CreatedAsGrammar, kind: ObjectKind, name: QualifiedName, span: SourceSpan, *, replace: bool
 ) -> CreateAs:
     """Read what follows the name of the relation."""
     cursor = grammar.cursor
@@ -60,7 +60,7 @@ def created_as(
     query = grammar.query()
     pump_options = grammar.options_behind(() if server is not None else options)
     own = options if server is not None else ()
-    return CreateAs(kind, name, replace, columns, key, server, own, query, pump_options, place)
+    return CreateAs(kind, name, replace, columns, key, server, own, query, pump_options, span)
 
 
 def _columns(cursor: Cursor) -> tuple[tuple[Name, ...], tuple[Name, ...]]:

@@ -171,4 +171,4 @@ class _Clauses:
     def _once(self, before: object, token: Token) -> None:
         if before is not None:
             place = self._grammar.cursor.place_of(token)
-            raise StatementError(f"{token.text} appears twice, or contradicts another clause", place=place)
+            raise StatementError(f"{token.text} appears twice, or contradicts another clause", span=place)

@@ -114,7 +114,7 @@ def on_of_json_rows(grammar: RowsGrammar, found: JsonRows) -> JsonRows:
     if found.kind == "LEFT" and condition != BooleanLiteral(True):
         raise StatementError(
             "LEFT JOIN of rows from JSON takes ON TRUE only",
-            place=condition.place,
+            span=condition.place,
             hint="Put the condition into WHERE, or into the ON of a JOIN without LEFT.",
         )
     return replace(found, condition=condition)
@@ -254,9 +254,9 @@ def _elements(grammar: RowsGrammar, found: JsonRows) -> JsonRows:
     return replace(found, columns=tuple(columns), hidden=hidden)
 
 
-def _whole(name: Name, kind: JsonColumnKind, place: SourceSpan) -> JsonColumnSyntax:
+def _whole(name: Name, kind: JsonColumnKind, span: SourceSpan) -> JsonColumnSyntax:
     """Return the column of the whole element."""
-    return JsonColumnSyntax(name, VARCHAR, kind, StringLiteral("$", place), NullLiteral(place), None, place)
+    return JsonColumnSyntax(name, VARCHAR, kind, StringLiteral("$", span), NullLiteral(span), None, span)
 
 
 def _records(grammar: RowsGrammar, found: JsonRows) -> JsonRows:

@@ -78,39 +78,39 @@ def _instead(grammar: JsonGrammar, target: Type) -> Expression | None:
 
 
 def _with_instead(
-    args: tuple[Expression, ...], target: Type | None, on: dict[str, Expression | None], place: SourceSpan
+    args: tuple[Expression, ...], target: Type | None, on: dict[str, Expression | None], span: SourceSpan
 ) -> Expression:
     """Return JSON_VALUE with what is there instead of a value that is EMPTY, or an ERROR."""
 
     def cast(value: Expression, *, tries: bool = False) -> Expression:
-        return value if target is None else Cast(value, target, place, tries)
+        return value if target is None else Cast(value, target, span, tries)
 
     rejects = {event for event, value in on.items() if value is None}
     name = JSON_VALUES["EMPTY" in rejects, "ERROR" in rejects]
     instead = {event: value for event, value in on.items() if value is not None}
     if len(args) != 2 or not instead:
-        return cast(FunctionCall(name, args, place))
+        return cast(FunctionCall(name, args, span))
     text, path = args
     branches: list[tuple[Expression, Expression]] = []
     if "ERROR" in instead:
         # The value is text that is JSON from here on.
-        known = Cast(text, JSON, place, True)
-        unknown = IsTest(known, "NULL", False, place)
-        is_text = IsTest(text, "NULL", True, place)
-        branches.append((Binary("AND", is_text, unknown, place), instead["ERROR"]))
+        known = Cast(text, JSON, span, True)
+        unknown = IsTest(known, "NULL", False, span)
+        is_text = IsTest(text, "NULL", True, span)
+        branches.append((Binary("AND", is_text, unknown, span), instead["ERROR"]))
         text = known
-    missing = Unary("NOT", FunctionCall("JSON_EXISTS", (text, path), place), place)
+    missing = Unary("NOT", FunctionCall("JSON_EXISTS", (text, path), span), span)
     if "EMPTY" in instead:
         branches.append((missing, instead["EMPTY"]))
-    value = FunctionCall(name, (text, path), place)
+    value = FunctionCall(name, (text, path), span)
     if "ERROR" in instead:
-        compound = IsTest(FunctionCall("JSON_QUERY", (text, path), place), "NULL", True, place)
+        compound = IsTest(FunctionCall("JSON_QUERY", (text, path), span), "NULL", True, span)
         branches.append((compound, instead["ERROR"]))
         if target is not None:
-            there = IsTest(value, "NULL", True, place)
-            unfit = IsTest(cast(value, tries=True), "NULL", False, place)
-            branches.append((Binary("AND", there, unfit, place), instead["ERROR"]))
-    return Case(None, tuple(branches), cast(value), place)
+            there = IsTest(value, "NULL", True, span)
+            unfit = IsTest(cast(value, tries=True), "NULL", False, span)
+            branches.append((Binary("AND", there, unfit, span), instead["ERROR"]))
+    return Case(None, tuple(branches), cast(value), span)
 
 
 def made_json(grammar: JsonGrammar, token: Token, name: str) -> Expression:

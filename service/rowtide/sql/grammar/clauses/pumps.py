@@ -8,7 +8,7 @@ from rowtide.sql.grammar.statements import AlterPump
 from rowtide.sql.grammar.syntax import QualifiedName
 
 
-def altered_pumps(cursor: Cursor, place: SourceSpan) -> AlterPump | QualifiedName:
+def altered_pumps(cursor: Cursor, span: SourceSpan) -> AlterPump | QualifiedName:
     """Read the pumps of ALTER PUMP, and START or STOP; the name of one pump that neither follows.
 
     Raises:
@@ -18,7 +18,7 @@ def altered_pumps(cursor: Cursor, place: SourceSpan) -> AlterPump | QualifiedNam
     pumps = (every,) if every is not None else cursor.comma_list(lambda: _pump(cursor))
     word = cursor.one_of("START", "STOP")
     if word is not None:
-        return AlterPump(pumps, word == "START", place, every=every is not None)
+        return AlterPump(pumps, word == "START", span, every=every is not None)
     if every is not None or len(pumps) > 1:
         raise cursor.unexpected("START or STOP")
     return pumps[0]

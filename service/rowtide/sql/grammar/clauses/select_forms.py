@@ -24,7 +24,7 @@ _HINT = "Write SELECT DISTINCT ON (k) k, x FROM t ORDER BY k, at DESC."
 
 
 def first_of_each(
-    select: Select, keys: tuple[Expression, ...], order: tuple[OrderItem, ...], place: SourceSpan
+    select: Select, keys: tuple[Expression, ...], order: tuple[OrderItem, ...], span: SourceSpan
 ) -> Select:
     """Return the query of DISTINCT ON as the QUALIFY that keeps the first row of each of ``keys``.
 
@@ -34,21 +34,21 @@ def first_of_each(
       StatementError: ORDER BY does not say which row is the first one, or the query has QUALIFY.
     """
     if select.qualify is not None:
-        raise StatementError("a query has DISTINCT ON or QUALIFY, not both", place=place, hint=_HINT)
+        raise StatementError("a query has DISTINCT ON or QUALIFY, not both", span=span, hint=_HINT)
     leading, rest = order[: len(keys)], order[len(keys) :]
     if not rest or {item.expression for item in leading} != set(keys):
         raise StatementError(
             "DISTINCT ON needs ORDER BY its columns, and then what says which row is the first one",
-            place=place,
+            span=span,
             hint=_HINT,
         )
     (first, *more) = rest
     ascending = not more and not first.descending and first.nulls_first is None
     window = WindowSpec(
-        None, keys, first.expression if ascending else None, None, place, () if ascending else rest
+        None, keys, first.expression if ascending else None, None, span, () if ascending else rest
     )
-    number = FunctionCall("ROW_NUMBER", (), place, over=window)
-    return replace(select, distinct=False, qualify=Binary("=", number, NumberLiteral("1", place), place))
+    number = FunctionCall("ROW_NUMBER", (), span, over=window)
+    return replace(select, distinct=False, qualify=Binary("=", number, NumberLiteral("1", span), span))
 
 
 def keys_of(items: Sequence[SelectItem | StarItem]) -> tuple[Expression, ...]:
@@ -62,7 +62,7 @@ def keys_of(items: Sequence[SelectItem | StarItem]) -> tuple[Expression, ...]:
         if isinstance(item, StarItem):
             raise StatementError(
                 "GROUP BY ALL needs a list of columns, not *",
-                place=item.place,
+                span=item.place,
                 hint="Write the columns and aggregates one by one.",
             )
         aggregated = any(call.over is not None or names_aggregate(call) for call in calls_in(item.expression))

@@ -108,7 +108,7 @@ def _frame(grammar: Grammar) -> Frame | None:
         raise cursor.unsupported("EXCLUDE is")
     if start.unit is not EdgeUnit.UNBOUNDED and start.offset > end.offset:
         hint = "The earlier row comes first: BETWEEN 3 PRECEDING AND 1 PRECEDING."
-        raise StatementError("the frame ends before it begins", place=cursor.span(first), hint=hint)
+        raise StatementError("the frame ends before it begins", span=cursor.span(first), hint=hint)
     return Frame(start, end)
 
 
@@ -139,7 +139,7 @@ def _length_ms(grammar: Grammar) -> int:
         raise cursor.fail("RANGE counts time, not rows", hint="Write RANGE INTERVAL '10' MINUTE PRECEDING.")
     length = grammar.interval()
     if length.type.kind.name != "INTERVAL_DAY" or length.value < 0:
-        raise StatementError("RANGE takes an interval of days to seconds, not below zero", place=length.place)
+        raise StatementError("RANGE takes an interval of days to seconds, not below zero", span=length.place)
     return length.value
 
 
@@ -175,7 +175,7 @@ def with_named_ranges(source: FromItem, windows: Sequence[NamedWindow]) -> FromI
     if found is None:
         raise StatementError(
             f'window "{window.named.text}" does not exist',
-            place=window.named.place,
+            span=window.named.place,
             hint=did_you_mean(window.named.text, [each.name.text for each in windows]),
         )
     frame = found.frame
@@ -183,7 +183,7 @@ def with_named_ranges(source: FromItem, windows: Sequence[NamedWindow]) -> FromI
     if found.base is not None or found.sort or not edges or any(not _is_in_time(each) for each in edges):
         raise StatementError(
             "a window of a joined relation is RANGE with two edges in time",
-            place=window.place,
+            span=window.place,
             hint="Write WINDOW w AS (RANGE INTERVAL '10' MINUTE PRECEDING).",
         )
     start, end = edges

@@ -83,7 +83,7 @@ def windowed_table(grammar: WindowedGrammar) -> DerivedTable:
     cursor.expect_symbol(")")
     place = cursor.span(token)
     if not lengths:
-        raise StatementError(f"{name} needs the length of its windows", place=place, hint=f"Write {_USAGE}.")
+        raise StatementError(f"{name} needs the length of its windows", span=place, hint=f"Write {_USAGE}.")
     window = FunctionCall(name, (time, *lengths), place)
     rows = Select((StarItem((), place), *_edges(window)), source, True, None, (), None, (), place)
     return DerivedTable(rows, None, place=cursor.span(first), windowed=WindowTableFunction(source, window))
@@ -113,7 +113,7 @@ def _descriptor(grammar: WindowedGrammar, name: str) -> ColumnRef:
     if column.text != _ROWTIME:
         raise StatementError(
             f"{name} takes ROWTIME only",
-            place=column.place,
+            span=column.place,
             hint="Promote another column in a query: SELECT STREAM x AS ROWTIME, ..",
         )
     return ColumnRef((column,), column.place)
@@ -149,7 +149,7 @@ def with_group_window(select: Select) -> Select:
         if window.name != "TUMBLE":
             raise StatementError(
                 f"a row is not in exactly one window of {window.name}: the query must group by its edges",
-                place=window.place,
+                span=window.place,
                 hint="Add GROUP BY WINDOW_START, WINDOW_END.",
             )
     return select
