@@ -65,7 +65,7 @@ STAGES = "SELECT tablename FROM pg_tables WHERE schemaname = 'rowtide' AND table
 COMMITTED = "SELECT 1 FROM rowtide.pipelines WHERE commits >= 1"
 COMMITTING = """
     SELECT 1 FROM pg_stat_activity
-    WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%pipelines%'"""
+    WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%positions%'"""
 
 
 def stages_left(database: str) -> list[object]:
@@ -111,8 +111,8 @@ def kill_a_backfill_at_its_commit(
             wait_for(looker, CLAIMED, process, log)
             meanwhile()
             wait_for(looker, COMMITTED, process, log)
-            # Its next commit waits for this, with all rows staged.
-            holder.execute(sa.text("SELECT * FROM rowtide.pipelines FOR UPDATE"))
+            # Its next commit waits for this, with all rows staged; its heartbeats do not.
+            holder.execute(sa.text("LOCK TABLE rowtide.positions IN SHARE MODE"))
             wait_for(looker, COMMITTING, process, log)
             assert looker.execute(sa.text(STAGES)).all()
         finally:
