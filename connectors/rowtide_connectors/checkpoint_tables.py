@@ -23,6 +23,7 @@ CHECKPOINT_TABLES = frozenset(
         "listed_files",
         "statements",
         "statement_changes",
+        "state_parts",
     }
 )
 """The checkpoint's tables, which a foreign table cannot name."""
