@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,11 @@ class Failure:
     may_run_again: bool
 
 
+def id_of(nodeid: str) -> str:
+    """Return the id by which pytest finds a test: without the group that xdist adds, as in ``a.py::test_b@browser``."""
+    return re.sub(r"@[^\]@]+$", "", nodeid)
+
+
 def may_run_again(test: str, marks: frozenset[str]) -> bool:
     """Return whether a test of this id and these marks has a second run."""
     _, _, below = test.partition("tests/")
@@ -66,7 +72,7 @@ class _Writer:
             # Of a test that ended its process xdist does not know the phase.
             is_known = report.when in ("setup", "call", "teardown")
             is_on_parts = may_run_again(report.nodeid, frozenset(report.keywords))
-            self._write(Failure(report.nodeid, report.when, _log(report), is_known and is_on_parts))
+            self._write(Failure(id_of(report.nodeid), report.when, _log(report), is_known and is_on_parts))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:

@@ -11,6 +11,18 @@ import pytest
 
 import unsteady
 
+IN_A_GROUP = """
+from pathlib import Path
+import pytest
+
+@pytest.mark.xdist_group("servers")
+@pytest.mark.parametrize("of", ["orders@1", "a b"])
+def test_it(of):
+    before = Path(__file__).with_name(f"{of}.before")
+    is_again = before.exists()
+    before.touch()
+    assert is_again, "not yet"
+"""
 PASSES = "def test_it():\n    pass\n"
 FAILS = 'def test_it():\n    print("said before")\n    assert "a" == "b"\n'
 FAILS_ONCE = """
@@ -53,6 +65,14 @@ def test_what_fails_on_real_parts_and_passes_alone_is_listed(tmp_path: Path, pro
     assert "== unsteady: 1 failed, then passed alone" in said
     assert "tests/integration/test_moving.py::test_it failed at call, then passed alone" in said
     assert "AssertionError: not yet" in said.rpartition("== unsteady")[2]
+
+
+def test_a_test_of_a_group_is_found_again(tmp_path: Path) -> None:
+    code, said = played(
+        tmp_path, "-n", "2", "--dist", "loadgroup", integration__moving=IN_A_GROUP, unit__still=PASSES
+    )
+    assert code == 0
+    assert "== unsteady: 2 failed, then passed alone" in said
 
 
 def test_what_fails_twice_fails_the_run_with_the_log_of_the_first(tmp_path: Path) -> None:

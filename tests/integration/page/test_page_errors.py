@@ -66,6 +66,20 @@ def test_a_count_leads_to_its_rows_and_filters_are_in_the_address(
         wait_for_rows(page, 17)
 
 
+def test_what_is_typed_stays_when_more_rows_come(chromium: Browser, service: Recorded) -> None:
+    with tab(chromium) as page:
+        page.goto(f"{service.url}#/errors")
+        reason = page.get_by_label("Reason")
+        for seen, typed in enumerate(["late", "LATE", "decode"], 13):
+            reason.fill(typed)
+            service.send("errors", {"pending": {"ORDERS": seen}, "newest": 17})
+            page.get_by_role("banner").get_by_role("link", name=str(seen)).wait_for()
+            assert reason.input_value() == typed
+            reason.press("Enter")
+            wait_for_rows(page, *([17] if typed.upper() == "LATE" else [15, 16]))
+            assert reason.input_value() == typed.upper()
+
+
 def test_a_row_has_its_bytes_with_the_place_of_the_fault(chromium: Browser, service: Recorded) -> None:
     with tab(chromium) as page:
         page.goto(f"{service.url}#/errors")

@@ -1,3 +1,4 @@
+import { useEffect, useState } from "preact/hooks";
 import { filter, filtered, filters, to } from "../address";
 import { address, type ErrorRow, type ErrorRows, Refusal } from "../api";
 import { partOf, placeIn, textOf } from "../bytes";
@@ -32,14 +33,7 @@ export function ErrorsView() {
         <h2>Error rows</h2>
         <Choice word="Kind" of="kind" value={wanted.kind} values={KINDS} />
         <Choice word="Relation" of="relation" value={wanted.relation} values={withErrors()} />
-        <label>
-          Reason{" "}
-          <input
-            value={wanted.reason}
-            placeholder="such as DECODE"
-            onChange={(event) => filter({ reason: event.currentTarget.value.trim().toUpperCase(), after: "" })}
-          />
-        </label>
+        <Reason value={wanted.reason} />
         <label>
           <input
             type="checkbox"
@@ -68,6 +62,28 @@ export function ErrorsView() {
 function withErrors(): string[] {
   const counted = relations.value.filter((each) => each.late + each.rejected > 0).map((each) => each.name);
   return [...new Set([...counted, ...Object.keys(errors.value?.pending ?? {})])].sort();
+}
+
+/** The filter of reasons. What is typed stays until it is taken, also if new error rows are shown meanwhile. */
+function Reason({ value }: { readonly value: string }) {
+  const [typed, setTyped] = useState(value);
+  useEffect(() => setTyped(value), [value]);
+  const take = () => {
+    const reason = typed.trim().toUpperCase();
+    setTyped(reason);
+    filter({ reason, after: "" });
+  };
+  return (
+    <label>
+      Reason{" "}
+      <input
+        value={typed}
+        placeholder="such as DECODE"
+        onInput={(event) => setTyped(event.currentTarget.value)}
+        onChange={take}
+      />
+    </label>
+  );
 }
 
 interface ChoiceOf {
