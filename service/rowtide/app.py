@@ -104,10 +104,11 @@ def context_of(pipeline: Pipeline, settings: Settings) -> PipelineContext:
         max_held_rows=settings.limits.held_rows,
         max_held_bytes=settings.limits.held_bytes,
         standby=Standby(settings.standby.takeover_ms / 1000),
+        parts=_parts_store(pipeline.plan, settings),
     )
 
 
-def parts_store(plan: Plan, settings: Settings) -> PartStore | None:
+def _parts_store(plan: Plan, settings: Settings) -> PartStore | None:
     """Return the store in which tasks of Spark keep state in parts; None: the settings name none.
 
     Raises:

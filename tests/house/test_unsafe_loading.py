@@ -13,6 +13,8 @@ UNSAFE_CALLS = {"eval", "exec"}
 ALLOWED = {
     "service/rowtide/engine/generated.py": "compiles source text that Rowtide writes, of names that it checks",
     "service/rowtide/runners/spark/frames.py": "reports between the driver and its own tasks",
+    "service/rowtide/runners/spark/parts/kept_segments.py": "names of parts between the driver and its own tasks",
+    "service/rowtide/runners/spark/parts/queues.py": "names of parts between the driver and its own tasks",
     "service/rowtide/runners/spark/shuffle/blocks.py": "reports between the driver and its own tasks",
     "service/rowtide/runners/spark/shuffle/held.py": "reports between the driver and its own tasks",
     "service/rowtide/runners/spark/stage.py": "states between the driver and its own tasks",

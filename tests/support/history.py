@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from rowtide.checkpoint.ledger import Pulse
+from rowtide.checkpoint.parts.store import PartStore
 from rowtide.cli.run.run import statements_of
 from rowtide.plan.plan import ForeignStream
 from rowtide.runners.spark import frames, together
@@ -95,6 +96,8 @@ class Files(PipelineFiles):
         folder.mkdir()
         super().__init__(folder, SQL.format(idle=idle), '[service]\nlisten = "127.0.0.1:0"\n', name="idle")
         self.clock = VirtualClock()
+        self.parts: PartStore | None = None
+        """Where a backfill keeps state in parts."""
         self.clicks = 0
         self._folder = folder
         for topic, partitions in TOPICS.values():
@@ -211,6 +214,7 @@ class Files(PipelineFiles):
             rng=random.Random(1),
             threads=False,
             crash_points=crash_points or NoCrash(),
+            parts=self.parts,
         )
 
     def frame(

@@ -131,8 +131,9 @@ def _selected(table: pa.Table, task: int, expressions: Sequence[str]) -> pa.Tabl
             columns |= {each: table.column(each) for each in table.column_names}
         elif not name:
             columns[value] = table.column(value)
-        elif value == "spark_partition_id()":
-            columns[name] = pa.array([task] * len(table), pa.int32())
+        elif value.startswith("spark_partition_id()"):
+            number = task + int(value.partition(" + ")[2] or 0)
+            columns[name] = pa.array([number] * len(table), pa.int32())
         elif value.isdigit():
             columns[name] = pa.array([int(value)] * len(table), pa.int32())
         else:

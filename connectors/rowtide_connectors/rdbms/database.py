@@ -314,7 +314,7 @@ class SqlDatabase:
         except (DeniedError, StatementTimeoutError) as error:
             failed = RowDataError(error.message)
         except (ValueError, ArithmeticError) as error:
-            # Others may have written what is no value of the declared type, such as a text that is no date.
+            # Other programs may have written values outside the declared type, such as a text that is not a date.
             failed = RowDataError(str(error))
         self._undo_part(connection)
         return failed

@@ -43,7 +43,7 @@ from rowtide.checkpoint.ledger import (
 )
 from rowtide.checkpoint.migrate import check_version, migrate
 from rowtide.checkpoint.parts.gathered import gathered
-from rowtide.checkpoint.parts.in_database import drop_parts
+from rowtide.checkpoint.parts.in_database import drop_parts, folder_of
 from rowtide.checkpoint.polled_log import drop_logs
 from rowtide.checkpoint.sessions import written_by
 from rowtide.checkpoint.snapshot_part import SnapshotPart
@@ -421,6 +421,12 @@ class DatabaseLedger:
             version = check_version(connection)
             found = None if version is None else self._snapshots_in(connection).newest(version)
         return gathered(found, self._database)
+
+    def parts_folder(self) -> str:
+        """Return the folder of the pipeline in any store of state in parts."""
+        with self._database.begin() as transaction:
+            connection = sql_connection(transaction)
+            return folder_of(connection, self._of(connection), self._pipeline)
 
     def named_blobs(self) -> Sequence[str]:
         """Return the names of the blobs that the stored snapshots name."""

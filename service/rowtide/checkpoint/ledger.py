@@ -485,6 +485,12 @@ class Ledger(Protocol):
         Logs each damaged one, with what is read instead.
         """
 
+    def parts_folder(self) -> str:
+        """Return the folder of the pipeline in any store of state in parts: no other pipeline has it.
+
+        The tables exist.
+        """
+
     def named_blobs(self) -> Sequence[str]:
         """Return the names of the blobs of state in parts that the stored snapshots name; see ``parts.store``.
 

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from itertools import islice
 
 from rowtide.checkpoint.database_snapshots import KEPT_SNAPSHOTS
@@ -273,6 +274,10 @@ class InMemoryLedger:
                 found = snapshot_from(each.manifest, each.chunks, each.checksum)
                 return gathered(replace(found, commits=each.entry.commits), self._database)
         return None
+
+    def parts_folder(self) -> str:
+        """Return the folder of the pipeline in any store of state in parts."""
+        return blake2b(f"{id(self._database)} {self._pipeline}".encode(), digest_size=8).hexdigest()
 
     def named_blobs(self) -> Sequence[str]:
         """Return the names of the blobs that the stored snapshots name."""

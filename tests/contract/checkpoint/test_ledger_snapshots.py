@@ -11,8 +11,10 @@ import sqlalchemy as sa
 
 from rowtide.checkpoint.database_snapshots import KEPT_SNAPSHOTS
 from rowtide.checkpoint.ledger import KeptSnapshot, Ledger
-from rowtide.checkpoint.snapshot import SnapshotInParts
+from rowtide.checkpoint.parts.gathered import is_in_parts, kept_of
+from rowtide.checkpoint.snapshot import PARTS, SnapshotInParts
 from rowtide.checkpoint.tables import named, schema_of
+from rowtide.operators.contract import Account
 from rowtide.testing.in_memory_database import InMemoryDatabase
 from rowtide_connectors.api import Database
 from rowtide_connectors.rdbms.transaction import sql_connection
@@ -191,3 +193,32 @@ def test_the_rest_of_a_snapshot_that_was_dropped_is_not_stored(
             assert ledger.write_snapshot_part(transaction, epoch, parts.part())
         end = parts.stored()
     assert newest_in(ledger) == 1
+
+
+def test_the_blobs_are_known_that_stored_snapshots_name(database: Database, ledger: Ledger) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    assert ledger.named_blobs() == []
+    for number in range(4):
+        parts = pa.table({"name": [f"folder/1/{number}/{blob}" for blob in "ab"]})
+        held = {"1 A": {"account": Account().to_arrow(), PARTS: parts}} if number else {}
+        with database.begin() as transaction:
+            ledger.fence(transaction, epoch=epoch, commits=number)
+            kept = KeptSnapshot({("ORDERS", 0): number}, held | state(number))
+            ledger.write_snapshot(transaction, epoch, kept)
+    assert sorted(ledger.named_blobs()) == [f"folder/1/{number}/{blob}" for number in (2, 3) for blob in "ab"]
+    found = ledger.newest_snapshot()
+    assert found is not None
+    assert is_in_parts(found.state)
+    assert found.commits == 4
+    assert kept_of(found.state)["1 A"][PARTS].column("name").to_pylist() == ["folder/1/3/a", "folder/1/3/b"]
+    assert found.state["step 1"]["rows"]["n"].to_pylist() == [3]
+
+
+def test_a_pipeline_has_a_folder_in_stores_that_no_other_has(database: Database, ledger: Ledger) -> None:
+    others = [ledger_of(database, name) for name in ("other", "prices/2")]
+    for each in (ledger, *others):
+        each.claim("digest", "a")
+    folders = [each.parts_folder() for each in (ledger, *others)]
+    assert len(set(folders)) == 3
+    assert all(folder.isalnum() for folder in folders)
+    assert [each.parts_folder() for each in (ledger, *others)] == folders

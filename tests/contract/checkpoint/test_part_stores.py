@@ -11,7 +11,7 @@ import pytest
 from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.checkpoint.parts.files import FileParts
 from rowtide.checkpoint.parts.in_database import DatabaseParts, PartsOfServer
-from rowtide.checkpoint.parts.store import PartStore, collect, folder_of, folder_of_commit
+from rowtide.checkpoint.parts.store import PartStore, collect, folder_of_commit
 from rowtide_connectors.errors import GoneError
 from rowtide_connectors.registry import find_sink
 
@@ -96,15 +96,14 @@ def test_a_task_gets_a_store_pickled(store: PartStore) -> None:
 
 
 def test_what_no_snapshot_names_is_collected_but_nothing_of_a_later_epoch(store: PartStore) -> None:
-    def name(epoch: int, commit: int, blob: str, pipeline: str = "prices") -> str:
-        return f"{folder_of_commit(pipeline, epoch, commit)}/{blob}"
+    def name(epoch: int, commit: int, blob: str, folder: str = "prices") -> str:
+        return f"{folder_of_commit(folder, epoch, commit)}/{blob}"
 
     named = [name(1, 3, "old"), name(2, 4, "unchanged")]
     garbage = [name(1, 3, "failed"), name(1, 9, "of a zombie"), name(2, 5, "tried twice")]
-    others = [name(3, 6, "being written"), name(10, 7, "too"), name(1, 1, "x", "another pipeline")]
+    others = [name(3, 6, "being written"), name(10, 7, "too"), name(1, 1, "x", "prices2")]
+    others += ["prices/note", "prices/notes/1"]
     for each in (*named, *garbage, *others):
         store.write(each, [each.encode()])
-    found = store.names(folder_of("prices"))
-    assert collect(store, "prices", 2, named, found) == len(garbage)
-    left = {*store.names(folder_of("prices")), *store.names(folder_of("another pipeline"))}
-    assert left == {*named, *others}
+    assert collect(store, "prices", 2, named, store.names("prices")) == len(garbage)
+    assert {*store.names("prices"), *store.names("prices2")} == {*named, *others}

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from real.kafka import Broker
 from real.postgres import PostgresServer
 from real.spark import in_parts
-from rowtide.app import context_of, parts_store
+from rowtide.app import context_of
 from rowtide.config.reading import load_settings
 from rowtide.errors import StatementError
 from rowtide.runners.spark import frames
@@ -56,7 +56,6 @@ def run_spark(
     with open_pipeline(plan, sql.stem) as pipeline:
         messages = kafka_frames(plan, lambda *args: read_range(spark, *args))
         context = replace(context_of(pipeline, settings), wait=True)
-        order = replace(order, parts=parts_store(plan, settings))
         return backfill(context, spark, messages, str(staging), order)
 
 

@@ -1,4 +1,7 @@
-"""On two worker processes no folder is shared, tasks that fail run again, and what a lost worker held is made again."""
+"""On two worker processes tasks that fail run again, and what a lost worker held is made again, rows and state.
+
+Nothing is shared but the store of the state in parts.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,11 @@ pytestmark = pytest.mark.spark
 TESTS = Path(__file__).parents[2]
 
 
-def test_two_workers_give_the_rows_of_a_flow(spark: SparkSession) -> None:
+def test_two_workers_give_the_rows_of_a_flow(spark: SparkSession, tmp_path: Path) -> None:
     assert spark, "only where Spark runs at all"
     path = os.pathsep.join([str(TESTS), *filter(None, sys.path)])
     done = subprocess.run(
-        [sys.executable, "-m", "integration.spark.on_cluster"],
+        [sys.executable, "-m", "integration.spark.on_cluster", str(tmp_path / "parts")],
         env={**os.environ, "PYTHONPATH": path},
         cwd=TESTS,
         capture_output=True,

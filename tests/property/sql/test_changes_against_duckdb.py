@@ -59,7 +59,7 @@ QUERIES = {
     " ON t.k = a.k",
     "first rows": "SELECT id, n FROM a ORDER BY n DESC NULLS LAST, id LIMIT 2",
     "all columns but some": "SELECT * EXCLUDE (n) FROM a UNION ALL SELECT x.* EXCLUDE n FROM b AS x WHERE id > 2",
-    "groups by all that is no aggregate": "SELECT k, COUNT(*) AS c, n % 2 AS p, SUM(id) + 1 AS s FROM a GROUP BY ALL",
+    "groups by items without an aggregate": "SELECT k, COUNT(*) AS c, n % 2 AS p, SUM(id) + 1 AS s FROM a GROUP BY ALL",
     "the first row of each key": "SELECT DISTINCT ON (k) k, n, id FROM a ORDER BY k NULLS LAST, n DESC NULLS LAST, id",
     "lists in any order": "SELECT k, STRING_AGG(k, ',' ORDER BY id) AS a,"
     " STRING_AGG(CAST(n AS VARCHAR), '-' ORDER BY n DESC NULLS FIRST, id DESC) AS b,"

@@ -1,7 +1,7 @@
 """Scenarios come to the same if tasks keep the state between slices in parts, and the driver has only their names.
 
-On a stand-in for Spark, with the parts in files. Each run plays the same third of the scenarios in one number of parts,
-another third than ``test_scenarios_in_slices``; the long run plays all in both.
+On a stand-in for Spark, with the parts in files. Each run plays the same ninth of the scenarios in one number of parts,
+others than ``test_scenarios_in_slices``; the long run plays all in both.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ PARTS = (3, 7)
 
 
 def cases() -> list[object]:
-    """Return all scenarios in all parts; those of a third are run every time, each in one number of parts."""
+    """Return all scenarios in all parts; those of a ninth are run every time, each in one number of parts."""
     found: list[object] = []
     for path in find_scenarios([SCENARIOS]):
         name = path.relative_to(SCENARIOS).as_posix()
         turn = crc32(name.encode())
         for parts in (1,) if name in IN_ORDER else PARTS:
-            is_always = turn % 3 == 1 and parts in (1, PARTS[turn // 5 % len(PARTS)])
+            is_always = turn % 9 == 1 and parts in (1, PARTS[turn // 5 % len(PARTS)])
             marks = [] if is_always else [pytest.mark.long]
             found.append(pytest.param(path, parts, turn, id=f"{name}-{parts}", marks=marks))
     return found

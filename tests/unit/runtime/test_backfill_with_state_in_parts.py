@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import pytest
 from rowtide.checkpoint.parts import gathered
 from rowtide.checkpoint.parts.files import FileParts
 from rowtide.checkpoint.parts.in_database import PartsOfServer
-from rowtide.checkpoint.parts.store import PartStore, folder_of
+from rowtide.checkpoint.parts.store import PartStore
 from rowtide.errors import StatementError
 from rowtide.runners.spark import frames
 from rowtide.runners.spark.shuffle.held import StageGiven
@@ -26,7 +26,7 @@ from rowtide.runtime.backfill.slices import SliceLimits
 from rowtide.runtime.crashpoints import CrashAt, SimulatedCrash, raise_crash
 from rowtide.runtime.recovery.begin import StartEdge
 from support.deaths import DEATHS_IN_COMMITS
-from support.history import CUT_MS, Files
+from support.history import CUT_MS, IDLE, Files
 
 SLICES = SliceLimits(interval_ms=11_000)
 
@@ -48,8 +48,14 @@ def store_of(files: Files, kind: str = "files") -> PartStore:
     return PartsOfServer("RDBMS", {"url": f"sqlite:///{files.database}"})
 
 
-def in_parts(files: Files, kind: str = "files") -> BackfillOrder:
-    return BackfillOrder(CUT_MS, slices=SLICES, parts=store_of(files, kind))
+SLICED = BackfillOrder(CUT_MS, slices=SLICES)
+
+
+def files_in_parts(folder: Path, kind: str = "files", idle: str = "") -> Files:
+    """Return a pipeline whose backfills keep state in parts."""
+    found = Files(folder, idle=idle)
+    found.parts = store_of(found, kind)
+    return found
 
 
 def history(files: Files, seed: int = 1, seconds: int = 40) -> None:
@@ -68,7 +74,15 @@ def named(files: Files) -> set[str]:
 
 
 def stored(files: Files, kind: str = "files") -> set[str]:
-    return set(store_of(files, kind).names(folder_of("idle")))
+    """Return the blobs that are there."""
+    if kind == "database":
+        names = {str(name) for (name,) in files.rows("(select name from rowtide_state_parts)")}
+        return {name for name in names if "/" in name}
+    return in_folder(files.database.parent / "parts")
+
+
+def in_folder(folder: Path) -> set[str]:
+    return {str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file()}
 
 
 def check_equal(files: Files, other: Files) -> None:
@@ -78,12 +92,11 @@ def check_equal(files: Files, other: Files) -> None:
 
 
 def test_slices_with_state_in_parts_are_all_live(tmp_path: Path, kind: str) -> None:
-    live, files = Files(tmp_path / "live", idle=""), Files(tmp_path / "parts", idle="")
+    live, files = Files(tmp_path / "live", idle=""), files_in_parts(tmp_path / "parts", kind)
     history(live)
     files.copy(live)
     live.live(8)
-    order = in_parts(files, kind)
-    assert files.backfill(3, order).slices > 3
+    assert files.backfill(3, SLICED).slices > 3
     check_equal(files, live)
     # Nothing is left but what the snapshots name, of the last slices.
     assert named(files)
@@ -99,33 +112,43 @@ def test_slices_with_state_in_parts_are_all_live(tmp_path: Path, kind: str) -> N
     history(live, 3, 9)
     files.copy(live)
     live.live(6)
-    files.backfill(7, replace(order, until_ms=CUT_MS + 1, begin=StartEdge.WATERMARK))
+    files.backfill(7, replace(SLICED, until_ms=CUT_MS + 1, begin=StartEdge.WATERMARK))
     check_equal(files, live)
+    assert named(files)
+
+    # A process whose snapshots have all state removes what they have replaced.
+    for seed in (4, 5):
+        history(live, seed, 5)
+        files.copy(live)
+        live.live(6)
+        files.batches(3, 6, snapshot_rows=1)
+        assert stored(files, kind) == named(files)
+    check_equal(files, live)
+    assert not named(files)
     assert "Equal" in files.call("replay", "--compare")
 
 
 @pytest.mark.parametrize("point", DEATHS_IN_COMMITS)
 def test_one_that_is_killed_continues_in_another_number_of_parts(tmp_path: Path, point: str) -> None:
-    whole, files = Files(tmp_path / "whole", idle=""), Files(tmp_path / "killed", idle="")
+    whole, files = Files(tmp_path / "whole", idle=""), files_in_parts(tmp_path / "killed")
     history(whole)
     files.copy(whole)
     whole.backfill(3)
-    order = in_parts(files)
     for parts, count in ((3, 2), (1, 1)):
         with pytest.raises(SimulatedCrash):
-            files.backfill(parts, order, CrashAt(point, count, raise_crash))
+            files.backfill(parts, SLICED, CrashAt(point, count, raise_crash))
         assert named(files) <= stored(files)
-    assert files.backfill(7, order).slices > 0
+    assert files.backfill(7, SLICED).slices > 0
     check_equal(files, whole)
     assert stored(files) == named(files)
 
 
 def test_silent_partitions_follow_as_in_a_backfill_without_parts(tmp_path: Path) -> None:
-    whole, files = Files(tmp_path / "whole"), Files(tmp_path / "parts")
+    whole, files = Files(tmp_path / "whole"), files_in_parts(tmp_path / "parts", idle=IDLE)
     history(whole)
     files.copy(whole)
-    whole.backfill(3, BackfillOrder(CUT_MS, slices=SLICES))
-    files.backfill(3, in_parts(files))
+    for each in (whole, files):
+        each.backfill(3, SLICED)
     check_equal(files, whole)
 
 
@@ -155,24 +178,35 @@ def many_users(files: Files, count: int) -> None:
             files.produce("clicks", 0, f'"id":{number},"n":{number}', partition)
 
 
-def test_the_state_of_many_keys_does_not_pass_through_the_driver(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def many_that_wait(files: Files, count: int) -> None:
+    """Let clicks wait in t-sorts, and in a merge for a partition that is silent."""
+    for number in range(count):
+        files.clock.sleep(0.01)
+        files.produce("clicks", 0, f'"id":{number % 7},"n":{number}', number % 2)
+    for number in range(20):
+        files.clock.sleep(1)
+        files.produce("users", 0, f'"id":{number},"name":"user"', number % 2)
+    for number in range(count):
+        files.produce("clicks", 0, f'"id":{number % 7},"n":{number}', number % 2)
+
+
+@pytest.mark.parametrize("happens", [many_users, many_that_wait])
+def test_the_state_of_many_rows_does_not_pass_through_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, happens: Callable[[Files, int], None]
 ) -> None:
     sizes = reported(monkeypatch)
     snapshots: dict[tuple[str, int], int] = {}
     reports: dict[tuple[str, int], int] = {}
-    for users in (50, 3_000):
+    for rows in (50, 3_000):
         for kind in ("driver", "files"):
-            files = Files(tmp_path / f"{kind}{users}", idle="")
-            many_users(files, users)
+            files = files_in_parts(tmp_path / f"{kind}{rows}")
+            files.parts = files.parts if kind == "files" else None
+            happens(files, rows)
             sizes.clear()
-            parts = store_of(files) if kind == "files" else None
-            report = files.backfill(
-                3, BackfillOrder(CUT_MS, slices=SliceLimits(interval_ms=9_000), parts=parts)
-            )
+            report = files.backfill(3, BackfillOrder(CUT_MS, slices=SliceLimits(interval_ms=9_000)))
             assert report.slices > 2
             ((size,),) = files.rows("(select max(bytes) from rowtide_snapshots)")
-            snapshots[kind, users], reports[kind, users] = int(str(size)), max(sizes)
+            snapshots[kind, rows], reports[kind, rows] = int(str(size)), max(sizes)
     for found in (snapshots, reports):
         assert found["driver", 3_000] > 2 * found["driver", 50]
         assert found["files", 3_000] < 1.1 * found["files", 50]
@@ -181,9 +215,9 @@ def test_the_state_of_many_keys_does_not_pass_through_the_driver(
 def test_tables_and_their_sizes_are_listed_without_reading_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = Files(tmp_path / "files", idle="")
+    files = files_in_parts(tmp_path / "files")
     history(files)
-    files.backfill(3, in_parts(files))
+    files.backfill(3, SLICED)
     with monkeypatch.context() as closed:
         closed.setattr(FileParts, "read", None)
         listed = json.loads(files.call("state list", "--json"))["operators"]
@@ -194,9 +228,9 @@ def test_tables_and_their_sizes_are_listed_without_reading_them(
 
 @pytest.fixture
 def backfilled(tmp_path: Path) -> Iterator[Files]:
-    files = Files(tmp_path / "files", idle="")
+    files = files_in_parts(tmp_path / "files")
     history(files)
-    files.backfill(3, in_parts(files))
+    files.backfill(3, SLICED)
     yield files
 
 
@@ -240,18 +274,19 @@ def test_a_part_that_is_not_as_it_was_written_is_never_read(backfilled: Files, h
 
 
 def test_another_store_is_refused(backfilled: Files, tmp_path: Path) -> None:
-    other = BackfillOrder(
-        CUT_MS + 1, begin=StartEdge.WATERMARK, slices=SLICES, parts=FileParts(str(tmp_path / "other"))
-    )
+    other = FileParts(str(tmp_path / "other"))
+    later = replace(SLICED, until_ms=CUT_MS + 1, begin=StartEdge.WATERMARK)
+    backfilled.parts = other
     with pytest.raises(StatementError, match="the state is in parts at"):
-        backfilled.backfill(3, other)
+        backfilled.backfill(3, later)
     # Without the setting the driver collects it, and the next slice may keep it elsewhere.
     history(backfilled, 2, 5)
     before = named(backfilled)
-    backfilled.backfill(3, replace(other, parts=None))
+    backfilled.parts = None
+    backfilled.backfill(3, later)
     assert named(backfilled) < before
     history(backfilled, 3, 5)
-    backfilled.backfill(3, replace(other, until_ms=CUT_MS + 2))
-    assert other.parts is not None
-    assert set(other.parts.names(folder_of("idle"))) == named(backfilled)
+    backfilled.parts = other
+    backfilled.backfill(3, replace(later, until_ms=CUT_MS + 2))
+    assert in_folder(tmp_path / "other") == named(backfilled)
     assert "Equal" in backfilled.call("replay", "--compare")

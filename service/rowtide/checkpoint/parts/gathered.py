@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rowtide.checkpoint.ledger import KeptSnapshot
 from rowtide.checkpoint.parts.files import FileParts
-from rowtide.checkpoint.parts.kept import KeptPart, parts_in, whole
+from rowtide.checkpoint.parts.kept import KeptPart, all_of, parts_in
 from rowtide.checkpoint.parts.store import IN_DATABASE, PartStore
 from rowtide.checkpoint.snapshot import PARTS
 from rowtide.errors import StatementError
@@ -77,7 +77,7 @@ class GatheredState(Mapping[str, State]):
         if not parts:
             return state
         self._check_fits()
-        return whole(parts, store_at(parts[0].where, self._database))
+        return all_of(state, store_at(parts[0].where, self._database))
 
     def __contains__(self, step: object) -> bool:
         return step in self.kept

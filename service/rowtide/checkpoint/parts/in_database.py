@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 
 from rowtide.checkpoint.migrate import check_version
-from rowtide.checkpoint.parts.store import IN_DATABASE, folder_of
+from rowtide.checkpoint.parts.store import IN_DATABASE, new_folder
 from rowtide.checkpoint.tables import Tables, tables_of
 from rowtide_connectors.api import Database
 from rowtide_connectors.errors import GoneError
@@ -17,6 +17,8 @@ from rowtide_connectors.rdbms.transaction import sql_connection
 from rowtide_connectors.registry import find_sink
 
 _NAMES_AT_ONCE = 500
+_FOLDER = "folder"
+"""The first word of the name of the entry that has the folder of a pipeline."""
 
 
 class DatabaseParts:
@@ -116,10 +118,27 @@ class PartsOfServer:
             database.close()
 
 
-def drop_parts(connection: sa.Connection, tables: Tables, pipeline: str) -> None:
-    """Drop the blobs of a pipeline."""
+def folder_of(connection: sa.Connection, tables: Tables, pipeline: str) -> str:
+    """Return the folder of a pipeline in any store, which the database remembers.
+
+    It is a random one: databases with pipelines of one name may share a store.
+    """
     table = tables.state_parts
-    connection.execute(sa.delete(table).where(_is_in(table, folder_of(pipeline))))
+    entry = f"{_FOLDER} {pipeline}"
+    wanted = sa.select(table.c.content).where(table.c.name == entry, table.c.chunk == 0)
+    found = connection.execute(wanted).scalar()
+    if found is None:
+        found = new_folder().encode()
+        connection.execute(sa.insert(table).values(name=entry, chunk=0, content=found))
+    return bytes(found).decode()
+
+
+def drop_parts(connection: sa.Connection, tables: Tables, pipeline: str) -> None:
+    """Drop the blobs of a pipeline that are in the database, and its folder."""
+    table = tables.state_parts
+    folder = folder_of(connection, tables, pipeline)
+    for which in (_is_in(table, folder), table.c.name == f"{_FOLDER} {pipeline}"):
+        connection.execute(sa.delete(table).where(which))
 
 
 def _is_in(table: sa.Table, folder: str) -> sa.ColumnElement[bool]:

@@ -152,17 +152,43 @@ def part_of(node: Node, parts: Sequence[KeptPart], number: int, of: int, store: 
     return found[0] if len(found) == 1 else operator_type(kind).merge(found)
 
 
+def reached(store: PartStore, part: KeptPart) -> State:
+    """Return the state of a part to a process that can wait for the store.
+
+    Raises:
+      As ``get``, but TransientError if the store cannot be reached.
+    """
+    try:
+        return get(store, part)
+    except UnavailableError as error:
+        raise TransientError(f'the store of state in parts "{store.where}": {error.message}') from error
+
+
 def whole(parts: Sequence[KeptPart], store: PartStore) -> State:
     """Return the state of a step as one operator has it.
 
     Raises:
       As ``get``. TransientError: the store cannot be reached.
     """
-    try:
-        states = [get(store, each) for each in parts]
-    except UnavailableError as error:
-        raise TransientError(f'the store of state in parts "{store.where}": {error.message}') from error
+    states = [reached(store, each) for each in parts]
     return states[0] if len(states) == 1 else operator_type(_KINDS[parts[0].kind]).merge(states)
+
+
+def all_of(state: State, store: PartStore) -> State:
+    """Return the state of a step with what it has in parts: all of it, or rows that follow those of its tables.
+
+    Raises:
+      As ``whole``.
+    """
+    parts = parts_in(state)
+    here = {name: table for name, table in state.items() if name != PARTS}
+    if here.keys() == {ACCOUNT}:
+        return whole(parts, store)
+    held: dict[str, list[pa.Table]] = {}
+    for part in parts:
+        for name, table in reached(store, part).items():
+            held.setdefault(name, []).append(table)
+    return {name: pa.concat_tables([table, *held.get(name, ())]) for name, table in here.items()}
 
 
 _KINDS: Mapping[str, type] = {kind.__name__: kind for kind in OPERATORS}

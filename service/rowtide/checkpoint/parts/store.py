@@ -9,8 +9,8 @@ Tasks of Spark get a store pickled: it connects when it is used.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Generator, Iterable, Sequence
-from hashlib import blake2b
 from typing import Protocol
 
 IN_DATABASE = "database"
@@ -43,37 +43,39 @@ class PartStore(Protocol):
         """Return the names of the blobs in a folder and below it, in order."""
 
     def drop(self, names: Collection[str]) -> None:
-        """Remove blobs. One that is not there is no error."""
+        """Remove blobs. Names that do not exist are ignored."""
 
 
-def folder_of(pipeline: str) -> str:
-    """Return the folder of the blobs of a pipeline, whose name may have any characters."""
-    return blake2b(pipeline.encode(), digest_size=8).hexdigest()
+def new_folder() -> str:
+    """Return a name for the folder of a pipeline, which no other has, in whatever database."""
+    return uuid.uuid4().hex[:16]
 
 
-def folder_of_commit(pipeline: str, epoch: int, commit: int) -> str:
-    """Return the folder of the blobs that are written for a commit."""
-    return f"{folder_of(pipeline)}/{epoch}/{commit}"
+def folder_of_commit(folder: str, epoch: int, commit: int) -> str:
+    """Return the folder of the blobs that are written for a commit, in that of the pipeline."""
+    return f"{folder}/{epoch}/{commit}"
 
 
-def collect(store: PartStore, pipeline: str, epoch: int, named: Iterable[str], found: Iterable[str]) -> int:
+def collect(store: PartStore, folder: str, epoch: int, named: Iterable[str], found: Iterable[str]) -> int:
     """Remove the blobs of a pipeline that no snapshot names, and return their number.
 
     Blobs of a later epoch stay: its process may be about to commit their names.
 
     Args:
       store: the store.
-      pipeline: the name of the pipeline.
+      folder: that of the pipeline.
       epoch: that of the process that collects. None of its tasks runs.
       named: the blobs that snapshots name. They were read after ``found``.
       found: the blobs that the store has.
     """
     kept = frozenset(named)
-    mine = f"{folder_of(pipeline)}/"
-    gone = [
-        each
-        for each in found
-        if each not in kept and each.startswith(mine) and int(each[len(mine) :].split("/")[0]) <= epoch
-    ]
+    gone = [each for each in found if each not in kept and _is_until(each, folder, epoch)]
     store.drop(gone)
     return len(gone)
+
+
+def _is_until(name: str, folder: str, epoch: int) -> bool:
+    """Return whether a name is that of a blob of a pipeline, of this epoch or an earlier one."""
+    first, _, rest = name.partition("/")
+    number, _, blob = rest.partition("/")
+    return first == folder and bool(blob) and number.isdecimal() and int(number) <= epoch

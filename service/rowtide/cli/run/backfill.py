@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowtide.app import context_of, parts_store
+from rowtide.app import context_of
 from rowtide.cli.cells import offsets_text
 from rowtide.cli.errors import shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
@@ -128,7 +128,6 @@ def backfill(
             # Of an archive, several tasks may read one partition.
             in_order=archive is None,
             take_over=take_over,
-            parts=parts_store(found.plan, settings),
         )
         check_staging(staging)
         spark_conf = conf_of(conf or ())

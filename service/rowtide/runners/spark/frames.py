@@ -5,13 +5,14 @@ rows from one segment to the next (see ``shuffle.exchange``). The driver keeps a
 After each segment it takes over the states that the tasks reported and lets the
 bounds follow, as the live service would. So in the end the shadow has the state
 of a live service that has read just these messages, and the rows never pass
-through the driver.
+through the driver. Of state that tasks keep in parts it has the names (``parts``).
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -22,7 +23,7 @@ from rowtide.flow.program import Port
 from rowtide.flow.segments import Segment, segments
 from rowtide.flow.table_changes import initial
 from rowtide.operators.contract import Account, State
-from rowtide.operators.merge.merge import END, MergeOperator
+from rowtide.operators.merge.merge import MergeOperator
 from rowtide.operators.merge.ranks import Ranks
 from rowtide.operators.registry import operator_type
 from rowtide.operators.sort.sort import TAKEN
@@ -32,9 +33,8 @@ from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import EARLIEST, NO_BOUND, Bound
 from rowtide.runners.spark.faults import Faults
 from rowtide.runners.spark.folding import FoldCount, Folded, FoldFunction, FoldTasks
-from rowtide.runners.spark.outputs import OutputTasks, output_schema
 from rowtide.runners.spark.parts.kept_segments import KeptSegments
-from rowtide.runners.spark.rows import SegmentRows
+from rowtide.runners.spark.rows import BEFORE, SegmentRows
 from rowtide.runners.spark.session import MESSAGES_AT_ONCE
 from rowtide.runners.spark.shuffle.exchange import Exchange, Spread, TaskFunction, batch_rows
 from rowtide.runners.spark.shuffle.given import TaskBlocks
@@ -46,7 +46,6 @@ from rowtide.runners.spark.shuffle.runs import (
     StageInput,
     TaskInputs,
     numbered,
-    ranked,
     row_count,
 )
 from rowtide.runners.spark.slots import feeders_of, only_passes
@@ -56,6 +55,7 @@ from rowtide.runners.spark.stage import (
     Entered,
     RunDefinition,
     SegmentTask,
+    SilentTasks,
     SourceTasks,
     StageTasks,
     TaskReport,
@@ -169,6 +169,7 @@ class SparkRun:
         the same time.
         """
         self._while_waiting = waiting
+        self._bring_back_waiting()
         sources = [number for number in range(len(self._segments)) if self._is_source(number)]
         works = {number: partial(self._source_work, number, messages, in_order) for number in sources}
         with batch_rows(self._session, MESSAGES_AT_ONCE):
@@ -181,6 +182,13 @@ class SparkRun:
             # A stream that is idle as a whole follows others only when these have come to where they meet.
             left = self._behind(self._follow(silent))
             self._forget(left)
+
+    def _bring_back_waiting(self) -> None:
+        """Let tasks make blocks of the rows that wait in merges and are kept in parts."""
+        for (at, port), cells in self._in_parts.queues(self._exchange.parts).items():
+            work = self._in_parts.queue_tasks((at, port), self._rows.layout_of_waiting((at, port)))
+            description = f"rows that wait: {self._program.steps[at].node.relation}"
+            self._rows.take(BEFORE, self._run_cells(description, cells, work))
 
     def _is_source(self, number: int) -> bool:
         return isinstance(self._program.steps[self._segments[number].entries[0]].node, Source | TableSource)
@@ -222,19 +230,30 @@ class SparkRun:
 
     def _follow(self, silent: SilentPartitions | None) -> list[int]:
         """Let silent partitions take bounds; return the segments of their sources."""
-        found: dict[int, None] = {}
+        found: dict[int, dict[int, list[Arrival]]] = {}
         taken, is_explicit = silent(self.shadow(), self.latest) if silent else ({}, False)
         for place, bound in taken.items():
             at = self._program.entrances[place]
-            number = self._home[at]
+            arrivals = found.setdefault(self._home[at], {})
             if is_explicit:
                 self._promised[place] = self._promised.get(place, NO_BOUND).raised(bound)
-                self._settle(number, {at: [(0, None, self._promised[place])]})
+                arrivals[at] = [(0, None, self._promised[place])]
             else:
-                judges = self._program.first_judges(at)
-                self._settle(number, {judge: [(TAKEN, None, bound)] for judge in judges})
-            found[number] = None
+                for judge in self._program.first_judges(at):
+                    arrivals[judge] = [(TAKEN, None, bound)]
+        for number, arrivals in found.items():
+            self._take_bounds(number, arrivals)
+            self._settle(number, arrivals)
         return list(found)
+
+    def _take_bounds(self, number: int, arrivals: Mapping[int, Sequence[Arrival]]) -> None:
+        """Let tasks pass the bounds that come to steps whose state is in parts."""
+        cells = self._in_parts.taken(number, self._circuits[number], arrivals, self._exchange.parts)
+        if cells:
+            stage = self._kept_stage(number, SegmentTask(self._definition, number, {}))
+            work = SilentTasks(stage, self._rows.layout(number))
+            description = f"{self._describe(number)}, silent partitions"
+            self._take_over(number, self._run_cells(description, cells, work, self._rows.turn(number)))
 
     def _behind(self, numbers: Iterable[int]) -> list[int]:
         """Return the segments that rows of these reach, in their order; not these themselves."""
@@ -264,15 +283,7 @@ class SparkRun:
 
     def output(self, name: str) -> DataFrame:
         """Return the rows of an output: its fields by name, the time columns, ``$seq``."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        at = self._program.outputs[name]
-        row_type = self._program.steps[at].node.row_type
-        schema = from_arrow_schema(output_schema(row_type))
-        if not (pieces := self._rows.pieces(at, ())):
-            return self._session.createDataFrame([], schema)
-        work = OutputTasks(row_type, pieces[0])
-        return self._exchange.blocks(self._rows.holding(pieces)).mapInArrow(work, schema)
+        return self._rows.output(self._program.outputs[name])
 
     def rows(self, name: str) -> Tray:
         """Collect the rows of an output on the driver, in the order of the live flow."""
@@ -323,10 +334,10 @@ class SparkRun:
         """Return the live flow after exactly these messages, with all state in memory."""
         flow, restored = self.shadow(), []
         states = {at: self.waiting.state(at) for at in self.waiting.positions()}
-        for at, state in [*states.items(), *self._in_parts.gathered(self._circuits.values())]:
+        for at, state in (states | self._in_parts.elsewhere(self._circuits.values())).items():
             circuit = Circuit(self._program, [at])
             circuit.bounds[at] = self._circuits[self._home[at]].bounds[at]
-            circuit.renew(at).restore(state)
+            circuit.renew(at).restore(self._in_parts.all_of(state))
             restored.append(circuit)
         flow.take_over(restored, self._promised)
         return flow
@@ -348,8 +359,8 @@ class SparkRun:
             promised = {
                 at: bound for at in segment.entries if (bound := self._entrance_bound(at)) != NO_BOUND
             }
-            stage = SegmentTask(self._definition, number, {}, promised=promised)
-            states = self._start.partitions(segment)
+            stage = self._kept_stage(number, SegmentTask(self._definition, number, {}, promised=promised))
+            states = self._start.partitions(segment, is_kept=stage.keeper is not None)
             work = SourceTasks(stage, self._rows.layout(number), self._intake, states)
             self._take_over(number, (yield partial(self._exchange.run, frame, work)))
         arrivals = {at: [(0, None, self._entrance_bound(at))] for at in segment.entries}
@@ -401,38 +412,21 @@ class SparkRun:
         bound = self._circuits[number].bounds[entry] = merge.release().bound
         if only_passes(self._program, segment, self._kept):
             for split in self._rows.splits(entry):
-                passing = self._passing(entry, feeders, limits, [split] * len(feeders))
+                passing = self._rows.passing(entry, feeders, limits, [split] * len(feeders))
                 self._rows.pass_on(entry, split, passing)
         else:
             splits = segment.keys or ((),) * len(feeders)
-            pieces = self._passing(entry, feeders, limits, splits)
+            pieces = self._rows.passing(entry, feeders, limits, splits)
             spread = self._spread(number, pieces, splits[0])
             inputs = TaskInputs({0: pieces}, [row_type], origins)
             yield from self._run_stage(number, {0: bound}, inputs, spread, {0: entry})
         came = sum(self._came(at) for at in feeders.values())
-        came += sum(len(rows) for (at, _), rows in self._start.waiting.items() if at == entry)
+        came += self._start.waiting_rows(entry)
         passed = came - (waiting.rows if waiting else 0)
         merge.account.rows_in += passed
         merge.account.done += passed
         merge.account.rows_out += passed
         self._settle(number, {entry: [(port, None, self._reached[entry, port]) for port in feeders]})
-
-    def _passing(
-        self,
-        entry: int,
-        feeders: Mapping[int, int],
-        limits: Mapping[int, MergeLimit],
-        splits: Sequence[Split],
-    ) -> list[Piece]:
-        origins = [origin for at in feeders.values() for origin in self._program.steps[at].origins]
-        meets_itself = len(set(origins)) < len(origins)
-        return ranked(
-            [
-                piece.behind(limits[port], meets_itself=meets_itself)
-                for port, at in feeders.items()
-                for piece in self._rows.at_port((entry, port), at, splits[port])
-            ]
-        )
 
     def _set_aside(
         self,
@@ -442,13 +436,7 @@ class SparkRun:
         origins: tuple[int, ...],
     ) -> Generator[Job, StageGiven, RowsAside | None]:
         """Set the rows that wait in a merge aside; None: there are none."""
-        pieces: dict[int, list[Piece]] = {}
-        for port, at in feeders.items():
-            if limits[port].place >= END:
-                continue
-            found = [piece.waiting(limits[port]) for piece in self._rows.whole_at_port((entry, port), at)]
-            if held := [piece for piece in found if piece is not None]:
-                pieces[port] = held
+        pieces = self._rows.waiting(entry, feeders, limits)
         every = [piece for held in pieces.values() for piece in held]
         if not every:
             return None
@@ -456,7 +444,7 @@ class SparkRun:
         is_split = not self._spreading.are_few(every) and len(every) == len(pieces)
         row_type = self._program.steps[entry].node.row_type
         since = min(limits[port].place[0] for port in pieces)
-        work = WaitingTasks(TaskInputs(pieces, [row_type] * len(feeders), origins))
+        work = WaitingTasks(TaskInputs(pieces, [row_type] * len(feeders), origins), self._in_parts.keeper)
         blocks = self._rows.blocks(every, since=since)
         spread = Spread.SLOT if is_split else Spread.ONE
         given = yield from self._run_blocks(blocks, spread, work, every)
@@ -492,10 +480,8 @@ class SparkRun:
             bounds,
             in_parts=spread is not Spread.ONE,
             counts=must_count(segment, pieces),
-            keeper=self._in_parts.keeper if kept else None,
-            kept=kept,
         )
-        work = StageTasks(stage, self._rows.layout(number), inputs)
+        work = StageTasks(self._kept_stage(number, stage), self._rows.layout(number), inputs)
         # Tasks that read any rows keep nothing but accounts.
         has_parts = spread is not Spread.ANY
         parts = self._exchange.parts if spread is Spread.PART else 1
@@ -506,6 +492,10 @@ class SparkRun:
             blocks = self._rows.blocks(pieces, states=self._start.parts(segment, parts) if has_parts else ())
             given = yield from self._run_blocks(blocks, spread, work, pieces)
         self._take_over(number, given, counts_on=bool(self._start) and not has_parts)
+
+    def _kept_stage(self, number: int, stage: SegmentTask) -> SegmentTask:
+        kept = self._in_parts.steps(number)
+        return replace(stage, keeper=self._in_parts.keeper, kept=kept) if kept else stage
 
     def _run_blocks(
         self, blocks: StageBlocks, spread: Spread, work: TaskFunction, pieces: Sequence[Piece]
@@ -523,6 +513,16 @@ class SparkRun:
 
         run_together(self._session, {0: Stage(description, alone)}, waiting=self._while_waiting)
         return found[0]
+
+    def _run_cells(
+        self, description: str, cells: Sequence[bytes], work: TaskFunction, turn: int = 0
+    ) -> StageGiven:
+        """Run one stage whose tasks get nothing but what they begin with; ``turn`` counts those of a segment."""
+
+        def alone() -> Generator[Job, StageGiven, StageGiven]:
+            return (yield partial(self._exchange.run_cells, cells, work, turn))
+
+        return self._run_alone(description, alone())
 
     def _put(self, number: int, given: TaskBlocks, report: TaskReport) -> None:
         """Take what the driver has made for a segment."""
@@ -563,10 +563,11 @@ class SparkRun:
         Rows may leave only now: a task with some keys does not know whether other keys hold them back. Tasks that
         keep their states have passed the bounds themselves.
         """
-        if self._in_parts.are_settled(number, self._circuits[number]):
-            self._reached |= self._in_parts.leaving(number, self._circuits[number])
-            return
-        passed = self._circuits[number].push(arrivals)
+        circuit = self._circuits[number]
+        for at in [at for at in arrivals if self._in_parts.is_elsewhere(number, circuit, at)]:
+            self._reached |= self._in_parts.leaving(number, circuit, at)
+            arrivals = {each: arrived for each, arrived in arrivals.items() if each != at}
+        passed = circuit.push(arrivals)
         if passed.given or passed.faults:
             given = task_blocks(SegmentTask(self._definition, number, {}), self._rows.layout(number))
             for at in self._segments[number].feeders:

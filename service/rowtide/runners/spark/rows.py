@@ -6,19 +6,33 @@ The driver knows their number and their last rowtime, by slot. The rows stay wit
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rowtide.flow.program import Port, Program
 from rowtide.flow.segments import Segment
+from rowtide.operators.merge.merge import END
 from rowtide.operators.merge.ranks import Ranks
 from rowtide.operators.net_changes import net_changes
 from rowtide.plan.nodes import Source
 from rowtide.rows.tray import Tray
+from rowtide.runners.spark.outputs import OutputTasks, output_schema
 from rowtide.runners.spark.shuffle.exchange import Exchange
 from rowtide.runners.spark.shuffle.given import Layout, TaskBlocks
 from rowtide.runners.spark.shuffle.held import StageBlocks, StageGiven
-from rowtide.runners.spark.shuffle.runs import SEQ_BITS, Numbered, Piece, Split, bits_behind
+from rowtide.runners.spark.shuffle.runs import (
+    SEQ_BITS,
+    MergeLimit,
+    Numbered,
+    Piece,
+    Split,
+    bits_behind,
+    ranked,
+)
 from rowtide.runners.spark.slots import slots_of_waiting, wanted_slots
 from rowtide.runners.spark.start import Start, rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 BEFORE = -1
 """In place of a segment: what was there before the first one ran."""
@@ -61,20 +75,25 @@ class SegmentRows:
         """What merges let through whose rows are read from their feeders."""
         self._bits: dict[int, int] = {}
         """The number of bits of ``$seq`` after each stage."""
-        self._waiting = slots_of_waiting(program, segments, kept, self._slots, start.waiting)
-        for port in self._waiting:
+        waiting = {*start.waiting, *start.kept_waiting}
+        self._waiting = slots_of_waiting(program, segments, kept, self._slots, waiting)
+        for slots in self._waiting.values():
+            self._slot_home |= dict.fromkeys(slots.values(), BEFORE)
+        for port in start.waiting:
             self._put_waiting(port, start)
 
     def _put_waiting(self, port: Port, start: Start) -> None:
         """Put the rows that waited at a port of a merge into blocks."""
-        slots = self._waiting[port]
-        self._slot_home |= dict.fromkeys(slots.values(), BEFORE)
         row_type = self._program.steps[port[0]].node.row_type
-        layout = Layout(self._exchange.parts, {0: [(slot, by) for by, slot in slots.items()]}, has_seq=True)
-        blocks = TaskBlocks(layout, {0: row_type})
+        blocks = TaskBlocks(self.layout_of_waiting(port), {0: row_type})
         for rows in rows_of(start.waiting[port], row_type):
             blocks.rows(0, rows)
         self.take(BEFORE, self._exchange.put(blocks.close(None), self.turn(BEFORE)))
+
+    def layout_of_waiting(self, port: Port) -> Layout:
+        """Return where the rows go that waited at a port of a merge, which are those of step 0."""
+        slots = [(slot, by) for by, slot in self._waiting[port].items()]
+        return Layout(self._exchange.parts, {0: slots}, has_seq=True)
 
     def take(self, number: int, given: StageGiven) -> None:
         """Note what tasks of a segment gave."""
@@ -134,6 +153,37 @@ class SegmentRows:
         slot = self._waiting.get(port, {}).get(split)
         return [] if slot is None else [Piece(slot, self._rows[slot], self._last[slot])]
 
+    def passing(
+        self,
+        entry: int,
+        feeders: Mapping[int, int],
+        limits: Mapping[int, MergeLimit],
+        splits: Sequence[Split],
+    ) -> list[Piece]:
+        """Return the rows that a merge lets through, from all of its ports."""
+        origins = [origin for at in feeders.values() for origin in self._program.steps[at].origins]
+        meets_itself = len(set(origins)) < len(origins)
+        return ranked(
+            [
+                piece.behind(limits[port], meets_itself=meets_itself)
+                for port, at in feeders.items()
+                for piece in self.at_port((entry, port), at, splits[port])
+            ]
+        )
+
+    def waiting(
+        self, entry: int, feeders: Mapping[int, int], limits: Mapping[int, MergeLimit]
+    ) -> dict[int, list[Piece]]:
+        """Return the rows that a merge holds back, by port."""
+        found: dict[int, list[Piece]] = {}
+        for port, at in feeders.items():
+            if limits[port].place >= END:
+                continue
+            waiting = [piece.waiting(limits[port]) for piece in self.whole_at_port((entry, port), at)]
+            if held := [piece for piece in waiting if piece is not None]:
+                found[port] = held
+        return found
+
     def pass_on(self, at: int, split: Split, pieces: list[Piece]) -> None:
         """Let the rows that a merge passes be read from its feeders."""
         self._passed[at, split] = pieces
@@ -154,6 +204,18 @@ class SegmentRows:
             },
             # T-sorts and most row-wise steps never make two rows of one.
             has_seq=not is_source or segment.multiplies,
+        )
+
+    def output(self, at: int) -> DataFrame:
+        """Return the rows of a step: its fields by name, the time columns, ``$seq``."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        row_type = self._program.steps[at].node.row_type
+        schema = from_arrow_schema(output_schema(row_type))
+        if not (pieces := self.pieces(at, ())):
+            return self._exchange.empty(schema)
+        return self._exchange.blocks(self.holding(pieces)).mapInArrow(
+            OutputTasks(row_type, pieces[0]), schema
         )
 
     def collected(self, at: int, ranks: Ranks) -> Tray:

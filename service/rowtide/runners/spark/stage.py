@@ -30,7 +30,7 @@ from rowtide.plan.nodes import Node
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import EARLIEST, NO_BOUND, Bound
-from rowtide.runners.spark.parts.keeping import Begins, Keeping, KeptState, PartKeeper
+from rowtide.runners.spark.parts.keeping import WHOLE, Begins, Keeping, KeptState, PartKeeper
 from rowtide.runners.spark.shuffle.blocks import begun_in, blocks_of
 from rowtide.runners.spark.shuffle.given import Layout, TaskBlocks, TaskOutput
 from rowtide.runners.spark.shuffle.runs import Causes, Numbered, StageInput, TaskInputs, numbered
@@ -156,6 +156,8 @@ class SegmentTask:
         program = self.definition.program()
         work = SegmentWork(program, segments(program)[self.number], given, left=left)
         work.promised |= self.promised
+        if self.keeper is not None:
+            work.keeping = Keeping(self.keeper, self.kept, [WHOLE])
         return work
 
 
@@ -194,6 +196,30 @@ class SourceTasks:
         work = self.stage.begin_source(given, self.states)
         for batch in batches:
             for _ in work.push_messages(self.intake, batch):
+                yield from given.taken()
+        yield from given.close(work.report())
+
+
+@dataclass(frozen=True, slots=True)
+class SilentTasks:
+    """The tasks that let silent partitions of a source take bounds, where state is in parts. Pickled to the workers.
+
+    A task gets, for some partitions, what each begins with, and the bounds that come to its steps.
+    """
+
+    stage: SegmentTask
+    layout: Layout
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Process the bounds of one task, and report it."""
+        given = task_blocks(self.stage, self.layout)
+        work = self.stage.begin_source(given)
+        contents, _ = begun_in(blocks_of(batches))
+        for content in contents:
+            taken: Sequence[tuple[Begins, Mapping[int, Sequence[Arrival]]]] = pickle.loads(content)
+            for begins, arrivals in taken:
+                work.begin_from(begins)
+                work.push(arrivals)
                 yield from given.taken()
         yield from given.close(work.report())
 
@@ -246,6 +272,13 @@ class SegmentWork:
         """Make the entry pass rows on as they come: rows that a merge holds back were left out before."""
         self._circuit.operators[entry] = None
 
+    def begin_from(self, left: Mapping[int, State] | Begins) -> None:
+        """Restore what an earlier run left, reading what it has kept in parts."""
+        if isinstance(left, Begins):
+            assert self.keeping is not None
+            left = left.load(self._program, self.keeping.keeper.store)
+        self.go_on(left)
+
     def go_on(self, states: Mapping[int, State]) -> None:
         """Restore what an earlier run left. These states are reported even if no row comes."""
         for at, state in states.items():
@@ -292,7 +325,7 @@ class SegmentWork:
         for partition, part in intake(relation, batch, self._origins):
             at = self._entries[partition]
             if at in self._left:
-                self.go_on(pickle.loads(self._left.pop(at)))
+                self.begin_from(pickle.loads(self._left.pop(at)))
             if isinstance(part, Fault):
                 self._given.faults([part])
                 self.entered.rejected += 1
@@ -345,7 +378,7 @@ class SegmentWork:
             kept = {
                 at: self.keeping.kept(self._program, at, left.pop(at)) for at in sorted(left.keys() & steps)
             }
-            bounds = self._circuit.bounds
+            bounds = {at: self._circuit.bounds[at] for at in self._touched}
         states = {at: operator.snapshot() for at, operator in left.items()}
         return TaskReport(states, self.promised, self.entered, self.latest, kept, bounds)
 

@@ -63,7 +63,9 @@ class Start:
             snapshot = kept_of(snapshot)
         self.snapshot = snapshot
         self.waiting: dict[Port, pa.Table] = {}
-        """The rows that wait at each port of merges."""
+        """The rows that wait at ports of merges, where they are here."""
+        self.kept_waiting: dict[Port, list[KeptPart]] = {}
+        """The parts of the rows that wait at ports of merges, where they are kept in parts."""
         self.promised: dict[tuple[str, int], Bound] = {}
         """The explicit bounds of the sources' partitions."""
         self._states: dict[int, State] = {}
@@ -106,6 +108,12 @@ class Start:
         """Return the state of a step."""
         return self._states[at]
 
+    def waiting_rows(self, at: int) -> int:
+        """Return the number of rows that wait at a merge."""
+        here = sum(len(rows) for (merge, _), rows in self.waiting.items() if merge == at)
+        kept = (each for (merge, _), parts in self.kept_waiting.items() if merge == at for each in parts)
+        return here + sum(each.facts.held for each in kept)
+
     def bound(self, at: int) -> Bound:
         """Return the last bound of a step."""
         return self._bounds.get(at, NO_BOUND)
@@ -139,26 +147,34 @@ class Start:
             if at in self._states and at not in merge and PARTS not in self._states[at]
         }
 
-    def partitions(self, segment: Segment) -> dict[int, bytes]:
-        """Return the states behind each entrance of a source, for the task that reads it."""
+    def partitions(self, segment: Segment, *, is_kept: bool) -> dict[int, bytes]:
+        """Return the states behind each entrance of a source, for the task that reads it.
+
+        ``is_kept``: the task keeps state in parts, and reads it.
+        """
         found = {}
         for entry in segment.entries if self else ():
             behind = steps_behind(self._program, entry, frozenset(segment.steps))
             if states := {at: self._states[at] for at in sorted(behind) if at in self._states}:
-                found[entry] = pickle.dumps(states)
+                left = {at: self.parts_of(at) or state for at, state in states.items()}
+                found[entry] = pickle.dumps(Begins(0, 1, left) if is_kept else left)
         return found
 
     def _apart(self, at: int, state: State) -> State:
         """Return the state of a step, of a merge without the rows that wait in it."""
         if not isinstance(self._program.steps[at].node, Merge):
             return state
-        found, held = dict(state), 0
+        found, held = {name: table for name, table in state.items() if name != PARTS}, 0
         for port in range(len(self._program.steps[at].place.port_origins)):
-            rows = state[f"queue {port}"]
+            queue = f"queue {port}"
+            rows = state[queue]
             if len(rows):
                 self.waiting[at, port] = rows
                 held += len(rows)
-                found[f"queue {port}"] = rows.slice(0, 0)
+                found[queue] = rows.slice(0, 0)
+            if kept := [each for each in parts_in(state) if each.tables[0].name == queue]:
+                self.kept_waiting[at, port] = kept
+                held += sum(each.facts.held for each in kept)
         account = Account.from_arrow(state["account"])
         found["account"] = replace(account, rows_in=account.rows_in - held).to_arrow()
         return found

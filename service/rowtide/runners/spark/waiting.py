@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.ipc
 
+from rowtide.checkpoint.parts.kept import KeptPart, to_table
+from rowtide.checkpoint.snapshot import PARTS
 from rowtide.flow.program import Program
 from rowtide.operators.contract import State, Want
 from rowtide.operators.merge.merge import MergeOperator
@@ -27,6 +29,8 @@ from rowtide.operators.merge.merge import Place as RankedPlace
 from rowtide.rows.tray import Tray, tray_schema
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import LATEST, Bound
+from rowtide.runners.spark.parts.keeping import PartKeeper
+from rowtide.runners.spark.parts.queues import KeptQueues, queue_of
 from rowtide.runners.spark.shuffle.blocks import BlockWriter, blocks_of
 from rowtide.runners.spark.shuffle.runs import TaskInputs
 
@@ -58,13 +62,18 @@ class WaitingCount:
 
 @dataclass(frozen=True, slots=True)
 class WaitingTasks:
-    """The tasks that set waiting rows aside; a port is the slot of its rows. Pickled to the workers."""
+    """The tasks that set waiting rows aside; a port is the slot of its rows. Pickled to the workers.
+
+    With a ``keeper`` they keep them in parts.
+    """
 
     inputs: TaskInputs
+    keeper: PartKeeper | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Set one task's rows aside, and report them by port."""
         writer = BlockWriter()
+        kept = None if self.keeper is None else KeptQueues(self.keeper)
         found: dict[int, WaitingCount] = {}
         ports = dict.fromkeys(range(len(self.inputs.row_types)), Bound(LATEST))
         for cut in self.inputs.in_order(blocks_of(batches), ports):
@@ -77,15 +86,29 @@ class WaitingTasks:
                     before.first if before else _place(tray, 0),
                     _place(tray, -1),
                 )
+                if kept is not None:
+                    kept.add(port, tray)
+                    continue
                 rows = tray.to_arrow().cast(tray_schema(tray.row_type)).combine_chunks()
                 (batch,) = rows.to_batches()
                 writer.rows(port, 0, batch, tray.rowtime)
             yield from writer.taken()
-        yield from writer.close(found)
+        yield from writer.close(SetAside(found, () if kept is None else kept.close()))
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """The report of a task that has set rows aside: their counts by port, and the parts in which it keeps them."""
+
+    counts: Mapping[int, WaitingCount]
+    parts: Sequence[KeptPart]
 
 
 class RowsAside:
-    """The rows that wait at the ports of one merge. ``folder`` is one of this process."""
+    """The rows that wait at the ports of one merge. ``folder`` is one of this process.
+
+    ``parts`` are those in which they are kept; none: they are in blocks.
+    """
 
     def __init__(self, given: StageGiven, row_type: RowType, folder: str) -> None:
         self._given = given
@@ -93,11 +116,13 @@ class RowsAside:
         self._folder = folder
         self._paths: dict[int, str] = {}
         self._runs: dict[int, int] = {}
+        self.parts: list[KeptPart] = []
         counts: dict[int, WaitingCount] = {}
         for run in given.done:
-            found: dict[int, WaitingCount] = pickle.loads(given.report(run))
-            counts |= found
-            self._runs |= dict.fromkeys(found, run)
+            found: SetAside = pickle.loads(given.report(run))
+            counts |= found.counts
+            self.parts += found.parts
+            self._runs |= dict.fromkeys(found.counts, run)
         self.counts = dict(sorted(counts.items()))
         """The rows by port, where there are any."""
 
@@ -165,11 +190,13 @@ class WaitingInMerges:
         return found
 
     def state(self, at: int) -> State:
-        """Return the state of a merge with the rows that wait, which are in files, not in memory."""
+        """Return the state of a merge with the rows that wait, which are in files or in parts, not in memory."""
         merge, waiting = self._merge_of(at), self._aside[at]
         account = replace(merge.account, rows_in=merge.account.rows_in + waiting.rows)
-        queues = {f"queue {port}": waiting.table(port) for port in waiting.counts}
-        return {**merge.snapshot(), "account": account.to_arrow(), **queues}
+        state = {**merge.snapshot(), "account": account.to_arrow()}
+        if waiting.parts:
+            return {**state, PARTS: to_table(waiting.parts)}
+        return {**state, **{queue_of(port): waiting.table(port) for port in waiting.counts}}
 
 
 def _place(tray: Tray, at: int) -> Place:

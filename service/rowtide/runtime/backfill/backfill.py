@@ -214,8 +214,8 @@ class _Backfill:
         self._state: Mapping[str, State] | None = None
         if found.record is not None and found.partition_positions:
             self._state = state_at(context, found.record)
-            if self._state is not None and order.parts is not None:
-                refuse_other_store(self._state, order.parts)
+            if self._state is not None and context.parts is not None:
+                refuse_other_store(self._state, context.parts)
         given = found.partition_positions or first_positions(context.sources, order.begin)
         self._positions: Mapping[PartitionId, PartitionPosition] = {each.place: each for each in given}
         self._end = dict(found.cut or self._cut())
@@ -271,6 +271,10 @@ class _Backfill:
             cut=by_relation(self._end),
             goes_on=kept,
         )
+        if context.parts is not None:
+            # A store that cannot be used is found before the work, not after it.
+            folder = self._database.call(context.ledger.parts_folder)
+            self._retry("store of state in parts").call(partial(context.parts.names, folder))
         if self._session.sparkContext.uiWebUrl is not None:
             _log.info("spark_ui", url=self._session.sparkContext.uiWebUrl)
         flow = Flow(self._definition.outputs, self._definition.partitions)
@@ -289,7 +293,7 @@ class _Backfill:
             self._scratch,
             order.in_order,
             waiting=heart.beat_if_due,
-            parts=order.parts,
+            parts=context.parts,
         )
         work = SliceWork(context, spark, committer, broker=self._broker, database=self._database)
         limits = order.slices

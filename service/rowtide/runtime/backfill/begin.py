@@ -27,7 +27,6 @@ from rowtide.checkpoint.ledger import (
     is_resubmission,
 )
 from rowtide.checkpoint.parts.gathered import is_in_parts
-from rowtide.checkpoint.parts.store import PartStore
 from rowtide.errors import StatementError
 from rowtide.operators.contract import State
 from rowtide.rowtime.text import time_text
@@ -56,8 +55,7 @@ class BackfillOrder:
     ``begin``: where a pipeline without committed positions begins (None: at the earliest messages);
     ``StartEdge.WATERMARK`` continues from positions whatever has committed them. ``in_order``: the messages of each
     partition are read by one task, in the order of their offsets. ``take_over``: start although another
-    backfill of the pipeline runs, which then cannot commit. ``parts``: where tasks keep state in parts; None: all
-    state goes through the driver.
+    backfill of the pipeline runs, which then cannot commit.
     """
 
     until_ms: int
@@ -65,7 +63,6 @@ class BackfillOrder:
     slices: SliceLimits = field(default_factory=SliceLimits)
     in_order: bool = False
     take_over: bool = False
-    parts: PartStore | None = None
 
 
 @dataclass(frozen=True, slots=True)

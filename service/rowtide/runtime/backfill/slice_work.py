@@ -23,8 +23,7 @@ from rowtide.checkpoint.ledger import (
     PartitionId,
     PartitionPosition,
 )
-from rowtide.checkpoint.parts.store import PartStore, collect, folder_of, folder_of_commit
-from rowtide.checkpoint.snapshot import DamagedSnapshotError
+from rowtide.checkpoint.parts.store import PartStore, folder_of_commit
 from rowtide.operators.contract import State
 from rowtide.rowtime.bound import EARLIEST, LATEST
 from rowtide.runners.spark.frames import SparkRun
@@ -41,7 +40,7 @@ from rowtide.runtime.retry import Retry
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.runtime.state.deadletters import RecentMessages
 from rowtide.runtime.state.pipeline_state import CommitBatch
-from rowtide_connectors.errors import RefusedStageError, UnavailableError
+from rowtide_connectors.errors import RefusedStageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -226,7 +225,6 @@ class SliceWork:
             except (Exception, KeyboardInterrupt):
                 tables.drop()
                 raise
-        self._collect()
         latest = max(run.latest.values(), default=EARLIEST)
         reached = None if latest == EARLIEST else latest
         return SliceDone(
@@ -245,24 +243,9 @@ class SliceWork:
         """Return where the tasks of the next commit keep state in parts."""
         if self._spark.parts is None:
             return None
+        folder = self._database.call(self._context.ledger.parts_folder)
         commit = self._committer.commits + 1
-        return PartKeeper(
-            self._spark.parts, folder_of_commit(self._context.name, self._committer.epoch, commit)
-        )
-
-    def _collect(self) -> None:
-        """Remove the blobs that no stored snapshot names. What cannot be removed now, a later commit removes."""
-        store, context = self._spark.parts, self._context
-        if store is None:
-            return
-        try:
-            found = store.names(folder_of(context.name))
-            named = self._database.call(context.ledger.named_blobs)
-            count = collect(store, context.name, self._committer.epoch, named, found)
-        except (UnavailableError, DamagedSnapshotError) as error:
-            _log.warning("parts_not_collected", pipeline=context.name, reason=str(error))
-        else:
-            _log.debug("parts_collected", pipeline=context.name, removed=count, kept=len(found) - count)
+        return PartKeeper(self._spark.parts, folder_of_commit(folder, self._committer.epoch, commit))
 
     def _errors(
         self,

@@ -28,6 +28,7 @@ from rowtide.checkpoint.ledger import (
 from rowtide.checkpoint.snapshot import SnapshotInParts
 from rowtide.errors import FaultError
 from rowtide.operators.contract import RESUBMITTED, Fault
+from rowtide.runtime.commit.collecting import UnnamedParts
 from rowtide.runtime.commit.sifting import refused_rows
 from rowtide.runtime.commit.topic_checks import NoAnswerError, TopicChecks
 from rowtide.runtime.retry import Retry
@@ -122,6 +123,7 @@ class Committer:
         self._parts: SnapshotInParts | None = None
         self._parts_seconds = 0.0
         self._is_dropped = False
+        self._unnamed = UnnamedParts(context, record.epoch, retry)
 
     @property
     def is_storing(self) -> bool:
@@ -187,14 +189,18 @@ class Committer:
                 faults += sifted.faults
                 errors = self._error_rows(faults, recent)
         self._commits += 1
-        self._settle_part()
+        if self._settle_part(batch):
+            self._unnamed.remove()
         self._crash_points.reach("commit.after_settled")
         return errors
 
-    def _settle_part(self) -> None:
-        """Note that the part of a snapshot in this commit is stored, or that the parts before it are gone."""
+    def _settle_part(self, batch: CommitBatch) -> bool:
+        """Note that the part of a snapshot in this commit is stored, or that the parts before it are gone.
+
+        Return whether a snapshot is now complete.
+        """
         if self._parts is None:
-            return
+            return batch.snapshot is not None
         end = self._parts.stored()
         if self._is_dropped:
             _log.warning("snapshot_abandoned", pipeline=self._pipeline, reason="its first parts were dropped")
@@ -202,6 +208,7 @@ class Committer:
             self.stored = StoredSnapshot(end.size_bytes, self._parts_seconds)
         if self._is_dropped or end is not None:
             self._parts = None
+        return end is not None and not self._is_dropped
 
     def _sift(self, batch: CommitBatch, refusals: RefusedInCommit, met: RefusedRowsError) -> list[Fault]:
         """Find the rows that the database refuses, note them in ``refusals``, and return their faults.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from rowtide.checkpoint.ledger import Ledger
+from rowtide.checkpoint.parts.store import PartStore
 from rowtide.clock import Clock
 from rowtide.plan.plan import Plan
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash
@@ -36,7 +37,7 @@ class PipelineContext:
     ``statements`` resolves the names of statements that are sent to the running pipeline; None: they wait.
     ``text`` is that of the pipeline's file as the checkpoint keeps it.
     ``standby`` has the times of replicas, also of those that follow a process that is none; ``is_replica``: this one
-    follows and takes over.
+    follows and takes over. ``parts`` is where a backfill keeps state in parts; None: nowhere.
     """
 
     name: str
@@ -62,4 +63,5 @@ class PipelineContext:
     text: str | None = None
     standby: Standby = USUAL
     is_replica: bool = False
+    parts: PartStore | None = None
     statements: Callable[[str], SentStatements] | None = None

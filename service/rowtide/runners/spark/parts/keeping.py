@@ -27,20 +27,16 @@ class PartKeeper:
 
     def keep(self, number: int, of: int, kind: type, operator: Operator) -> KeptPart:
         """Store the state of one part of a step, whose node is of this kind."""
-        state = operator.snapshot()
-        name = f"{self.folder}/{uuid.uuid4().hex}"
         ahead = operator.ahead() if isinstance(operator, Meeting) else 0
         wants = tuple(operator.wants()) if isinstance(operator, Explaining) else ()
-        return KeptPart(
-            number,
-            of,
-            name,
-            self.store.where,
-            kind.__name__,
-            sum(table.nbytes for table in state.values()),
-            put(self.store, name, state),
-            PartFacts(operator.held(), ahead, wants),
-        )
+        return self.put(number, of, kind, operator.snapshot(), PartFacts(operator.held(), ahead, wants))
+
+    def put(self, number: int, of: int, kind: type, state: State, facts: PartFacts) -> KeptPart:
+        """Store a state under a new name."""
+        name = f"{self.folder}/{uuid.uuid4().hex}"
+        size = sum(table.nbytes for table in state.values())
+        tables = put(self.store, name, state)
+        return KeptPart(number, of, name, self.store.where, kind.__name__, size, tables, facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +55,10 @@ class Begins:
             else part_of(program.steps[at].node, given, self.number, self.of, store)
             for at, given in self.states.items()
         }
+
+
+WHOLE = Begins(0, 1, {})
+"""A part that is all: of a step of one partition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,23 +7,26 @@ only where a part lets go what the whole would let go, so ``Node.parts_hold_back
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Mapping, Sequence
 
-from rowtide.checkpoint.parts.kept import whole
-from rowtide.flow.circuit import Circuit
+from rowtide.checkpoint.parts.kept import all_of
+from rowtide.checkpoint.snapshot import PARTS
+from rowtide.flow.circuit import Arrival, Circuit
 from rowtide.flow.program import Port, Program
 from rowtide.flow.segments import Segment
 from rowtide.operators.contract import State
 from rowtide.operators.merge.ranks import Ranks
 from rowtide.operators.registry import make
-from rowtide.plan.nodes import Source, TableSource
 from rowtide.rowtime.bound import UNMARKED, Bound
 from rowtide.runners.spark.parts.elsewhere import StateElsewhere
-from rowtide.runners.spark.parts.keeping import PartKeeper
+from rowtide.runners.spark.parts.keeping import Begins, PartKeeper
+from rowtide.runners.spark.parts.queues import QueueTasks
 from rowtide.runners.spark.shuffle.exchange import Spread
+from rowtide.runners.spark.shuffle.given import Layout
 from rowtide.runners.spark.shuffle.runs import Piece, Split
 from rowtide.runners.spark.spreading import Spreading
-from rowtide.runners.spark.stage import TaskReport
+from rowtide.runners.spark.stage import TaskReport, steps_behind
 from rowtide.runners.spark.start import Start
 
 
@@ -82,22 +85,59 @@ class KeptSegments:
             if reached := [report.bounds[at] for report in reports if at in report.bounds]:
                 circuit.bounds[at] = self._least(at, reached)
 
-    def are_settled(self, number: int, circuit: Circuit) -> bool:
-        """Return whether the bounds of a segment's steps are final: tasks have passed them, or nothing has changed."""
-        return any(isinstance(circuit.operators[at], StateElsewhere) for at in self.steps(number))
+    def is_elsewhere(self, number: int, circuit: Circuit, at: int) -> bool:
+        """Return whether state of a step, or of steps behind it in the segment, is in parts: tasks pass its bounds."""
+        return any(isinstance(circuit.operators[each], StateElsewhere) for each in self._behind(number, at))
 
-    def leaving(self, number: int, circuit: Circuit) -> dict[Port, Bound]:
-        """Return the bounds that the ports after a segment have from it."""
-        return {port: circuit.bounds[at] for at, port in self._segments[number].exits}
+    def leaving(self, number: int, circuit: Circuit, at: int) -> dict[Port, Bound]:
+        """Return the bounds that the ports after a segment have from the steps behind a step of it."""
+        behind = self._behind(number, at)
+        return {port: circuit.bounds[each] for each, port in self._segments[number].exits if each in behind}
 
-    def gathered(self, circuits: Iterable[Circuit]) -> list[tuple[int, State]]:
-        """Return the states of all steps that are kept in parts, each as one operator has it."""
-        return [
-            (at, whole(operator.parts, self.keeper.store))
+    def taken(
+        self, number: int, circuit: Circuit, arrivals: Mapping[int, Sequence[Arrival]], tasks: int
+    ) -> list[bytes]:
+        """Return what some tasks get to let bounds come to the steps whose state is elsewhere; see ``SilentTasks``."""
+        found: list[list[tuple[Begins, Mapping[int, Sequence[Arrival]]]]] = [[] for _ in range(tasks)]
+        elsewhere = [each for each in arrivals.items() if self.is_elsewhere(number, circuit, each[0])]
+        for turn, (at, arrived) in enumerate(elsewhere):
+            states = {
+                each: operator.parts if isinstance(operator, StateElsewhere) else operator.snapshot()
+                for each in sorted(self._behind(number, at))
+                if (operator := circuit.operators[each]) is not None
+            }
+            found[turn % tasks].append((Begins(0, 1, states), {at: arrived}))
+        return [pickle.dumps(each) for each in found if each]
+
+    def _behind(self, number: int, at: int) -> set[int]:
+        return steps_behind(self._program, at, frozenset(self._segments[number].steps))
+
+    def queues(self, tasks: int) -> dict[Port, list[bytes]]:
+        """Return what some tasks get to read the rows that wait at each port; see ``QueueTasks``."""
+        return {
+            port: [pickle.dumps(parts[task::tasks]) for task in range(min(tasks, len(parts)))]
+            for port, parts in self._start.kept_waiting.items()
+        }
+
+    def queue_tasks(self, port: Port, layout: Layout) -> QueueTasks:
+        """Return the tasks that read the rows that wait at a port."""
+        assert self.keeper is not None
+        return QueueTasks(port[1], self._program.steps[port[0]].node.row_type, layout, self.keeper.store)
+
+    def elsewhere(self, circuits: Iterable[Circuit]) -> dict[int, State]:
+        """Return the states of all steps of circuits that are kept in parts, by step: the names of the parts."""
+        return {
+            at: operator.snapshot()
             for circuit in circuits
             for at, operator in circuit.operators.items()
-            if self.keeper is not None and isinstance(operator, StateElsewhere)
-        ]
+            if isinstance(operator, StateElsewhere)
+        }
+
+    def all_of(self, state: State) -> State:
+        """Return the state of a step as one operator has it."""
+        if self.keeper is None or PARTS not in state:
+            return state
+        return all_of(state, self.keeper.store)
 
     def _least(self, at: int, bounds: Iterable[Bound]) -> Bound:
         ranks = Ranks(self._program.steps[at].origins).of_origin
@@ -111,11 +151,12 @@ class KeptSegments:
 def kept_steps(program: Program, segment: Segment) -> frozenset[int]:
     """Return the steps of a segment whose state its tasks can keep.
 
-    Row-wise steps have hardly any. Rows that wait in a merge, and those of sources, go to the driver.
+    Row-wise steps have hardly any, and sources none. The rows that wait in a merge are kept apart.
     """
     nodes = {at: program.steps[at].node for at in segment.steps}
-    is_source = any(isinstance(nodes[at], Source | TableSource) for at in segment.entries)
-    if is_source or segment.is_row_wise or any(node.parts_hold_back() for node in nodes.values()):
+    if segment.is_row_wise or any(node.parts_hold_back() for node in nodes.values()):
         return frozenset()
-    merge = segment.entries[:1] if segment.is_merge(program) else ()
-    return frozenset(at for at, node in nodes.items() if not node.is_row_wise and at not in merge)
+    without = (
+        segment.entries if segment.is_merge(program) or program.steps[segment.entries[0]].is_source else ()
+    )
+    return frozenset(at for at, node in nodes.items() if not node.is_row_wise and at not in without)

@@ -28,11 +28,14 @@ from rowtide.runners.spark.shuffle.held import COPIED_BYTES, StageBlocks, StageG
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 TaskFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 DRIVER_RUN = 1 << 30
 """The number of the first run that the driver makes itself; it is after those of tasks."""
+TASKS_OF_A_JOB = 1 << 16
+"""More than the tasks of any job of a segment that has several: their runs have numbers of their own."""
 HERE_BYTES = 64 << 20
 """Maximum size of what a stage gives in the driver: a few rows may become many."""
 _HASH_SEED = 42
@@ -80,9 +83,9 @@ class Exchange:
         self._kept: list[DataFrame] = []
         self._here = Lock()
 
-    def run(self, frame: DataFrame, work: TaskFunction) -> StageGiven:
-        """Run the tasks of a stage over a frame."""
-        given = self.keep(frame.mapInArrow(OnWorker(work), BLOCKS))
+    def run(self, frame: DataFrame, work: TaskFunction, first_run: int = 0) -> StageGiven:
+        """Run the tasks of a stage over a frame; their runs are numbered from ``first_run`` on."""
+        given = self.keep(frame.mapInArrow(OnWorker(work), BLOCKS), first_run)
         found = given.where(f"kind = {int(CellKind.DONE)}").select("run", "cell").collect()
         return of_tasks({row[0]: row[1] for row in sorted(found, key=lambda row: row[0])}, given)
 
@@ -100,6 +103,13 @@ class Exchange:
             given = self.run_here(blocks, work)
         return self.run_stage(blocks, spread, work) if given is None else given
 
+    def run_cells(self, cells: Sequence[bytes], work: TaskFunction, turn: int) -> StageGiven:
+        """Run tasks that each begin with one of some cells, at most as many as there are parts, and get no rows.
+
+        ``turn`` is another one for each job of a segment.
+        """
+        return self.run(self.read(None, Spread.PART, cells), work, turn * TASKS_OF_A_JOB)
+
     def run_here(self, blocks: StageBlocks, work: TaskFunction) -> StageGiven | None:
         """Do the work of the only task of a stage in this process; None: it is for Spark, as its blocks are.
 
@@ -116,11 +126,16 @@ class Exchange:
                 return None
         return self._of_driver(given, 0)
 
-    def keep(self, frame: DataFrame) -> DataFrame:
-        """Add the number of each row's task, and persist the rows on disk."""
+    def empty(self, schema: StructType) -> DataFrame:
+        """Return a frame without rows."""
+        return self._session.createDataFrame([], schema)
+
+    def keep(self, frame: DataFrame, first_run: int = 0) -> DataFrame:
+        """Add the number of each row's task, from ``first_run`` on, and persist the rows on disk."""
         from pyspark import StorageLevel
 
-        kept = frame.selectExpr("spark_partition_id() AS run", "*").persist(StorageLevel.DISK_ONLY)
+        number = f"spark_partition_id() + {first_run}" if first_run else "spark_partition_id()"
+        kept = frame.selectExpr(f"{number} AS run", "*").persist(StorageLevel.DISK_ONLY)
         self._kept.append(kept)
         return kept
 
