@@ -19,7 +19,8 @@ from rowtide.runtime.state.questions import PATIENCE_S, Questions
 from rowtide.runtime.topics import TopicNames
 
 if TYPE_CHECKING:
-    from rowtide.runtime.inspect.why_not import Facts, SilenceExplanation
+    from rowtide.runtime.inspect.facts import Facts
+    from rowtide.runtime.inspect.why_not import SilenceExplanation
 
 
 class Requests:
@@ -99,7 +100,7 @@ class Requests:
             TopicNames(context.sources),
             io.board,
             pressure.paused,
-            io.partitions.idle,
+            io.partitions,
             io.poll_intervals_ms(),
         )
         return replace(facts, now_ms=context.clock.now_ms())
