@@ -24,6 +24,7 @@ from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import Pipeline
 from rowtide.runtime.query.query_work import QueryLimits
 from rowtide.runtime.requests import Requests
+from rowtide.runtime.resubmitting.resubmit import resubmit
 from rowtide.runtime.runnable import database_server
 from rowtide.runtime.service import Runs, Service
 from rowtide.runtime.state.context import PipelineContext
@@ -174,6 +175,7 @@ def build_process(
             progress=service.progress,
             events=events,
             errors=pipeline.ledger.errors,
+            resubmit=lambda wanted, dry_run, most: resubmit(pipeline, wanted, dry_run=dry_run, most=most),
             snapshots=pipeline.ledger.snapshots,
             allow_export=settings.service.allow_export,
         ),

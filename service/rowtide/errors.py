@@ -102,6 +102,10 @@ class LimitReachedError(StatementError):
     """As many run as the service allows: the same may be accepted later."""
 
 
+class OvertakenError(StatementError):
+    """Another command has changed what this one chose: it may be chosen again."""
+
+
 class Reason(StrEnum):
     """Why a row was rejected; the first word of REASON in the error stream.
 

@@ -170,6 +170,9 @@ ERRORS = [
     ),
 ]
 """The error rows of the orders pipeline."""
+BROKEN = "its message does not change, and cannot be decoded: invalid character"
+"""Why rejected rows of the orders pipeline cannot be resubmitted."""
+RESUBMISSIONS = f"{P}/errors/resubmissions"
 
 
 @dataclass
@@ -180,8 +183,14 @@ class Recorded:
     token: str | None = None
     refusals: dict[str, int] = field(default_factory=dict)
     """The status of answers that are refused, by path."""
+    rights: tuple[str, ...] = ("read", "post", "operate", "admin")
+    most: int = 10_000
+    """How many error rows a request that resubmits looks at."""
 
     def __post_init__(self) -> None:
+        self.errors = [dict(each) for each in ERRORS]
+        self.asked: list[dict[str, Any]] = []
+        """The bodies of requests that resubmit."""
         self.port = free_port()
         self._sent: list[str] = []
         self._server: WebServer | None = None
@@ -227,14 +236,17 @@ class Recorded:
                 *page_redirects(),
                 *(each.route(Access()) for each in page_files()),
                 Route("/api/v1/session", self._session, methods=["POST"]),
+                Route(RESUBMISSIONS, self._resubmissions, methods=["POST"]),
                 *(
                     Route(path, self._answering(path, answer))
                     for path, answer in {
                         "/api/v1/pipelines": lambda: {"pipelines": [{"name": "orders", "version": "1"}]},
+                        "/api/v1/session": lambda: {"caller": "ann", "rights": self.rights},
                         f"{P}/graph": lambda: self.graph,
                         f"{P}/relations/ORDERS_IN_TIME": lambda: RELATION,
                         f"{P}/relations/ORDERS_IN_TIME/why-not": lambda: {"causes": [IDLE]},
-                        f"{P}/errors/16": lambda: ERRORS[1],
+                        f"{P}/errors/16": lambda: self.errors[1],
+                        f"{P}/errors/17": lambda: self.errors[2],
                     }.items()
                 ),
                 Route(f"{P}/errors", self._errors),
@@ -253,18 +265,58 @@ class Recorded:
         return answered
 
     async def _errors(self, request: Request) -> Response:
-        """Answer with the error rows that are chosen, one at a time."""
+        """Answer with the error rows that are chosen, two at a time."""
         if (status := self.refusals.get(f"{P}/errors")) is not None:
             return self._refused(status, "the database is down")
         chosen = {name: request.query_params.get(name) for name in ("kind", "relation", "reason")}
         found = [
             each
-            for each in ERRORS
+            for each in self.errors
             if all(value is None or each[name] == value for name, value in chosen.items())
             and not (request.query_params.get("pending") == "true" and each["resubmission"])
             and each["number"] > int(request.query_params.get("after", "0"))
         ]
         return JSONResponse({"errors": found[:2], "next": str(found[1]["number"]) if found[2:] else None})
+
+    async def _resubmissions(self, request: Request) -> Response:
+        """Resubmit the late rows that are chosen; rejected ones stay."""
+        asked = await request.json()
+        self.asked.append(asked)
+        if (status := self.refusals.get(RESUBMISSIONS)) is not None:
+            return self._refused(status, "the pipeline has 1000 resubmissions, and 1000 is the limit")
+        if "numbers" in asked:
+            found = [each for each in self.errors if each["number"] in asked["numbers"]]
+        else:
+            chosen = {name: asked[name] for name in ("kind", "relation", "reason")}
+            found = [
+                each
+                for each in self.errors
+                if all(value in ("", each[name]) for name, value in chosen.items())
+                and each["number"] > asked["after"]
+                and each["resubmission"] is None
+            ]
+        found, others = found[: self.most], found[self.most :]
+        taken = [each for each in found if each["kind"] == "LATE" and each["resubmission"] is None]
+        if not asked.get("dry_run", False):
+            for each in taken:
+                each["resubmission"] = {"number": 2, "at": time_of(3)}
+        return JSONResponse(
+            {
+                "dry_run": asked.get("dry_run", False),
+                "taken": [each["number"] for each in taken],
+                "relations": [{"relation": "ORDERS_IN_TIME", "rows": len(taken)}] if taken else [],
+                "counts": [
+                    {
+                        "number": each["number"],
+                        "rowtime": "2026-01-01T09:39:29.520Z",
+                        "windows": [{"relation": "ORDERS_PER_MINUTE", "ends": "2026-01-01T09:40:00.000Z"}],
+                    }
+                    for each in taken
+                ],
+                "refused": [{"number": each["number"], "why": BROKEN} for each in found if each not in taken],
+                "next": found[-1]["number"] if others else None,
+            }
+        )
 
     def _refused(self, status: int, message: str) -> Response:
         return JSONResponse(

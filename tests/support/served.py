@@ -14,6 +14,7 @@ from rowtide.metrics import Metrics
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.query.query_work import QueryLimits
+from rowtide.runtime.resubmitting.resubmit import resubmit
 from rowtide.runtime.service import Service
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
@@ -51,6 +52,7 @@ def served(file: Path, limits: QueryLimits | None = None, access: Access | None 
                 contents=service.requests.contents,
                 execute=service.requests.execute,
                 errors=pipeline.ledger.errors,
+                resubmit=lambda wanted, dry_run, most: resubmit(pipeline, wanted, dry_run=dry_run, most=most),
                 snapshots=pipeline.ledger.snapshots,
                 query=query_of(file, service.requests, limits),
                 progress=service.progress,

@@ -16,6 +16,7 @@ from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
 from rowtide.runtime.progress.board import ProgressBoard
 from rowtide.runtime.query.contents import TableContents
+from rowtide.runtime.resubmitting.resubmit import ResubmittedRows
 from rowtide.runtime.state.status import Phase, ReplicaStatus, StatusBoard
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.web import Handlers, PositionStatus, build_app
@@ -128,6 +129,7 @@ def whole_app(access: Access) -> Starlette:
             progress=progress_of_orders(),
             events=ended_events(),
             errors=lambda _wanted, _limit: (),
+            resubmit=lambda _wanted, _dry_run, _most: ResubmittedRows((), {}, {}),
             snapshots=tuple,
         ),
         access=access,

@@ -131,6 +131,31 @@ export interface ErrorRows {
   readonly next: string | null;
 }
 
+/**
+ * Error rows that are resubmitted, by number; after a dry run those that would be. `counts` are where late rows count at
+ * the earliest. `next` is `after` of further rows that match; null: these are all.
+ */
+export interface Resubmissions {
+  readonly dry_run: boolean;
+  readonly taken: readonly number[];
+  readonly relations: readonly { readonly relation: string; readonly rows: number }[];
+  readonly counts: readonly Counting[];
+  readonly refused: readonly { readonly number: number; readonly why: string }[];
+  readonly next: number | null;
+}
+
+export interface Counting {
+  readonly number: number;
+  readonly rowtime: string | null;
+  readonly windows: readonly { readonly relation: string; readonly ends: string | null }[];
+}
+
+/** Who calls, and with which rights. */
+export interface Session {
+  readonly caller: string;
+  readonly rights: readonly string[];
+}
+
 export interface Pipelines {
   readonly pipelines: readonly { readonly name: string; readonly version: string }[];
 }
@@ -166,10 +191,15 @@ export async function ask<Answer>(url: URL, init: RequestInit = {}): Promise<Ans
   return (text === "" ? null : JSON.parse(text)) as Answer;
 }
 
+/** Send a JSON object, and return the answer; throws a Refusal. */
+export function send<Answer>(url: URL, body: object): Promise<Answer> {
+  const headers = { "Content-Type": "application/json" };
+  return ask<Answer>(url, { method: "POST", headers, body: JSON.stringify(body) });
+}
+
 /** Send a token, for which the service sets a cookie that no script can read. */
 export async function logIn(token: string): Promise<void> {
-  const headers = { "Content-Type": "application/json" };
-  await ask(address("session"), { method: "POST", headers, body: JSON.stringify({ token }) });
+  await send(address("session"), { token });
 }
 
 function refused(status: number, text: string): Refusal {

@@ -12,6 +12,7 @@ import {
   type Pipelines,
   type Progress,
   Refusal,
+  type Session,
 } from "./api";
 import { kept, RATE_MS, relationsNow } from "./model";
 
@@ -29,10 +30,16 @@ const SILENT_MS = 20_000;
 export const connection = signal<Connection>({ kind: "connecting" });
 export const name = signal<string | null>(null);
 export const version = signal<string | null>(null);
+const rights = signal<readonly string[]>([]);
+export const mayOperate = computed(() => rights.value.includes("operate"));
 export const phase = signal<Phase | null>(null);
 export const graph = signal<Graph | null>(null);
 export const history = signal<readonly Progress[]>([]);
 export const errors = signal<Errors | null>(null);
+/** How often rows were resubmitted by this page. */
+export const resubmissions = signal(0);
+/** Changes when error rows that are shown may have changed. */
+export const errorsSeen = computed(() => [errors.value, resubmissions.value] as const);
 export const causes = signal<readonly Cause[]>([]);
 /** When the last event came, and the time now: by the clock of this machine. */
 export const heardAt = signal(Date.now());
@@ -86,6 +93,7 @@ async function opened(): Promise<void> {
   try {
     const found = (await ask<Pipelines>(address("pipelines"))).pipelines[0];
     if (found === undefined) throw new Refusal(404, "the service has no pipeline", null);
+    rights.value = (await ask<Session>(address("session"))).rights;
     name.value = found.name;
     version.value = found.version;
     await loadGraph();

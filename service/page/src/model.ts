@@ -278,6 +278,36 @@ export function resubmission({ number, kind, relation, reason }: Chosen): string
   return ["rowtide errors resubmit PIPELINE.sql", ...(options.length > 0 ? options : ["--all"]), "--dry-run"].join(" ");
 }
 
+/** Return what the request for these error rows has: one by its number, or all that match and were not resubmitted. */
+export function requested({ number, kind = "", relation = "", reason = "" }: Chosen): object {
+  return number === undefined ? { kind, relation, reason, pending: true } : { numbers: [number] };
+}
+
+/** Error rows of which the same is said. */
+export interface Said {
+  readonly said: string;
+  readonly numbers: readonly number[];
+}
+
+/** Return what is said of rows, each text once, in the order of the rows. */
+export function grouped<Row extends { readonly number: number }>(rows: readonly Row[], of: (row: Row) => string): Said[] {
+  const found = new Map<string, number[]>();
+  for (const row of rows) {
+    const said = of(row);
+    const numbers = found.get(said);
+    if (numbers === undefined) found.set(said, [row.number]);
+    else numbers.push(row.number);
+  }
+  return [...found].map(([said, numbers]) => ({ said, numbers }));
+}
+
+/** Return numbers of rows as words, the first ones of many. */
+export function listedNumbers(numbers: readonly number[], most = 8): string {
+  if (numbers.length === 1) return `Row ${numbers[0]}`;
+  const left = numbers.length - most;
+  return `Rows ${numbers.slice(0, most).join(", ")}${left > 0 ? ` and ${left} more` : ""}`;
+}
+
 /** Return a name as SQL writes it. */
 function identifier(name: string): string {
   return /^[A-Z_][A-Z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;

@@ -1,7 +1,20 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Cause, Graph, Progress } from "../src/api";
-import { drawn, edgeName, edgesOf, END_OF_TIME_MS, kept, listed, MOST_NODES, relationsNow, resubmission } from "../src/model";
+import {
+  drawn,
+  edgeName,
+  edgesOf,
+  END_OF_TIME_MS,
+  grouped,
+  kept,
+  listed,
+  listedNumbers,
+  MOST_NODES,
+  relationsNow,
+  requested,
+  resubmission,
+} from "../src/model";
 
 const GRAPH: Graph = {
   digest: "d1",
@@ -132,4 +145,21 @@ test("the command that resubmits has the filters of the view", () => {
   );
   assert.equal(resubmission({ reason: "X; reboot" }), `${command} --reason 'X; reboot' --dry-run`);
   assert.equal(resubmission({ relation: `it's "x"` }), `${command} --relation '"it'\\''s ""x"""' --dry-run`);
+});
+
+test("a request names one row, or those that match and were not resubmitted", () => {
+  assert.deepEqual(requested({ number: 17 }), { numbers: [17] });
+  assert.deepEqual(requested({ kind: "LATE" }), { kind: "LATE", relation: "", reason: "", pending: true });
+});
+
+test("rows of which the same is said share a line, and many numbers are cut", () => {
+  const rows = [5, 6, 7].map((number) => ({ number, why: number === 6 ? "b" : "a" }));
+  assert.deepEqual(grouped(rows, (each) => each.why), [
+    { said: "a", numbers: [5, 7] },
+    { said: "b", numbers: [6] },
+  ]);
+  assert.equal(listedNumbers([6]), "Row 6");
+  assert.equal(listedNumbers([5, 7]), "Rows 5, 7");
+  assert.equal(listedNumbers([1, 2, 3, 4], 4), "Rows 1, 2, 3, 4");
+  assert.equal(listedNumbers([1, 2, 3, 4, 5, 6], 4), "Rows 1, 2, 3, 4 and 2 more");
 });

@@ -486,7 +486,8 @@ class DatabaseLedger:
         """Mark error rows as resubmitted; return the number of resubmissions.
 
         Raises:
-          StatementError: one of them was resubmitted meanwhile; nothing has changed.
+          OvertakenError: one of them was resubmitted meanwhile; nothing has changed.
+          StatementError: the pipeline has too many resubmissions; nothing has changed.
         """
         with self._database.begin() as transaction:
             connection = sql_connection(transaction)

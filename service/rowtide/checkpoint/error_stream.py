@@ -2,7 +2,7 @@
 
 A row is resubmitted at most once, by marking it, in one transaction with the
 other rows of the resubmission. The service finds the marks, and reads the rows
-like a partition of a topic (``runtime.ingest.resubmission``).
+like a partition of a topic (``runtime.live.resubmission``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from rowtide.checkpoint.ledger import ErrorRow, PendingErrors, Resubmission, StoredError
 from rowtide.checkpoint.tables import Tables, now, to_ms
-from rowtide.errors import StatementError
+from rowtide.errors import OvertakenError, StatementError
 
 MAX_RESUBMISSIONS = 1_000
 """Limit for one pipeline. Each remains a partition of its stream forever, because a replay must find it."""
@@ -102,8 +102,8 @@ def mark_resubmitted(
     """Mark error rows as resubmitted; return the number of resubmissions.
 
     Raises:
-      StatementError: one of them was resubmitted meanwhile, or the pipeline has too many resubmissions;
-        nothing has changed.
+      OvertakenError: one of them was resubmitted meanwhile; nothing has changed.
+      StatementError: the pipeline has too many resubmissions; nothing has changed.
     """
     table, pipelines = tables.errors, tables.pipelines
     # Locks the record: if two commands resubmit at once, the second sees the marks of the first.
@@ -127,7 +127,7 @@ def mark_resubmitted(
             .values(resubmitted=number, resubmitted_at=now(connection.dialect.name))
         )
         if marked.rowcount != len(group):
-            raise StatementError(
+            raise OvertakenError(
                 "some of the error rows were resubmitted by another command; nothing has changed"
             )
     return int(number - last)

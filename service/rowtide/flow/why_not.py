@@ -52,7 +52,7 @@ class Keeper:
     ``has`` and ``needs`` are in the rowtime of ``clock``, the relation that judges its rows; ``needs`` None:
     it must deliver more rows, of any time. A row needs rowtime ``row_needs`` for the effect of an explicit
     bound of ``needs``. ``takes_bounds``: an explicit bound on the source reaches ``clock``. ``path`` are the steps from
-    the partition to the one where the rows wait.
+    the partition to the one where the rows wait, and ``step`` is the one whose bound is ``has``.
     """
 
     relation: str
@@ -63,6 +63,7 @@ class Keeper:
     row_needs: int | None
     takes_bounds: bool = True
     path: tuple[int, ...] = field(default=(), compare=False)
+    step: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +293,7 @@ class Enquiry:
         step, operator, path = self._steps[at], self._operators[at], (at, *after)
         if operator is None:
             relation, has = step.node.relation, self._has(at)
-            return [Keeper(relation, step.partition or 0, relation, has, needs, needs, path=path)]
+            return [Keeper(relation, step.partition or 0, relation, has, needs, needs, path=path, step=at)]
         if isinstance(step.node, Sort):
             return self._judged(at, step.node, needs, seen, path)
         ports = len(self._feeders[at])
@@ -327,9 +328,9 @@ class Enquiry:
         if self._operators[below] is None:
             source = self._steps[below].node.relation
             partition = self._steps[below].partition or 0
-            return [Keeper(source, partition, clock, has, needs, row_needs, takes_bounds, path)]
+            return [Keeper(source, partition, clock, has, needs, row_needs, takes_bounds, path, at)]
         return [
-            replace(each, clock=clock, has=has, needs=needs, row_needs=row_needs, takes_bounds=False)
+            replace(each, clock=clock, has=has, needs=needs, row_needs=row_needs, takes_bounds=False, step=at)
             for each in self._trace(below, None, seen, path[1:])
         ]
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rowtide.errors import StatementError, TransientError, UnknownRelationError
+from rowtide.runtime.inspect.facts import Facts, gathered
 from rowtide.runtime.inspect.sending import StatementAnswer, outcome_of
 from rowtide.runtime.live.backpressure import Backpressure
 from rowtide.runtime.pipeline_io import PipelineIO
@@ -19,7 +20,7 @@ from rowtide.runtime.state.questions import PATIENCE_S, Questions
 from rowtide.runtime.topics import TopicNames
 
 if TYPE_CHECKING:
-    from rowtide.runtime.inspect.why_not import Facts, SilenceExplanation
+    from rowtide.runtime.inspect.why_not import SilenceExplanation
 
 
 class Requests:
@@ -90,8 +91,6 @@ class Requests:
         return held_back(state.flow.enquiry(), graph, self._facts(state, pressure))
 
     def _facts(self, state: PipelineState, pressure: Backpressure) -> Facts:
-        from rowtide.runtime.inspect.facts import gathered
-
         context, io = self._io.context, self._io
         facts = gathered(
             state,
@@ -99,7 +98,7 @@ class Requests:
             TopicNames(context.sources),
             io.board,
             pressure.paused,
-            io.partitions.idle,
+            io.partitions,
             io.poll_intervals_ms(),
         )
         return replace(facts, now_ms=context.clock.now_ms())

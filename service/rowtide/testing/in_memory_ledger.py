@@ -33,7 +33,7 @@ from rowtide.checkpoint.snapshot import SnapshotInParts, blobs_in, snapshot_from
 from rowtide.checkpoint.snapshot_part import Chunk, SnapshotPart
 from rowtide.checkpoint.texts import storable
 from rowtide.clock import Clock
-from rowtide.errors import FaultError, StatementError
+from rowtide.errors import FaultError, OvertakenError
 from rowtide.rowtime.text import time_text
 from rowtide.testing.in_memory_database import (
     Checkpoint,
@@ -306,7 +306,7 @@ class InMemoryLedger:
         """Mark error rows as resubmitted, and return the number of resubmissions.
 
         Raises:
-          StatementError: one of them was resubmitted in the meantime; nothing has changed.
+          OvertakenError: one of them was resubmitted in the meantime; nothing has changed.
         """
         with self._database.begin() as transaction:
             checkpoint = self._within(transaction)
@@ -316,7 +316,7 @@ class InMemoryLedger:
                 number += 1
                 for each in group:
                     if stored[each.error_id].resubmitted is not None:
-                        raise StatementError(
+                        raise OvertakenError(
                             "some of the error rows were resubmitted by another command; nothing has changed"
                         )
                     stored[each.error_id] = replace(

@@ -23,7 +23,8 @@ from rowtide.operators.contract import Fault, State
 from rowtide.rows.rowop import Row
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import Bound
-from rowtide.runtime.inspect.why_not import Facts, PartitionFacts, answer, bounds_of_idle
+from rowtide.runtime.inspect.facts import Facts, PartitionFacts, bounds_of_idle
+from rowtide.runtime.inspect.why_not import answer
 from rowtide.runtime.state.output import TableOutput
 from rowtide.sql.catalog.written_names import fold
 from rowtide.testing.batching import Batching

@@ -254,6 +254,7 @@ class Page:
                     path=declared.path,
                     status=answer.status_code,
                     request=request_id(request),
+                    **getattr(request.state, "effect", {}),
                 )
             return answer
 
@@ -312,6 +313,11 @@ def _successor(declared: ApiPath, request: Request, pipeline: str) -> str:
     names = {"pipeline": pipeline, "relation": request.query_params.get("relation", "")}
     path = str(declared.successor).format_map({name: quote(each, safe="") for name, each in names.items()})
     return path.lstrip("/")
+
+
+def note_effect(request: Request, **effect: object) -> None:
+    """Note what a request has changed, for its line in the log."""
+    request.state.effect = effect
 
 
 async def no_page(request: Request, error: Exception) -> Response:

@@ -28,14 +28,15 @@ class Parameter:
     """A parameter of a request: in the ``query`` or the ``path`` of its address, or a field of its ``body``.
 
     A path has the name in braces, a body is a JSON object. ``default`` None: it is required. ``most``: the greatest
-    integer, from 0.
+    integer, from 0. ``most_items``: the greatest number of ``integers``, which only a body can have.
     """
 
     name: str
     meaning: str
-    default: str | int | bool | None = None
-    kind: Literal["string", "integer", "boolean"] = "string"
+    default: str | int | bool | tuple[int, ...] | None = None
+    kind: Literal["string", "integer", "boolean", "integers"] = "string"
     most: int | None = None
+    most_items: int | None = None
     where: Literal["query", "path", "body"] = "query"
 
 

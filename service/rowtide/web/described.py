@@ -133,9 +133,14 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _schema(parameter: Parameter) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": parameter.kind}
+    is_array = parameter.kind == "integers"
+    schema: dict[str, Any] = {"type": "integer" if is_array else parameter.kind}
     if parameter.most is not None:
         schema |= {"minimum": 0, "maximum": parameter.most}
+    if is_array:
+        schema = {"type": "array", "items": schema}
+        if parameter.most_items is not None:
+            schema["maxItems"] = parameter.most_items
     if parameter.default is not None:
         schema["default"] = parameter.default
     return schema
@@ -183,4 +188,4 @@ def _default(parameter: Parameter) -> str:
     if parameter.default is None:
         return "required"
     shown = str(parameter.default).lower() if parameter.kind == "boolean" else str(parameter.default)
-    return f"`{shown}`" if shown else "empty"
+    return "empty" if parameter.default in ("", ()) else f"`{shown}`"

@@ -10,6 +10,7 @@ from rowtide.checkpoint.error_stream import ErrorFilter
 from rowtide.checkpoint.ledger import SnapshotEntry, StoredError
 from rowtide.runtime.progress.board import ProgressBoard
 from rowtide.runtime.query.contents import TableContents
+from rowtide.runtime.resubmitting.resubmit import ResubmittedRows
 from rowtide.runtime.state.following import StartedQuery
 from rowtide.web.status import JsonAnswer
 
@@ -38,6 +39,8 @@ class Handlers:
     query: QueryRunner | None = None
     execute: StatementRunner | None = None
     errors: Callable[[ErrorFilter, int | None], Sequence[StoredError]] | None = None
+    resubmit: Callable[[ErrorFilter, bool, int], ResubmittedRows] | None = None
+    """Resubmits error rows; the flag requests a dry run, the number is the most rows to look at."""
     snapshots: Callable[[], Sequence[SnapshotEntry]] | None = None
     progress: ProgressBoard | None = None
     events: EventFeed | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -10,8 +11,14 @@ from starlette.requests import Request
 from rowtide.web.declared import JSON, Parameter
 from rowtide.web.problems import Problem, ProblemError
 
-KINDS = {"string": str, "integer": int, "boolean": bool}
+KINDS = {"string": str, "integer": int, "boolean": bool, "integers": list}
 """The values of JSON that a field of a body may have, by the kind of its parameter."""
+_NAMES = {
+    "string": "a string",
+    "integer": "an integer",
+    "boolean": "a boolean",
+    "integers": "an array of integers",
+}
 
 
 async def read_body(request: Request, fields: tuple[Parameter, ...]) -> None:
@@ -36,13 +43,32 @@ async def read_body(request: Request, fields: tuple[Parameter, ...]) -> None:
     if unknown := sorted(found.keys() - known.keys()):
         raise _invalid_body(f'the body has an unknown field "{unknown[0][:80]}"', fields)
     for each in fields:
-        value = found.setdefault(each.name, each.default)
-        # A bool is an int of Python.
-        if value is None or value == "":
+        if each.name not in found and each.default is not None:
+            found[each.name] = each.default
+            continue
+        value = found.get(each.name)
+        if value is None or (value == "" and each.default is None):
             raise _invalid_body(f'field "{each.name}" of the body is missing', fields)
-        if type(value) is not KINDS[each.kind]:
-            raise _invalid_body(f'field "{each.name}" of the body is not a {each.kind}', fields)
+        if (wrong := _fault(each, value)) is not None:
+            raise _invalid_body(f'field "{each.name}" of the body {wrong}', fields)
     request.state.body = found
+
+
+def _fault(field: Parameter, value: object) -> str | None:
+    """Return what is wrong with the value of a field; None: nothing."""
+    # A bool is an int of Python.
+    if type(value) is not KINDS[field.kind]:
+        return f"is not {_NAMES[field.kind]}"
+    numbers: list[Any] = [value] if field.kind == "integer" else []
+    if isinstance(value, list):
+        numbers = value
+    if any(type(each) is not int for each in numbers):
+        return f"is not {_NAMES[field.kind]}"
+    if field.most is not None and not all(0 <= each <= field.most for each in numbers):
+        return f"is not within 0 to {field.most}"
+    if field.most_items is not None and len(numbers) > field.most_items:
+        return f"has more than {field.most_items} numbers"
+    return None
 
 
 def _invalid_body(message: str, fields: tuple[Parameter, ...]) -> ProblemError:
@@ -77,7 +103,14 @@ def given(request: Request, parameter: Parameter) -> str:
 
 def optional(request: Request, parameter: Parameter) -> str | None:
     """Return the value of a text that may be missing, or empty."""
+    if parameter.where == "body":
+        return str(request.state.body[parameter.name]) or None
     return request.query_params.get(parameter.name) or None
+
+
+def numbers(request: Request, parameter: Parameter) -> tuple[int, ...]:
+    """Return the value of an array of integers in the body."""
+    return tuple(request.state.body[parameter.name])
 
 
 def number(request: Request, parameter: Parameter) -> int:
@@ -86,6 +119,8 @@ def number(request: Request, parameter: Parameter) -> int:
     Raises:
       ProblemError: it is not one of 0 to the greatest.
     """
+    if parameter.where == "body":
+        return int(request.state.body[parameter.name])
     text, most = request.query_params.get(parameter.name, str(parameter.default)), parameter.most or 0
     # The length first: Python refuses to read thousands of digits.
     if not (text.isascii() and text.isdigit()) or len(text) > len(str(most)) or int(text) > most:

@@ -30,7 +30,7 @@ from rowtide.checkpoint.ledger import (
 )
 from rowtide.checkpoint.tables import SCHEMA, named, schema_of
 from rowtide.clock import SystemClock
-from rowtide.errors import FaultError, LostCommitsError, StatementError, SupersededError
+from rowtide.errors import FaultError, LostCommitsError, OvertakenError, StatementError, SupersededError
 from rowtide.testing.in_memory_database import InMemoryDatabase
 from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide_connectors.api import Database, TableColumn, TargetTable
@@ -321,7 +321,7 @@ def test_error_rows_are_resubmitted_once_and_read_in_the_order_of_their_rowtimes
     assert [each.row for each in ledger.resubmitted(1)] == [sooner, later]
     assert [each.row for each in ledger.resubmitted(2)] == [decoded]
     assert [each.error_id for each in ledger.errors(ErrorFilter(pending=True))] == [rows[3].error_id]
-    with pytest.raises(StatementError, match="resubmitted by another command; nothing has changed"):
+    with pytest.raises(OvertakenError, match="resubmitted by another command; nothing has changed"):
         ledger.resubmit(rows[2:])
     assert ledger.errors(ErrorFilter(numbers=(rows[3].error_id,)))[0].resubmitted is None
 

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.recorded import P, Recorded, recorded
+from support.recorded import BROKEN, RESUBMISSIONS, P, Recorded, recorded
 from support.tab import NARROW, WIDE, findings, tab
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 pytestmark = pytest.mark.browser
+
+
+READER = ("read",)
 
 
 @pytest.fixture
@@ -34,6 +37,7 @@ def wait_for_rows(page: Page, *numbers: int) -> None:
 def test_a_count_leads_to_its_rows_and_filters_are_in_the_address(
     chromium: Browser, service: Recorded
 ) -> None:
+    service.rights = READER
     with tab(chromium) as page:
         page.goto(service.url)
         page.get_by_role("banner").get_by_role("link", name="12").click()
@@ -81,6 +85,7 @@ def test_what_is_typed_stays_when_more_rows_come(chromium: Browser, service: Rec
 
 
 def test_a_row_has_its_bytes_with_the_place_of_the_fault(chromium: Browser, service: Recorded) -> None:
+    service.rights = READER
     with tab(chromium) as page:
         page.goto(f"{service.url}#/errors")
         page.get_by_role("link", name="Error row 16").click()
@@ -109,13 +114,122 @@ def test_a_failed_query_does_not_look_like_an_empty_one(chromium: Browser, servi
         page.get_by_text("the service answers 404").wait_for()
 
 
-@pytest.mark.parametrize(("scheme", "size"), [("light", WIDE), ("dark", NARROW)])
-@pytest.mark.parametrize("view", ["#/errors", "#/errors/16"])
-def test_the_views_meet_wcag_2_2_aa(
-    chromium: Browser, service: Recorded, axe: str, scheme: str, size: tuple[int, int], view: str
+OUTLOOK = (
+    "1 row would be resubmitted: 1 of ORDERS_IN_TIME.",
+    "Row 17 will count at 2026-01-01 09:39:29.520 or later, in the window of ORDERS_PER_MINUTE that ends at "
+    "2026-01-01 09:40:00.000 or later.",
+)
+
+
+def outcome(page: Page) -> Locator:
+    return page.get_by_role("group", name="Resubmission")
+
+
+def test_rows_that_match_are_resubmitted_once_they_are_confirmed(
+    chromium: Browser, service: Recorded
 ) -> None:
+    with tab(chromium) as page:
+        page.goto(f"{service.url}#/errors?pending=true")
+        page.get_by_role("button", name="Resubmit all that match…").click()
+        outcome(page).get_by_text(OUTLOOK[0]).wait_for()
+        assert outcome(page).get_by_role("listitem").all_inner_texts() == [
+            OUTLOOK[1],
+            f"Row 16 cannot be resubmitted: {BROKEN}.",
+        ]
+        of_all = {"kind": "", "relation": "", "reason": "", "pending": True, "after": 0, "dry_run": True}
+        assert service.asked == [of_all]
+        outcome(page).get_by_role("button", name="Cancel").click()
+        page.get_by_role("button", name="Resubmit all that match…").click()
+        # Another row comes after the dry run: it is not what was confirmed.
+        service.errors.append({**service.errors[2], "number": 18})
+        outcome(page).get_by_role("button", name="Resubmit 1 row").click()
+        outcome(page).get_by_text("1 row resubmitted: 1 of ORDERS_IN_TIME.").wait_for()
+        assert service.asked == [of_all, of_all, {"numbers": [17]}]
+        wait_for_rows(page, 16, 18)
+        outcome(page).get_by_role("button", name="Close").click()
+        page.get_by_label("Kind").select_option("REJECTED")
+        page.get_by_role("button", name="Resubmit all that match…").click()
+        outcome(page).get_by_text("No row would be resubmitted.").wait_for()
+        assert outcome(page).get_by_role("button").all_inner_texts() == ["Close"]
+
+
+def test_one_row_is_resubmitted_with_the_keyboard_alone(chromium: Browser, service: Recorded) -> None:
+    with tab(chromium, NARROW) as page:
+        page.goto(f"{service.url}#/errors/17")
+        page.get_by_role("button", name="Resubmit…").focus()
+        page.keyboard.press("Enter")
+        for each in OUTLOOK:
+            outcome(page).get_by_text(each).wait_for()
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        # Cancelled: the button has the focus again.
+        page.get_by_role("button", name="Resubmit…").wait_for()
+        page.keyboard.press("Enter")
+        outcome(page).get_by_text(OUTLOOK[0]).wait_for()
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        outcome(page).get_by_text("1 row resubmitted").wait_for()
+        page.get_by_text("as 2, 2026-01-01 09:40:03.000").wait_for()
+        dry = {"numbers": [17], "after": 0, "dry_run": True}
+        assert service.asked == [dry, dry, {"numbers": [17]}]
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        outcome(page).wait_for(state="detached")
+        assert page.get_by_role("button", name="Resubmit…").count() == 0
+
+
+def test_what_matches_beyond_the_limit_of_a_request_is_resubmitted_by_the_next_ones(
+    chromium: Browser, service: Recorded
+) -> None:
+    service.most = 1
+    service.errors.append({**service.errors[2], "number": 18})
+    with tab(chromium) as page:
+        page.goto(f"{service.url}#/errors")
+        page.get_by_role("button", name="Resubmit all that match…").click()
+        outcome(page).get_by_text("No row would be resubmitted.").wait_for()
+        outcome(page).get_by_role("button", name="Next rows…").click()
+        outcome(page).get_by_text("Row 17 will count").wait_for()
+        outcome(page).get_by_role("button", name="Resubmit 1 row").click()
+        outcome(page).get_by_text("1 row resubmitted").wait_for()
+        outcome(page).get_by_role("button", name="Next rows…").click()
+        outcome(page).get_by_text("Row 18 will count").wait_for()
+        assert outcome(page).get_by_text("More rows match").count() == 0
+        outcome(page).get_by_role("button", name="Resubmit 1 row").click()
+        outcome(page).get_by_text("1 row resubmitted").wait_for()
+        assert outcome(page).get_by_role("button").all_inner_texts() == ["Close"]
+    assert [each.get("numbers", each.get("after")) for each in service.asked] == [0, 16, [17], 17, [18]]
+
+
+def test_why_rows_are_not_resubmitted_is_shown(chromium: Browser, service: Recorded) -> None:
+    with tab(chromium, may_fail=True) as page:
+        service.refusals[RESUBMISSIONS] = 409
+        page.goto(f"{service.url}#/errors/17")
+        page.get_by_role("button", name="Resubmit…").click()
+        outcome(page).get_by_text("1000 is the limit").wait_for()
+        assert outcome(page).get_by_role("button").all_inner_texts() == ["Close"]
+
+
+@pytest.mark.parametrize(("scheme", "size"), [("light", WIDE), ("dark", NARROW)])
+@pytest.mark.parametrize("view", ["#/errors", "#/errors/17"])
+@pytest.mark.parametrize("rights", [READER, ("read", "operate")], ids=len)
+def test_the_views_meet_wcag_2_2_aa(
+    chromium: Browser,
+    service: Recorded,
+    axe: str,
+    scheme: str,
+    size: tuple[int, int],
+    view: str,
+    rights: tuple[str, ...],
+) -> None:
+    service.rights = rights
     with tab(chromium, size, scheme=scheme) as page:
         page.goto(service.url + view)
-        page.get_by_role("region", name="Command").wait_for()
+        if rights == READER:
+            page.get_by_role("region", name="Command").wait_for()
+            assert page.get_by_role("button", name="Resubmit").count() == 0
+        else:
+            page.get_by_role("button", name="Resubmit").click()
+            outcome(page).get_by_role("button", name="Resubmit 1 row").wait_for()
         assert findings(page, axe) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= size[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,7 +54,8 @@ class Orders:
 
     kafka: Broker
     topic: str
-    sent: int = 0
+    numbers: list[int] = field(default_factory=list)
+    """The numbers of those that were sent."""
     number: int = 0
 
     def send(self, count: int, *, silent: int | None = None) -> None:
@@ -62,14 +63,21 @@ class Orders:
         numbers = range(self.number, self.number + count)
         self.number += count
         for partition in range(PARTITIONS):
-            own = [order(each) for each in numbers if each % PARTITIONS == partition != silent]
-            self.kafka.produce(self.topic, own, partition=partition)
-            self.sent += len(own)
+            own = [each for each in numbers if each % PARTITIONS == partition != silent]
+            self.kafka.produce(self.topic, [order(each) for each in own], partition=partition)
+            self.numbers += own
+
+    def minutes(self) -> int:
+        """Return the minutes that have ended on every partition, if all have been sent their last order."""
+        return ((self.number - PARTITIONS) * EACH_MS - WITHIN_MS) // MINUTE_MS
 
     def rows(self) -> int:
-        """Return the rows of the minutes that have ended on every partition, if all have been sent their last order."""
-        bound_ms = (self.number - PARTITIONS) * EACH_MS - WITHIN_MS
-        return bound_ms // MINUTE_MS * len(PRODUCTS)
+        """Return the rows of these minutes."""
+        return self.minutes() * len(PRODUCTS)
+
+    def counted(self) -> int:
+        """Return the orders of these minutes."""
+        return sum(each * EACH_MS < self.minutes() * MINUTE_MS for each in self.numbers)
 
 
 def order(number: int) -> bytes:
@@ -152,9 +160,27 @@ def test_the_page_shows_what_happens_also_after_the_service_was_killed(
         orders.send(1_500)
         made.start()
         page.get_by_role("heading", name="The connection is lost").wait_for(state="detached")
-        wait_until(lambda: fact(page, "rows in").startswith(f"{orders.sent + len(BAD):,} "))
+        wait_until(lambda: fact(page, "rows in").startswith(f"{len(orders.numbers) + len(BAD):,} "))
         page.go_back()
+        node(page, "ORDERS_PER_MINUTE").get_by_text(f"written {orders.rows()}").wait_for()
+
+        # An order comes too late. It is resubmitted, and counts in the minute that is open.
+        kafka.produce(topic, [order(0)], partition=1)
+        page.goto(f"http://127.0.0.1:{port}/ui/#/errors?kind=LATE")
+        rows.click()
+        page.get_by_role("button", name="Resubmit…").click()
+        outcome = page.get_by_role("group", name="Resubmission")
+        outcome.get_by_text("1 row would be resubmitted: 1 of ORDERS_IN_TIME.").wait_for()
+        assert "in the window of FILL_ORDERS_PER_MINUTE that ends at" in outcome.inner_text()
+        outcome.get_by_role("button", name="Resubmit 1 row").click()
+        outcome.get_by_text("1 row resubmitted").wait_for()
+        page.get_by_text("as 1, ").wait_for()
+        wait_until(lambda: fact(page, "errors pending") == str(len(BAD)))
+        made.wait_for_log("errors_resubmitted")
+        orders.send(1_000)
+        page.get_by_role("banner").get_by_role("link", name="orders").click()
         node(page, "ORDERS_PER_MINUTE").get_by_text(f"written {orders.rows()}").wait_for()
     engine = sa.create_engine(database, poolclass=sa.NullPool)
     with engine.connect() as connection:
-        assert connection.scalar(sa.text("select count(*) from orders_per_minute")) == orders.rows()
+        found = connection.execute(sa.text("select count(*), sum(orders) from orders_per_minute")).one()
+        assert tuple(found) == (orders.rows(), orders.counted() + 1)

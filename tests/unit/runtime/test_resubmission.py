@@ -14,8 +14,8 @@ from rowtide.operators.contract import RESUBMITTED
 from rowtide.rowtime.bound import LATEST, Bound
 from rowtide.runtime.crashpoints import NoCrash, SimulatedCrash
 from rowtide.runtime.live import resubmission
-from rowtide.runtime.live.resubmission import Resubmittable
 from rowtide.runtime.pipeline import open_pipeline
+from rowtide.runtime.resubmitting.resubmittable import Resubmittable
 from support.growing import DiesAnywhere, Growing, Until
 from support.pipeline import PipelineFiles
 

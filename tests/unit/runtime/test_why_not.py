@@ -12,7 +12,8 @@ import pytest
 from rowtide.errors import StatementError
 from rowtide.flow.why_not import Holder, Keeper, Silence, Wait
 from rowtide.plan.plan import Plan
-from rowtide.runtime.inspect.why_not import FLOWING_MS, Cause, Facts, PartitionFacts, SilenceExplanation
+from rowtide.runtime.inspect.facts import Facts, PartitionFacts
+from rowtide.runtime.inspect.why_not import FLOWING_MS, Cause, SilenceExplanation
 from rowtide.runtime.inspect.why_not import answer as put_together
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
@@ -144,7 +145,7 @@ def test_the_last_operator_says_when_rows_are_written_and_a_partition_that_flows
         now = asked.world.clock.seconds
         if cause == "FLOWING" and now >= came[-1] + 0.5:
             came.append(now)
-            add(asked.topics["CLICKS"], [(0, 99)])
+            add(asked.topics["CLICKS"], [(0, 99 + len(came))])
 
     answer = asked.ask("OUT", each_turn=flow)
     assert [each.operator for each in answer.holders] == ["Sort", "GroupByPeriod"]
@@ -158,27 +159,77 @@ def test_the_last_operator_says_when_rows_are_written_and_a_partition_that_flows
 
 def test_what_flows_comes_after_what_keeps_rows_back() -> None:
     facts = {
-        ("CLICKS", 0): PartitionFacts("clicks", 1, 1, heard_ms=100),
-        ("CLICKS", 1): PartitionFacts("clicks", 2, 2, heard_ms=FLOWING_MS + 1),
+        ("CLICKS", 0): PartitionFacts("clicks", 1, 1),
+        ("CLICKS", 1): PartitionFacts("clicks", 2, 2),
     }
-    keepers = tuple(Keeper("CLICKS", partition, "CLICKS", 10_000, 60_000, 60_000) for partition in (0, 1))
+    keepers = tuple(
+        Keeper("CLICKS", partition, "CLICKS", 10_000, 60_000, 60_000, step=partition) for partition in (0, 1)
+    )
     silence = Silence("OUT", 0, (), keepers, (), keepers)
-    found = put_together("p", "OUT", silence, Facts(facts))
+    still_ms = {0: 100, 1: FLOWING_MS + 1}
+    found = put_together("p", "OUT", silence, Facts(facts, still_ms=still_ms))
     assert causes(found) == [("IDLE", "CLICKS", 1), ("FLOWING", "CLICKS", 0)]
 
 
-@pytest.mark.parametrize("heard_ms", [None, 0, FLOWING_MS, 10 * FLOWING_MS, 10_000_000])
-@pytest.mark.parametrize(("now_ms", "cause"), [(89_999, "FLOWING"), (90_000, "IDLE")])
-def test_a_time_that_the_clock_has_not_reached_is_waited_for_whenever_one_asks(
-    heard_ms: int | None, now_ms: int, cause: str
+TIMES_MS = (None, 0, FLOWING_MS, FLOWING_MS + 1, 10_000_000)
+
+
+@pytest.mark.parametrize("heard_ms", TIMES_MS)
+@pytest.mark.parametrize("still_ms", TIMES_MS)
+@pytest.mark.parametrize("now_ms", [89_999, 90_000])
+def test_a_partition_flows_while_its_bound_moves_or_the_clock_has_not_reached_what_is_waited_for(
+    heard_ms: int | None, still_ms: int | None, now_ms: int
 ) -> None:
-    keeper = Keeper("CLICKS", 0, "CLICKS", 10_000, 60_000, 90_000)
+    keeper = Keeper("CLICKS", 0, "CLICKS", 10_000, 60_000, 90_000, step=3)
     silence = Silence("OUT", 0, (), (keeper,), (), (keeper,))
     known = PartitionFacts("clicks", 9, 9, heard_ms=heard_ms)
-    found = only(put_together("p", "OUT", silence, Facts({("CLICKS", 0): known}, now_ms=now_ms)))
-    just_heard = heard_ms is not None and heard_ms <= FLOWING_MS
-    assert found.cause == ("FLOWING" if just_heard else cause)
-    assert ("later than now" in found.why) == (now_ms < 90_000)
+    moved = {} if still_ms is None else {3: still_ms}
+    facts = Facts({("CLICKS", 0): known}, now_ms=now_ms, still_ms=moved)
+    found = only(put_together("p", "OUT", silence, facts))
+    is_early, is_moving = now_ms < 90_000, still_ms is not None and still_ms <= FLOWING_MS
+    assert found.cause == ("FLOWING" if is_early or is_moving else "IDLE")
+    assert ("later than now" in found.why) == is_early
+    # Messages that move no bound are not silence.
+    is_heard = heard_ms is not None and heard_ms <= FLOWING_MS
+    assert ("messages do not move its bound" in found.why) == (found.cause == "IDLE" and is_heard)
+    assert ("rowtide errors list" in found.change) == (found.cause == "IDLE" and is_heard)
+
+
+RAW_AND_SORTED = (
+    SORTED_HOURS
+    + """
+CREATE FOREIGN TABLE raw (period TIMESTAMP, n BIGINT, PRIMARY KEY (period)) SERVER d;
+CREATE PUMP q STARTED AS INSERT INTO raw
+  SELECT STREAM FLOOR(ROWTIME TO HOUR), COUNT(*) FROM clicks GROUP BY FLOOR(ROWTIME TO HOUR);
+"""
+)
+MESSAGES = {
+    # In order in both times.
+    "newer": ('{{"k":"a","n":1,"at":{at}}}', {"OUT": "FLOWING", "RAW": "FLOWING"}),
+    # The time of the messages advances, and that of the rows does not.
+    "late": ('{{"k":"a","n":1,"at":20000}}', {"OUT": "IDLE", "RAW": "FLOWING"}),
+    "not newer": ('{{"k":"a","n":1,"at":99000}}', {"OUT": "IDLE", "RAW": "FLOWING"}),
+    "rejected": ("{{", {"OUT": "IDLE", "RAW": "IDLE"}),
+}
+
+
+@pytest.mark.parametrize("relation", ["OUT", "RAW"])
+@pytest.mark.parametrize("kind", MESSAGES)
+def test_messages_that_move_no_bound_do_not_hide_the_cause(kind: str, relation: str) -> None:
+    asked = enquiry(RAW_AND_SORTED, [(0, second) for second in range(10, 100)])
+    text, expected = MESSAGES[kind]
+    came = [0.0]
+
+    def flow() -> None:
+        now = asked.world.clock.seconds
+        if now >= came[-1] + 0.5:
+            came.append(now)
+            second = 99 + len(came)
+            add(asked.topics["CLICKS"], [(0, second, text.format(at=second * 1_000))])
+
+    found = only(asked.ask(relation, 6.0, each_turn=flow))
+    assert found.cause == expected[relation]
+    assert ("messages do not move its bound" in found.why) == (found.cause == "IDLE")
 
 
 def test_a_partition_that_has_brought_nothing_does_not_flow() -> None:

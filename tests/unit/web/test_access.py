@@ -60,6 +60,7 @@ RIGHTS = {
     ("POST", f"{OF_PIPELINE}/snapshots"): Right.OPERATE,
     ("GET", f"{OF_PIPELINE}/errors"): Right.READ,
     ("GET", f"{OF_PIPELINE}/errors/{{number}}"): Right.READ,
+    ("POST", f"{OF_PIPELINE}/errors/resubmissions"): Right.OPERATE,
     ("GET", f"{OF_PIPELINE}/graph"): Right.READ,
     ("GET", f"{OF_PIPELINE}/relations"): Right.READ,
     ("GET", f"{OF_PIPELINE}/relations/{{relation}}"): Right.READ,

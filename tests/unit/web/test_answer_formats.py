@@ -76,6 +76,18 @@ def test_null_is_no_empty_text_in_csv() -> None:
     assert csv_of(["A", "B"], [(None, "")]) == b'"A","B"\r\n,""\r\n'
 
 
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", '=HYPERLINK("http://x","y")', "'=1"]
+)
+def test_texts_that_a_spreadsheet_takes_for_formulas_are_not_changed(text: str) -> None:
+    """docs/threat-model.md, Formulas in CSV: it is left to the reader, who gets the rows as they are."""
+    written = csv_of([text], [(text, -5), (None, 1)])
+    names, *rows = csv.reader(io.StringIO(written.decode(), newline=""))
+    assert (names, rows) == ([text], [[text, "-5"], ["", "1"]])
+    quoted = text.replace('"', '""')
+    assert written.startswith(f'"{quoted}"\r\n"{quoted}",-5\r\n'.encode())
+
+
 @pytest.mark.parametrize("accept", [LINES, CSV])
 def test_the_header_link_leads_to_the_next_page(accept: str) -> None:
     assert answer(accept, "?limit=2").headers["link"] == '<?limit=2&after=2>; rel="next"'

@@ -119,6 +119,9 @@ def test_new_error_rows_are_counted_soon_also_if_a_commit_without_any_follows(
         board.commit = replace(board.commit, late=0, rejected=0)
         clock.sleep(ERRORS_S)
         assert read(await anext(stream))[2]["pending"] == {"ORDERS": 2}
+        # Some were resubmitted: no time passes.
+        feed.count_errors_soon()
+        assert read(await anext(stream))[2]["pending"] == {"ORDERS": 3}
         feed.end()
 
     run(told)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -32,15 +34,22 @@ TABLE = f"{HERE}/relations/a%2Fb"
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("served")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("served")
+
+
+def send(folder: Path, value: bytes, at: int) -> None:
+    memory_broker(str(folder / "out.db")).produce("readings", [value], timestamps=[at], partition=0)
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> Iterator[str]:
     file = folder / "readings.sql"
     file.write_text(SQL.format(file=folder / "out.db"))
-    broker = memory_broker(str(folder / "out.db"))
-    broker.ensure_topic("readings", 1)
+    memory_broker(str(folder / "out.db")).ensure_topic("readings", 1)
     values = [b'{"sensor":"s1","amount":%d}' % LARGE, b"{broken", b'{"sensor":"s2","amount":2}']
     for at, value in enumerate(values):
-        broker.produce("readings", [value], timestamps=[1_000 * at], partition=0)
+        send(folder, value, 1_000 * at)
     with served(file) as found:
         wait_until(lambda: httpx.get(f"{found}{TABLE}/rows", trust_env=False).json().get("total") == 2)
         yield found
@@ -112,3 +121,48 @@ def test_a_refused_query_has_its_place(url: str) -> None:
     refused = call(url, "POST", f"{HERE}/queries", json={"sql": 'SELECT\n nope FROM "a/b"'})
     assert (refused.status_code, refused.json()["type"]) == (400, Problem.STATEMENT_REFUSED.urn)
     assert refused.json()["place"] == {"line": 2, "column": 2, "length": 4}
+
+
+def test_late_rows_are_resubmitted_once_by_two_requests_at_once(url: str, folder: Path) -> None:
+    """The last test of the service: it adds rows."""
+    for number in (3, 4):
+        send(folder, b'{"sensor":"s%d","amount":%d}' % (number, number), 500)
+
+    def late(query: str = "") -> list[Any]:
+        found: list[Any] = call(url, "GET", f"{HERE}/errors?kind=late{query}").json()["errors"]
+        return found
+
+    def resubmit(**body: object) -> Any:
+        answer = call(url, "POST", f"{HERE}/errors/resubmissions", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    wait_until(lambda: len(late()) == 2)
+    numbers = [each["number"] for each in late()]
+    would = resubmit(pending=True, dry_run=True)
+    assert (would["taken"], would["relations"]) == (numbers, [{"relation": "READINGS", "rows": 2}])
+    assert {each["rowtime"] for each in would["counts"]} == {"1970-01-01T00:00:02.000Z"}
+    (stays,) = would["refused"]
+    assert "cannot be decoded" in stays["why"]
+    assert late("&pending=true") == late()
+    with ThreadPoolExecutor(2) as both:
+        done = list(both.map(lambda _: resubmit(numbers=numbers), range(2)))
+    assert sorted(each for answer in done for each in answer["taken"]) == numbers
+    again = [{"number": each, "why": "it was resubmitted before"} for each in numbers]
+    assert sorted([*done[0]["refused"], *done[1]["refused"]], key=lambda each: int(each["number"])) == again
+    assert resubmit(numbers=numbers) == would | {
+        "dry_run": False,
+        "taken": [],
+        "relations": [],
+        "counts": [],
+        "refused": again,
+    }
+    assert late("&pending=true") == []
+    at = iter(range(10_000, 1_000_000, 1_000))
+
+    def are_in_the_table() -> bool:
+        # They enter at the bound of the stream, and come out once it moves.
+        send(folder, b'{"sensor":"s5","amount":5}', next(at))
+        return bool(call(url, "GET", f"{TABLE}/rows").json()["total"] == 5)
+
+    wait_until(are_in_the_table, every_s=0.2)

@@ -159,6 +159,18 @@ def test_a_session_has_the_rights_of_its_token(site: Site) -> None:
     assert site.page("POST", address("/api/v1/pipelines/{pipeline}/snapshots")).status_code == 200
 
 
+@pytest.mark.parametrize("known", ["chosen-by-somebody-else", "", "a" * 43])
+def test_an_id_that_the_service_has_not_given_is_no_session(known: str, site: Site) -> None:
+    site.cookie = f"rowtide={known}"
+    assert site.page("GET", ROOT).status_code == 401
+    assert site.log_in().status_code == 200
+    first = site.cookie
+    assert first != f"rowtide={known}"
+    # The browser has a session already: another login gives another id.
+    site.log_in()
+    assert site.cookie not in (first, f"rowtide={known}")
+
+
 def leaves_the_file(site: Site) -> None:
     site.write(f"ops operate {OPS}")
 

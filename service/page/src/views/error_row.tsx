@@ -1,17 +1,17 @@
 import { to } from "../address";
 import { address, type ErrorRow, Refusal } from "../api";
 import { hexOf, type Marked, MOST_BYTES, partOf, placeIn, textOf } from "../bytes";
-import { errors, name as pipeline } from "../live";
-import { resubmission } from "../model";
+import { errorsSeen, mayOperate, name as pipeline } from "../live";
 import { zone } from "../preferences";
 import { count, moment, NOTHING, span } from "../text";
 import { Refused, useAnswer } from "./answer";
-import { messageOf, Resubmit } from "./errors";
+import { messageOf } from "./errors";
+import { Command, Resubmit } from "./resubmit";
 
 /** One error row: where it comes from, why it was refused, its bytes with the place of the fault, and its row. */
 export function ErrorRowView({ number }: { readonly number: string }) {
   const url = pipeline.value === null ? null : address("pipelines", pipeline.value, "errors", number);
-  const row = useAnswer<ErrorRow>(url, errors.value);
+  const row = useAnswer<ErrorRow>(url, errorsSeen.value);
   return (
     <>
       <p>
@@ -34,6 +34,9 @@ function Shown({ row }: { readonly row: ErrorRow }) {
         <a href={to(["relations", row.relation])}>{row.relation}</a>: <strong>{row.reason}</strong> {row.detail}
       </p>
       <Facts row={row} />
+      {mayOperate.value && (
+        <Resubmit chosen={{ number: row.number }} word="Resubmit…" isOffered={row.resubmission === null} />
+      )}
       {row.raw_base64 !== null && <Bytes title="Message" base64={row.raw_base64} place={place} />}
       {row.key_base64 !== null && <Bytes title="Key" base64={row.key_base64} place={null} />}
       {row.headers !== null && <Headers headers={row.headers} />}
@@ -45,7 +48,7 @@ function Shown({ row }: { readonly row: ErrorRow }) {
           </pre>
         </section>
       )}
-      {row.resubmission === null && <Resubmit command={resubmission({ number: row.number })} />}
+      {row.resubmission === null && !mayOperate.value && <Command chosen={{ number: row.number }} />}
     </>
   );
 }

@@ -2,9 +2,9 @@ import { useEffect, useState } from "preact/hooks";
 import { filter, filtered, filters, to } from "../address";
 import { address, type ErrorRow, type ErrorRows, Refusal } from "../api";
 import { partOf, placeIn, textOf } from "../bytes";
-import { errors, name as pipeline, relations } from "../live";
-import { resubmission } from "../model";
+import { errors, errorsSeen, mayOperate, name as pipeline, relations } from "../live";
 import { Refused, useAnswer } from "./answer";
+import { Command, Resubmit } from "./resubmit";
 
 const PAGE_ROWS = 100;
 const EXCERPT = 60;
@@ -23,7 +23,8 @@ export function ErrorsView() {
   for (const [key, value] of Object.entries({ ...wanted, after, limit: String(PAGE_ROWS) })) {
     if (value !== "") url?.searchParams.set(key, value);
   }
-  const found = useAnswer<ErrorRows>(url, errors.value);
+  const found = useAnswer<ErrorRows>(url, errorsSeen.value);
+  const hasRows = found !== null && !(found instanceof Refusal) && found.errors.length > 0;
   return (
     <>
       <p>
@@ -43,6 +44,9 @@ export function ErrorsView() {
           pending only
         </label>
       </div>
+      {mayOperate.value && (
+        <Resubmit key={JSON.stringify(wanted)} chosen={wanted} word="Resubmit all that match…" isOffered={hasRows} />
+      )}
       {found instanceof Refusal && <Refused refusal={found} />}
       {found !== null && !(found instanceof Refusal) && (
         <>
@@ -51,9 +55,9 @@ export function ErrorsView() {
             {after !== "" && <a href={filtered({ after: "" })}>First rows</a>}{" "}
             {found.next !== null && <a href={filtered({ after: found.next })}>Next rows</a>}
           </nav>
-          {found.errors.length > 0 && <Resubmit command={resubmission(wanted)} />}
         </>
       )}
+      {hasRows && !mayOperate.value && <Command chosen={wanted} />}
     </>
   );
 }
@@ -162,20 +166,4 @@ function excerpt(row: ErrorRow): string {
   const from = Math.max(0, before.length - EXCERPT / 2);
   const shown = `${before.slice(from)}${at}${after}`;
   return `${from > 0 ? "…" : ""}${shown.slice(0, EXCERPT)}${shown.length > EXCERPT ? "…" : ""}`.replace(/\s+/g, " ");
-}
-
-/** Says how rows are resubmitted: the page only reads. */
-export function Resubmit({ command }: { readonly command: string }) {
-  return (
-    <section aria-labelledby="resubmit">
-      <h3 id="resubmit">Resubmit</h3>
-      <p>
-        The pipeline reads the messages again, each once. This shows which rows that would be, and in which windows they would count;
-        without <code>--dry-run</code> they are resubmitted.
-      </p>
-      <pre tabIndex={0} role="region" aria-label="Command">
-        {command}
-      </pre>
-    </section>
-  );
 }

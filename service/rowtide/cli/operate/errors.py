@@ -16,10 +16,8 @@ from rowtide.cli.help_format import App
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst, opened
 from rowtide.errors import StatementError
 from rowtide.rowtime.text import length_text, time_text
-from rowtide.runtime.live.resubmission import Resubmittable
-from rowtide.runtime.live.where_counts import Counting, where_counts
-from rowtide.runtime.recovery.begin import refuse_another_plan
-from rowtide.runtime.recovery.digest import plan_digests
+from rowtide.runtime.resubmitting.resubmit import resubmit as resubmit_rows
+from rowtide.runtime.resubmitting.where_counts import Counting
 from rowtide.sql.catalog.written_names import relation_name
 
 if TYPE_CHECKING:
@@ -116,43 +114,32 @@ def resubmit(
                 "no error rows are selected",
                 hint="Name rows by number, --kind, --relation or --reason, or pass --all.",
             )
-        record = found.ledger.read()
-        if record is not None:
-            refuse_another_plan(found.name, record, plan_digests(found.plan))
-        named = tuple(numbers or ())
-        wanted = _filter(kind, relation, reason, numbers=named, pending=not named)
-        rows = found.ledger.errors(wanted, None)
-        if missing := sorted(set(named) - {row.error_id for row in rows}):
-            raise StatementError(
-                f'error row {missing[0]} of pipeline "{found.name}" does not exist, or is not one of these'
-            )
-        resubmittable = Resubmittable(found.plan)
-        refusals = {row.error_id: resubmittable.refusal(row) for row in rows}
-        for number in named:
-            if refusals[number] is not None:
-                raise StatementError(f"error row {number} cannot be resubmitted: {refusals[number]}")
-        chosen = [row for row in rows if refusals[row.error_id] is None]
-        if chosen and not dry_run:
-            found.ledger.resubmit(chosen)
-        positions = () if record is None else record.partition_positions
-        counting = {row.error_id: where_counts(found.plan, positions, row) for row in chosen}
-        left = {number: why for number, why in refusals.items() if why is not None}
+        # Of rows that are named, all are resubmitted or none.
+        done = resubmit_rows(
+            found,
+            _filter(kind, relation, reason, numbers=tuple(numbers or ())),
+            dry_run=dry_run,
+            all_or_none=True,
+        )
         if as_json:
+            taken = [row.error_id for row in done.rows]
             document = {
-                "resubmitted": [] if dry_run else [row.error_id for row in chosen],
-                "would_resubmit": [row.error_id for row in chosen] if dry_run else [],
-                "counts": [_counting(number, each) for number, each in counting.items() if each is not None],
-                "refused": [{"number": number, "why": why} for number, why in left.items()],
+                "resubmitted": [] if dry_run else taken,
+                "would_resubmit": taken if dry_run else [],
+                "counts": [_counting(number, each) for number, each in done.counting.items()],
+                "refused": [{"number": number, "why": why} for number, why in done.stay.items()],
             }
             typer.echo(json.dumps(document, indent=2))
             return
-        for row in chosen:
+        for row in done.rows:
             typer.echo(_line(row))
-            if (counts := counting[row.error_id]) is not None:
+            if (counts := done.counting.get(row.error_id)) is not None:
                 typer.echo(f"{'':>6} {counts.text()}")
-        for number, why in left.items():
+        for number, why in done.stay.items():
             typer.echo(f"{number:>6} stays: {why}")
-        typer.echo(f"{len(chosen)} rows {'would be' if dry_run else 'are'} resubmitted, {len(left)} stay.")
+        typer.echo(
+            f"{len(done.rows)} rows {'would be' if dry_run else 'are'} resubmitted, {len(done.stay)} stay."
+        )
 
 
 @app.command(epilog="Example: rowtide errors show pipeline.sql 17")
@@ -186,7 +173,6 @@ def show(
 
 
 def _counting(number: int, counting: Counting) -> dict[str, object]:
-
     windows = [{"relation": name, "ends": time_text(end)} for name, end in counting.windows]
     return {"number": number, "rowtime": time_text(counting.rowtime), "windows": windows}
 

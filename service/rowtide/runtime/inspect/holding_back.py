@@ -6,7 +6,8 @@ The main loop looks while somebody watches, and seldom enough that it costs next
 from __future__ import annotations
 
 from rowtide.flow.why_not import Enquiry, Keeper, Waiting
-from rowtide.runtime.inspect.why_not import Facts, SilenceCause, kept_back
+from rowtide.runtime.inspect.facts import Facts
+from rowtide.runtime.inspect.why_not import SilenceCause, kept_back
 from rowtide.runtime.progress.graph import PlanGraph
 from rowtide.runtime.progress.held_back import HoldingPartition
 

@@ -7,20 +7,18 @@ UTC.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from enum import Enum
 
-from rowtide.checkpoint.ledger import PartitionId
-from rowtide.flow.flow import Flow
 from rowtide.flow.why_not import Fate, Holder, Keeper, Silence
-from rowtide.operators.contract import Account
 from rowtide.plan.nodes.node import BY_CONDITION, WhyFiltered
 from rowtide.rowtime.text import time_text
+from rowtide.runtime.inspect.facts import Facts, PartitionFacts, idle_streams
 from rowtide_connectors.several import place_of
 
 FLOWING_MS = 2_000
-"""Longest time since the last message of a partition that flows, if what is waited for is in the past."""
+"""Longest time since the bound of a partition that flows has moved, if what is waited for is in the past."""
 
 
 class SilenceCause(Enum):
@@ -44,7 +42,7 @@ class SilenceCause(Enum):
     NO_BOUND = "NO_BOUND"
     """The partition has no rows and no bound."""
     FLOWING = "FLOWING"
-    """All is well: the clock has not reached what is waited for, or the partition has just brought a message."""
+    """All is well: the clock has not reached what is waited for, or the bound of the partition has just moved."""
     IDLE = "IDLE"
     """The partition is read to its end, so its bound does not advance."""
     POLLED = "POLLED"
@@ -60,52 +58,6 @@ class SilenceCause(Enum):
     """Rows wait for the next commit."""
     NOTHING_HELD = "NOTHING_HELD"
     """All input has been processed."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionFacts:
-    """The known facts of a partition besides its bound. ``topic`` is empty if it has none.
-
-    ``end`` is the last known end of what can be read, ``uncommitted`` the number of offsets after it that open
-    transactions keep back; ``silent_ms`` how long it has been silent, known if an idle time-out
-    is declared, ``heard_ms`` the time since its last message, if one has come. ``messages`` and ``rejected``
-    count the messages of its stream that were read.
-    """
-
-    topic: str
-    position: int
-    end: int | None = None
-    paused: bool = False
-    down: bool = False
-    idle_timeout_ms: int | None = None
-    silent_ms: int | None = None
-    heard_ms: int | None = None
-    messages: int = 0
-    rejected: int = 0
-    uncommitted: int = 0
-    polled_ms: int | None = None
-    """The interval of its polls, if it is a table of a database."""
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Facts that the flow does not know: about topic partitions, and names of the pipeline.
-
-    ``streams`` are the relations that pumps or INSERT statements fill. A source that is neither there nor
-    among the partitions is a stopped pump. ``uncommitted`` counts rows of foreign tables that wait for the
-    commit, ``refused`` those that the tables did not take. ``met`` has the bounds that partitions of an idle
-    stream take from the other streams that it meets; ``alone`` those that they would take if no other stream
-    were idle. ``now_ms`` is the time of the clock, if it is known.
-    """
-
-    partitions: Mapping[PartitionId, PartitionFacts]
-    streams: frozenset[str] = frozenset()
-    uncommitted: Mapping[str, int] | None = None
-    tables: Mapping[str, Account] | None = None
-    database_down: bool = False
-    met: Mapping[PartitionId, int] = field(default_factory=dict)
-    alone: Mapping[PartitionId, int] = field(default_factory=dict)
-    now_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,19 +109,6 @@ class SilenceExplanation:
                 for fate in self.fates
             ],
         }
-
-
-def bounds_of_idle(
-    flow: Flow, partitions: Mapping[PartitionId, PartitionFacts]
-) -> tuple[dict[PartitionId, int], dict[PartitionId, int]]:
-    """Return ``Facts.met`` and ``Facts.alone``. Everything must have been drained."""
-    idle, meetings = idle_streams(partitions), flow.meetings()
-    met: dict[PartitionId, int] = {}
-    alone: dict[PartitionId, int] = {}
-    for relation in sorted({name for name, _ in partitions if flow.reads(name)}):
-        for found, others in ((met, idle), (alone, set[str]())):
-            found.update(meetings.taken(others | {relation}, {relation}))
-    return met, alone
 
 
 def answer(pipeline: str, relation: str, silence: Silence | None, facts: Facts) -> SilenceExplanation:
@@ -261,16 +200,6 @@ class _Others:
         return sorted(self._idle.intersection(self._bounds) - {keeper.relation})
 
 
-def idle_streams(partitions: Mapping[PartitionId, PartitionFacts]) -> set[str]:
-    """Return the streams all of whose partitions have been silent for their idle_timeout."""
-    awake = {
-        relation
-        for (relation, _), each in partitions.items()
-        if each.idle_timeout_ms is None or each.silent_ms is None or each.silent_ms < each.idle_timeout_ms
-    }
-    return {relation for relation, _ in partitions} - awake
-
-
 def _is_unread(known: PartitionFacts | None) -> bool:
     """Return whether a partition has, or may have, unread messages."""
     if known is None:
@@ -341,7 +270,7 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
         )
     if known.polled_ms is not None:
         return cause(SilenceCause.POLLED, *_polled(keeper, known.polled_ms))
-    if (well := _flows(keeper, known, facts.now_ms)) is not None:
+    if (well := _flows(keeper, facts)) is not None:
         next_rows = "with more rows" if keeper.needs is None else f"at {time_text(keeper.needs)}"
         return cause(
             SilenceCause.FLOWING,
@@ -349,22 +278,30 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
             f"When {wanted} comes.",
             f"Nothing: the next rows come {next_rows}, in rowtime.",
         )
-    return cause(
-        *_silent(keeper, known),
-        *_policy(keeper, known, others, wanted),
-    )
+    released, change = _policy(keeper, known, others, wanted)
+    if _stands_still(keeper, known):
+        change = (
+            f"See its late and rejected rows with `rowtide errors list`. Or {change[0].lower()}{change[1:]}"
+        )
+    return cause(*_silent(keeper, known), released, change)
 
 
-def _flows(keeper: Keeper, known: PartitionFacts, now_ms: int | None) -> str | None:
+def _flows(keeper: Keeper, facts: Facts) -> str | None:
     """Return why it is well that rows wait for a partition that is read to its end; None if it may not be."""
     if keeper.has is None:
         return None
-    wanted = keeper.needs if keeper.row_needs is None else keeper.row_needs
+    wanted, now_ms = keeper.needs if keeper.row_needs is None else keeper.row_needs, facts.now_ms
     if wanted is not None and now_ms is not None and now_ms < wanted:
         return f", and what is waited for is later than now, {time_text(now_ms)}"
-    if known.heard_ms is not None and known.heard_ms <= FLOWING_MS:
-        return f", and its last message came {_length(known.heard_ms)} ago"
+    still_ms = facts.still_ms.get(keeper.step)
+    if still_ms is not None and still_ms <= FLOWING_MS:
+        return f", and its bound moved {_length(still_ms)} ago"
     return None
+
+
+def _stands_still(keeper: Keeper, known: PartitionFacts) -> bool:
+    """Return whether a partition that does not flow brings messages."""
+    return keeper.has is not None and known.heard_ms is not None and known.heard_ms <= FLOWING_MS
 
 
 def _polled(keeper: Keeper, interval_ms: int) -> tuple[str, str, str]:
@@ -383,6 +320,12 @@ _DOWN = {False: "the broker", True: "its database"}
 
 
 def _silent(keeper: Keeper, known: PartitionFacts) -> tuple[SilenceCause, str]:
+    if _stands_still(keeper, known):
+        return (
+            SilenceCause.IDLE,
+            f"is read to its end, and its last message came {_length(known.heard_ms or 0)} ago. But its messages do "
+            "not move its bound: they are late, rejected or not newer.",
+        )
     if keeper.has is not None:
         since = "" if known.silent_ms is None else f" for {_length(known.silent_ms)}"
         return (

@@ -11,6 +11,7 @@ from rowtide.runtime.ingest.append_times import LOOK_UP_S as APPEND_LOOK_UP_S
 from rowtide.runtime.ingest.append_times import AppendTimes
 from rowtide.runtime.ingest.idle import LOOK_UPS_A_TIMEOUT, IdleWatch, idle_timeouts
 from rowtide.runtime.ingest.intake import LOOK_UP_S
+from rowtide.runtime.live.bound_watch import BoundWatch
 from rowtide.runtime.live.joining import JoiningPartitions
 from rowtide.runtime.live.read_loop import ClockDecisions
 from rowtide.runtime.live.resubmission import topic_places
@@ -39,6 +40,7 @@ class PartitionWatch:
         self.append_times = AppendTimes({})
         """Set at the start, which reads from the brokers which topics have append times."""
         self.idle = IdleWatch({}, (), clock)
+        self.bounds = BoundWatch(clock)
         self._idle_timeouts = idle_timeouts(streams.values())
         self._topics = topics
         self._clock = clock
@@ -48,7 +50,8 @@ class PartitionWatch:
     def decisions(self, state: PipelineState) -> ClockDecisions:
         """Return the part that decides on silent partitions of ``work`` from now on."""
         self.idle = IdleWatch(self._idle_timeouts, topic_places(state.positions), self._clock)
-        return ClockDecisions(self.idle, self.append_times)
+        self.bounds = BoundWatch(self._clock)
+        return ClockDecisions(self.idle, self.append_times, self.bounds)
 
     def look_up_s(self, relation: str) -> float:
         """Return the interval of look-ups of a stream's ends: shorter if silence must be detected."""

@@ -15,6 +15,7 @@ from rowtide.runtime.ingest.idle import IdleWatch
 from rowtide.runtime.ingest.inbox import Inbox, Pausable
 from rowtide.runtime.ingest.intake import Delivery
 from rowtide.runtime.live.backpressure import Backpressure
+from rowtide.runtime.live.bound_watch import LOOK_S, BoundWatch
 from rowtide.runtime.state.pipeline_state import PipelineState
 
 TAKE_S = 0.1
@@ -79,12 +80,13 @@ class ReadLoop:
 class ClockDecisions:
     """The decisions of the wall clock and the broker's clock: silent partitions and append times.
 
-    A replay does not use them: it obeys the log.
+    A replay does not use them: it obeys the log. ``bounds`` decides nothing: it notes what has moved.
     """
 
-    def __init__(self, idle: IdleWatch, append_times: AppendTimes) -> None:
+    def __init__(self, idle: IdleWatch, append_times: AppendTimes, bounds: BoundWatch) -> None:
         self._idle = idle
         self._append_times = append_times
+        self._bounds = bounds
 
     def note_arrival(self, delivery: Delivery) -> None:
         """Note the messages of a delivery, if it has any."""
@@ -95,6 +97,7 @@ class ClockDecisions:
     def obey(self, state: PipelineState) -> None:
         """Apply the current decisions to ``work``."""
         positions, flow = state.positions, state.flow
+        self._bounds.look(flow, LOOK_S)
         for decision in self._append_times.decide(positions, flow.bounds()):
             state.obey(decision)
         for decision in self._idle.decide(positions, flow.bounds(), flow.met):

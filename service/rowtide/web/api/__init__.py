@@ -16,6 +16,7 @@ from rowtide.web.api import (
     positions,
     queries,
     relations,
+    resubmissions,
     session,
     snapshots,
     statements,
@@ -36,6 +37,7 @@ PATHS: tuple[ApiPath, ...] = (
     *statements.PATHS,
     *snapshots.PATHS,
     *error_rows.PATHS,
+    *resubmissions.PATHS,
     *session.PATHS,
 )
 """Every path of this version, in the order of the reference page."""
@@ -55,5 +57,6 @@ def api_pages(status: Status, version: str, handlers: Handlers, access: Access) 
         *statements.pages(handlers),
         *snapshots.pages(handlers),
         *error_rows.pages(handlers),
+        *resubmissions.pages(handlers),
         *session.pages(access),
     ]

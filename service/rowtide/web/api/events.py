@@ -101,6 +101,10 @@ class EventFeed:
         """End all streams soon: the service stops. Called by any thread."""
         self.is_over = True
 
+    def count_errors_soon(self) -> None:
+        """Let the error rows be counted at the next look: some were resubmitted. Called by any thread."""
+        self._counted_at = float("-inf")
+
     def look(self) -> None:
         """Make the events of what is new."""
         now, board = self._status.status(), self._board

@@ -1,0 +1,102 @@
+"""Resubmits error rows: marks those that a running service then reads again.
+
+The command and the API are its two callers. A row is marked at most once, also if several ask at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rowtide.checkpoint.error_stream import ErrorFilter
+from rowtide.checkpoint.ledger import StoredError
+from rowtide.errors import OvertakenError, StatementError
+from rowtide.runtime.pipeline import Pipeline
+from rowtide.runtime.recovery.begin import refuse_another_plan
+from rowtide.runtime.recovery.digest import plan_digests
+from rowtide.runtime.resubmitting.resubmittable import Resubmittable
+from rowtide.runtime.resubmitting.where_counts import Counting, LateRows
+
+CHOICES = 3
+"""How often rows are chosen again because others resubmit some of them at the same time."""
+MISSING = "it does not exist, or is not one of these"
+
+
+@dataclass(frozen=True, slots=True)
+class ResubmittedRows:
+    """The rows that are resubmitted, or would be, and those that stay, by number with the reason.
+
+    ``counting`` is where late rows count, by number. ``last`` is the number of the last row that was looked at, if the
+    filter may match others after it.
+    """
+
+    rows: Sequence[StoredError]
+    stay: Mapping[int, str]
+    counting: Mapping[int, Counting]
+    last: int | None = None
+
+
+def resubmit(
+    pipeline: Pipeline,
+    wanted: ErrorFilter,
+    *,
+    dry_run: bool = False,
+    most: int | None = None,
+    all_or_none: bool = False,
+) -> ResubmittedRows:
+    """Resubmit the error rows that a filter matches, each once. Those that cannot be resubmitted stay.
+
+    Args:
+      pipeline: its plan reads the rows again.
+      wanted: rows that it names by number; or those that it matches and that were not resubmitted.
+      dry_run: change nothing.
+      most: the greatest number of rows to look at, the oldest first; None: all.
+      all_or_none: refuse all rows if one that is named has to stay.
+
+    Raises:
+      StatementError: the checkpoint is of another plan, a named row has to stay (``all_or_none``), the pipeline has
+        too many resubmissions, or others kept resubmitting these rows; nothing has changed.
+      UnavailableError: the database is down.
+    """
+    for left in reversed(range(CHOICES)):
+        found = _chosen(pipeline, wanted, most)
+        if all_or_none and wanted.numbers and found.stay:
+            number, why = min(found.stay.items())
+            raise StatementError(
+                f'error row {number} of pipeline "{pipeline.name}" cannot be resubmitted: {why}'
+            )
+        if dry_run or not found.rows:
+            break
+        try:
+            pipeline.ledger.resubmit(found.rows)
+            break
+        except OvertakenError:
+            if not left:
+                raise
+    return found
+
+
+def _chosen(pipeline: Pipeline, wanted: ErrorFilter, most: int | None) -> ResubmittedRows:
+    """Return what would be resubmitted now."""
+    record = pipeline.ledger.read()
+    if record is not None:
+        refuse_another_plan(pipeline.name, record, plan_digests(pipeline.plan))
+    is_named = bool(wanted.numbers)
+    # One more shows whether others follow.
+    limit = None if most is None else most + 1
+    found = pipeline.ledger.errors(replace(wanted, pending=not is_named), limit)
+    looked_at = found[:most]
+    resubmittable = Resubmittable(pipeline.plan)
+    late = LateRows(pipeline.plan, () if record is None else record.partition_positions)
+    stay = dict.fromkeys(sorted({*wanted.numbers} - {row.error_id for row in found}), MISSING)
+    rows, counting = [], {}
+    for row in looked_at:
+        if (why := resubmittable.refusal(row)) is not None:
+            stay[row.error_id] = why
+            continue
+        rows.append(row)
+        if (counts := late.counting(row)) is not None:
+            counting[row.error_id] = counts
+    return ResubmittedRows(
+        rows, stay, counting, looked_at[-1].error_id if len(found) > len(looked_at) else None
+    )

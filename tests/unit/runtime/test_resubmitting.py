@@ -1,0 +1,157 @@
+"""Each error row is resubmitted at most once, whoever asks, how often, and at the same time as others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from rowtide.checkpoint.error_stream import ErrorFilter
+from rowtide.checkpoint.ledger import StoredError
+from rowtide.errors import OvertakenError, StatementError
+from rowtide.runtime.pace import Pace
+from rowtide.runtime.pipeline import Pipeline, open_pipeline
+from rowtide.runtime.resubmitting.resubmit import CHOICES, MISSING, ResubmittedRows, resubmit
+from rowtide.sql.pipeline import plan_pipeline
+from rowtide_connectors.memory import memory_broker
+from support.pipeline import work_off
+
+SQL = """
+CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{file}');
+CREATE FOREIGN STREAM readings (number INTEGER) SERVER k OPTIONS (topic 'readings', format 'JSON');
+CREATE FOREIGN TABLE found (number INTEGER) SERVER d;
+CREATE PUMP p STARTED AS INSERT INTO found SELECT STREAM number FROM readings;
+"""
+LATE = 5
+BEFORE = "it was resubmitted before"
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Iterator[Pipeline]:
+    """A pipeline with late rows and, after them, one that cannot be decoded."""
+    file = tmp_path / "out.db"
+    broker = memory_broker(str(file))
+    broker.ensure_topic("readings", 1)
+    times = [10_000, *range(1_000, 1_000 + LATE)]
+    values = [b'{"number":%d}' % at for at in times]
+    broker.produce("readings", [*values, b"{broken"], timestamps=[*times, 11_000], partition=0)
+    plan = plan_pipeline(SQL.format(file=file))
+    work_off(plan, "readings", Pace(100, 100, None, None))
+    with open_pipeline(plan, "readings") as found:
+        yield found
+
+
+def numbers(rows: Sequence[StoredError]) -> list[int]:
+    return [each.error_id for each in rows]
+
+
+def late_of(pipeline: Pipeline) -> list[int]:
+    found = numbers(pipeline.ledger.errors(ErrorFilter(kind="LATE")))
+    assert len(found) == LATE
+    return found
+
+
+def pending(pipeline: Pipeline) -> list[int]:
+    return numbers(pipeline.ledger.errors(ErrorFilter(kind="LATE", pending=True)))
+
+
+def test_rows_are_taken_once_and_others_stay_with_the_reason(pipeline: Pipeline) -> None:
+    late = late_of(pipeline)
+    would = resubmit(pipeline, ErrorFilter(), dry_run=True)
+    assert (numbers(would.rows), pending(pipeline)) == (late, late)
+    assert [each.rowtime for each in would.counting.values()] == [10_000] * LATE
+    (why,) = would.stay.values()
+    assert "cannot be decoded" in why
+    first = resubmit(pipeline, ErrorFilter(numbers=tuple(late[:2])))
+    assert (numbers(first.rows), pending(pipeline)) == (late[:2], late[2:])
+    again = resubmit(pipeline, ErrorFilter(numbers=(*late[1:3], 10_000)))
+    assert numbers(again.rows) == late[2:3]
+    assert again.stay == {late[1]: BEFORE, 10_000: MISSING}
+    rest = resubmit(pipeline, ErrorFilter(kind="LATE"))
+    assert (numbers(rest.rows), rest.stay, pending(pipeline)) == (late[3:], {}, [])
+    assert resubmit(pipeline, ErrorFilter(kind="LATE")) == ResubmittedRows([], {}, {})
+
+
+def test_of_rows_that_are_named_all_or_none_are_resubmitted_if_that_is_asked(pipeline: Pipeline) -> None:
+    late = late_of(pipeline)
+    for other in (late[-1] + 1, 10_000):
+        with pytest.raises(StatementError, match=f"error row {other} of pipeline"):
+            resubmit(pipeline, ErrorFilter(numbers=(late[0], other)), all_or_none=True)
+    assert pending(pipeline) == late
+
+
+@pytest.mark.parametrize("most", [1, 2, LATE, LATE + 1, LATE + 2])
+def test_parts_of_a_limited_size_have_each_row_once_also_past_rows_that_stay(
+    pipeline: Pipeline, most: int
+) -> None:
+    late, taken, stay = late_of(pipeline), list[int](), list[int]()
+    after: int | None = 0
+    while after is not None:
+        done = resubmit(pipeline, ErrorFilter(after=after), most=most)
+        assert len(done.rows) + len(done.stay) <= most
+        taken += numbers(done.rows)
+        stay += done.stay
+        after = done.last
+    assert (taken, len(stay), pending(pipeline)) == (late, 1, [])
+
+
+class Overtaken:
+    """A ledger of a process that others overtake each time before it marks rows."""
+
+    def __init__(self, ledger: Any, overtake: Callable[[], None]) -> None:
+        self._ledger = ledger
+        self._overtake = overtake
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def resubmit(self, rows: Sequence[StoredError]) -> int:
+        self._overtake()
+        return cast("int", self._ledger.resubmit(rows))
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_rows_that_another_request_takes_meanwhile_are_not_taken_twice(
+    pipeline: Pipeline, is_named: bool
+) -> None:
+    late = late_of(pipeline)
+    others: list[ResubmittedRows] = []
+
+    def overtake() -> None:
+        if not others:
+            others.append(resubmit(pipeline, ErrorFilter(numbers=tuple(late[:2]))))
+
+    ours = replace(pipeline, ledger=cast("Any", Overtaken(pipeline.ledger, overtake)))
+    done = resubmit(ours, ErrorFilter(numbers=tuple(late)) if is_named else ErrorFilter(kind="LATE"))
+    assert numbers(others[0].rows) == late[:2]
+    assert numbers(done.rows) == late[2:]
+    assert done.stay == (dict.fromkeys(late[:2], BEFORE) if is_named else {})
+    rows = pipeline.ledger.errors(ErrorFilter(kind="LATE"))
+    assert [each.resubmitted for each in rows] == [1, 1, 2, 2, 2]
+
+
+def test_a_request_that_is_overtaken_again_and_again_changes_nothing(pipeline: Pipeline) -> None:
+    late = late_of(pipeline)
+    left = list(late)
+
+    def overtake() -> None:
+        resubmit(pipeline, ErrorFilter(numbers=(left.pop(0),)))
+
+    ours = replace(pipeline, ledger=cast("Any", Overtaken(pipeline.ledger, overtake)))
+    with pytest.raises(OvertakenError):
+        resubmit(ours, ErrorFilter(kind="LATE"))
+    assert pending(pipeline) == left == late[CHOICES:]
+
+
+def test_rows_of_another_plan_are_refused(pipeline: Pipeline) -> None:
+    file = pipeline.plan.servers[0]
+    other = plan_pipeline(
+        SQL.format(file=dict(file.options)["broker"]).replace("STREAM number", "STREAM number + 1")
+    )
+    with pytest.raises(StatementError, match="under another plan"):
+        resubmit(replace(pipeline, plan=other), ErrorFilter(kind="LATE"))
+    assert pending(pipeline) == late_of(pipeline)
