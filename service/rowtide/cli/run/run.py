@@ -272,7 +272,7 @@ def query_of(file: Path, requests: Requests, limits: QueryLimits | None = None) 
     def query(text: str, once: bool) -> StartedQuery:
         process = QueryProcess(limits or QueryLimits())
         try:
-            planned = process.plan(QueryText(statements, str(file), text, once))
+            planned = process.plan(QueryText(statements, str(file), text, once, requests.committed))
             return started(planned, requests.follow(planned), process)
         except BaseException:
             process.close()
