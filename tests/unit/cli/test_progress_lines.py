@@ -52,6 +52,7 @@ FOLLOWER = replace(NOW, phase="following", summary=None, replica=ReplicaStatus("
     [
         (NOW, (), f"running: {COUNTS}"),
         (NOW, (IDLE,), f'running: {COUNTS}; 54 rows wait for partition 3 of topic "orders" (IDLE)'),
+        (NOW, (replace(IDLE, rows=1, topic=None),), f'running: {COUNTS}; 1 row waits for "O" (IDLE)'),
         (
             NOW,
             (replace(IDLE, topic=None, cause="NOT_FED"), IDLE),

@@ -83,4 +83,5 @@ def _waits(now: Snapshot, held_back: Sequence[HoldingPartition]) -> Iterator[str
         if first.topic is not None:
             where = f'partition {first.partition} of topic "{first.topic}"'
         more = f" and {others:,} more" if others else ""
-        yield f"{first.rows:,} rows wait for {where}{more} ({first.cause})"
+        rows = "1 row waits" if first.rows == 1 else f"{first.rows:,} rows wait"
+        yield f"{rows} for {where}{more} ({first.cause})"
