@@ -14,7 +14,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _terminated)
     from rowtide.cli.main import app
 
-    app()
+    # Also as ``python -m rowtide``: completion is installed for this name.
+    app(prog_name="rowtide")
 
 
 def _terminated(number: int, _frame: object) -> None:

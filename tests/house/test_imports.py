@@ -41,7 +41,7 @@ FEATURES = {
     "rowtide.codec.bson.decoder": "messages of format BSON, and an extra that may not be installed",
     "rowtide.codec.bson.encoder": "rows written as BSON to a topic, and an extra that may not be installed",
     "rowtide.runtime.batches.running": "live processing on Spark",
-    "rowtide.runtime.inspect.inferring_bson": "an extra that may not be installed",
+    "rowtide.runtime.inspect.inferring.of_bson": "an extra that may not be installed",
     "rowtide.codec.xml.decoder": "messages of format XML",
     "rowtide.codec.xml.encoder": "rows written as XML to a topic",
     "rowtide.runtime.inspect.why": "the question why a row is there",

@@ -22,7 +22,7 @@ from rowtide_connectors.errors import (
 from rowtide_connectors.foreign_keys import FoundForeignKey
 from rowtide_connectors.rdbms.address import address_of
 from rowtide_connectors.rdbms.chunks import Chunks, row_count
-from rowtide_connectors.rdbms.dialect import Dialect, PhysicalColumns, quoted, table_sql
+from rowtide_connectors.rdbms.dialect import READS, Dialect, PhysicalColumns, quoted, table_sql
 from rowtide_connectors.rdbms.failures import (
     RowDataError,
     StatementTimeoutError,
@@ -103,9 +103,12 @@ class SqlDatabase:
             yield transaction
 
     @contextmanager
-    def _transaction(self, *, apart: bool = False, sifts: bool = False) -> Iterator[SqlTransaction]:
+    def _transaction(
+        self, *, apart: bool = False, sifts: bool = False, reads: bool = False
+    ) -> Iterator[SqlTransaction]:
         try:
             with self._turn, database_errors(self.label), self._engine.connect() as connection:
+                connection.execution_options(**{READS: reads})
                 opened = connection.begin()
                 transaction = SqlTransaction(self, connection, apart=apart)
                 try:
@@ -134,7 +137,7 @@ class SqlDatabase:
     @contextmanager
     def begin_read_only(self) -> Iterator[SqlTransaction]:
         """Open a transaction that reads; see ``api.Database``."""
-        with self.begin() as transaction:
+        with self._transaction(reads=True) as transaction:
             self.dialect.read_at_one_moment(transaction.connection)
             yield transaction
 

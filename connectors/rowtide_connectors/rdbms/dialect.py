@@ -14,6 +14,9 @@ from rowtide_connectors.rdbms.table import ExistingTable, PhysicalColumn, Physic
 IDLE_TRANSACTION_S = 120
 """A frozen process must not hold the fence of its pipeline forever: the server ends its session."""
 
+READS = "rowtide_reads"
+"""The execution option of a connection whose transaction only reads."""
+
 PhysicalColumns = Sequence[tuple[PhysicalColumn, Sequence[object]]]
 """Columns with their values in row form; all equally long."""
 

@@ -19,7 +19,14 @@ from sqlalchemy.pool import StaticPool
 
 from rowtide_connectors.checkpoint_tables import CHECKPOINT_SCHEMA, CHECKPOINT_TABLES
 from rowtide_connectors.errors import GoneError
-from rowtide_connectors.rdbms.dialect import PhysicalColumns, limited, on_conflict, quoted, table_sql
+from rowtide_connectors.rdbms.dialect import (
+    READS,
+    PhysicalColumns,
+    limited,
+    on_conflict,
+    quoted,
+    table_sql,
+)
 from rowtide_connectors.rdbms.failures import RowDataError
 from rowtide_connectors.rdbms.sql_type import TIMESTAMPS, SqlType, TargetColumn
 from rowtide_connectors.rdbms.table import (
@@ -88,7 +95,9 @@ class Sqlite:
 
         @sa.event.listens_for(engine, "begin")
         def begin(connection: sa.Connection) -> None:
-            connection.exec_driver_sql("begin immediate")
+            # One that only reads waits for no writer, and lets none wait: its first statement takes a snapshot.
+            reads = connection.get_execution_options().get(READS, False)
+            connection.exec_driver_sql("begin" if reads else "begin immediate")
 
         return engine
 
@@ -141,7 +150,7 @@ class Sqlite:
             connection.exec_driver_sql(f"savepoint {name}")
 
     def read_at_one_moment(self, connection: sa.Connection) -> None:
-        """Do nothing: likewise."""
+        """Do nothing: a transaction that reads has one snapshot."""
 
     def existing(self, connection: sa.Connection, table: PhysicalTable) -> ExistingTable | None:
         """Look a table up."""

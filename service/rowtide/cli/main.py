@@ -93,9 +93,7 @@ class Root(LazyGroup):
     }
 
 
-app = App(
-    name="rowtide", cls=Root, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
-)
+app = App(name="rowtide", cls=Root, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 @app.callback()

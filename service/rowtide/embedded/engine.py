@@ -27,6 +27,7 @@ from rowtide.runtime.polling.options import poller_of
 from rowtide.runtime.query.contents import plain
 from rowtide.runtime.query.listing import Contents
 from rowtide.runtime.recovery.begin import Begin
+from rowtide.runtime.state.committed_tables import CommittedTables
 from rowtide.runtime.state.deadletters import error_values
 from rowtide.sql.catalog.system import ERRORS
 from rowtide.sql.definitions.objects import relation_name
@@ -89,7 +90,9 @@ class EmbeddedEngine:
         self._until_end = until_end
         self._stopping = stopping
         # Later queries can name any pseudo-column.
-        self._session = SqlSession(takes_rows=True, pseudo=frozenset(PSEUDO_COLUMNS), errors=True)
+        self._session = SqlSession(
+            takes_rows=True, pseudo=frozenset(PSEUDO_COLUMNS), errors=True, committed=True
+        )
         self._name = name
         self._inserted: list[tuple[str, list[tuple[int, Row]]]] = []
 
@@ -127,8 +130,8 @@ class EmbeddedEngine:
             not asked.is_listed,
         )
         given = 0
-        with self._opened(asked.node) as (flow, topics):
-            for emitted in self._run(asked.node, flow, topics):
+        with self._opened(asked.node) as (flow, topics, tables):
+            for emitted in self._run(asked.node, flow, topics, tables):
                 if asked.is_listed:
                     contents.take(_rows(emitted))
                 else:
@@ -141,7 +144,9 @@ class EmbeddedEngine:
                 yield from map(ResultNote, _notes(emitted))
                 if given == asked.limit:
                     return
-        for row in contents.rows()[: asked.limit]:
+                if contents.is_complete(asked.node):
+                    break
+        for row in contents.rows():
             yield ResultRow("+", None, [plain(value) for value in row])
 
     def answer(self, text: str) -> EngineAnswer:
@@ -152,8 +157,8 @@ class EmbeddedEngine:
         """
         asked = self._asked(text)
         trays, notes = [Tray.empty(asked.node.row_type)], list[str]()
-        with self._opened(asked.node) as (flow, topics):
-            for emitted in self._run(asked.node, flow, topics):
+        with self._opened(asked.node) as (flow, topics, tables):
+            for emitted in self._run(asked.node, flow, topics, tables):
                 if asked.is_listed:
                     asked.contents.take(_rows(emitted))
                 else:
@@ -161,12 +166,12 @@ class EmbeddedEngine:
                 notes += _notes(emitted)
                 if asked.limit is not None and sum(map(len, trays)) >= asked.limit and not asked.is_listed:
                     break
+                if asked.contents.is_complete(asked.node):
+                    break
             bound = flow.promised()[RESULT]
         if asked.is_listed:
             row_type = RowType(asked.contents.shown(asked.node.row_type.fields))
-            rows = (
-                TimedRow(EARLIEST, 0, 0, Opcode.INSERT, row) for row in asked.contents.rows()[: asked.limit]
-            )
+            rows = (TimedRow(EARLIEST, 0, 0, Opcode.INSERT, row) for row in asked.contents.rows())
             trays = [Tray.from_rows(row_type, rows)]
         answer = Tray.concat(trays)
         if asked.limit is not None:
@@ -183,7 +188,8 @@ class EmbeddedEngine:
         if listing.order and not is_listed:
             listing = replace(listing, node=self._session.query(text), order=())
         changes = listing.changes and not is_listed
-        return _Asked(listing.node, Contents(listing.order), changes, is_listed, listing.limit)
+        contents = Contents(listing.order, listing.limit)
+        return _Asked(listing.node, contents, changes, is_listed, listing.limit)
 
     def _late(self, before: int) -> Iterator[str]:
         """Yield a note for each late row that was inserted after the first ``before`` statements."""
@@ -232,20 +238,24 @@ class EmbeddedEngine:
         return self._until_end or not topics
 
     @contextmanager
-    def _opened(self, node: Node) -> Iterator[tuple[Flow, TopicReading]]:
-        """Connect to the topics that a query reads, and make its flow."""
+    def _opened(self, node: Node) -> Iterator[tuple[Flow, TopicReading, CommittedTables]]:
+        """Connect to the topics that a query reads, and make its flow; also return the foreign tables."""
         plan = configured(self._session.plan, self._settings)
         read = {each.relation for each in nodes_below(node) if isinstance(each, Source)}
         with closing(
             TopicReading(plan, (each for each in plan.foreign_streams if each.name in read), self._begin)
         ) as topics:
-            yield Flow({RESULT: node}, {name: sorted(held) for name, held in topics.ends().items()}), topics
+            flow = Flow({RESULT: node}, {name: sorted(held) for name, held in topics.ends().items()})
+            yield flow, topics, CommittedTables.of(plan)
 
-    def _run(self, node: Node, flow: Flow, topics: TopicReading) -> Iterator[Emitted]:
-        """Run a query over all inserted rows and all messages of its topics."""
+    def _run(
+        self, node: Node, flow: Flow, topics: TopicReading, tables: CommittedTables
+    ) -> Iterator[Emitted]:
+        """Run a query over all inserted rows, what is committed, and all messages of its topics."""
         ends = topics.ends() if self._is_finite(node) else None
         self._insert(flow, node)
         yield flow.drain()
+        yield from tables.insert(node, flow)
         yield from topics.read(flow, ends, self._stopping)
 
     def _insert(self, flow: Flow, node: Node) -> None:

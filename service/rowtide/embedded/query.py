@@ -19,7 +19,8 @@ def sql(
 ) -> Result:
     """Run a query over the definitions and INSERT statements of a pipeline, and the messages of its topics.
 
-    It reads each topic up to the end that it has now; nothing is committed, and pumps into foreign tables do not run.
+    It reads each topic up to the end that it has now, and foreign tables from their database. Nothing is committed, and
+    pumps into foreign tables do not run.
 
     Args:
       pipeline: a file (a path, or text that ends with ``.sql``), or the statements themselves.

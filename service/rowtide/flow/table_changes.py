@@ -21,6 +21,7 @@ from rowtide.flow.program import Program, Step
 from rowtide.operators.contract import HoldsTable, Operator, Reaching, State
 from rowtide.plan.nodes import (
     AsOfJoin,
+    CommittedTable,
     GroupChanges,
     KeyedTable,
     Node,
@@ -79,6 +80,9 @@ def initial(node: TableSource, step: Step) -> Arrival:
 
 def end_of(node: Node) -> Bound:
     """Return the bound that a table's statements promise: no row of them follows, or nothing."""
+    if isinstance(node, CommittedTable):
+        # Its rows are inserted, and the bound is set after the last one.
+        return NO_BOUND
     return Bound(LATEST) if isinstance(node, TableSource) and node.loaded_once else NO_BOUND
 
 

@@ -20,7 +20,7 @@ _LEVELS = {
 
 def set_up_logs(settings: LogSettings) -> None:
     """Write log lines as ``settings`` says; called by every command that opens a pipeline."""
-    as_text = settings.format == "text" or (settings.format == "auto" and sys.stderr.isatty())
+    as_text = is_for_people(settings)
     renderer: Any = structlog.dev.ConsoleRenderer() if as_text else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
@@ -34,6 +34,11 @@ def set_up_logs(settings: LogSettings) -> None:
         logger_factory=lambda *_: _StandardError(),
         cache_logger_on_first_use=False,
     )
+
+
+def is_for_people(settings: LogSettings) -> bool:
+    """Return whether the log is text, not JSON."""
+    return settings.format == "text" or (settings.format == "auto" and sys.stderr.isatty())
 
 
 class _StandardError:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rowtide.errors import StatementError, TransientError, UnknownRelationError
+from rowtide.flow.flow import Flow
 from rowtide.runtime.inspect.facts import Facts, gathered
 from rowtide.runtime.inspect.sending import StatementAnswer, outcome_of
 from rowtide.runtime.live.backpressure import Backpressure
@@ -14,6 +15,7 @@ from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.progress.held_back import HoldingPartition
 from rowtide.runtime.query.contents import SnapshotTaken, TableContents, table_contents
 from rowtide.runtime.query.query_work import Question
+from rowtide.runtime.state.committed_tables import CommittedTables
 from rowtide.runtime.state.following import Follower, refuse_heavy
 from rowtide.runtime.state.pipeline_state import PipelineState
 from rowtide.runtime.state.questions import PATIENCE_S, Questions
@@ -147,13 +149,20 @@ class Requests:
             on Spark.
           TransientError: the pipeline does not run, or the main loop did not finish a turn in time.
         """
+        refuse_heavy(question)
+        if question.is_committed:
+            return Follower(question, Flow({}, {}), {})
         if not self._answers_queries:
             raise StatementError(
-                "a pipeline on Spark answers no queries: its rows do not pass through the service",
-                hint="Query the tables that it writes, in their database.",
+                "a pipeline on Spark answers no queries of its streams: their rows do not pass through the service",
+                hint="Query the foreign tables that it writes.",
             )
-        refuse_heavy(question)
         return self.questions.ask(lambda work: work.followers.add(question, work.flow, list(work.positions)))
+
+    @property
+    def committed(self) -> CommittedTables:
+        """What reads the foreign tables of the pipeline."""
+        return CommittedTables.of(self._io.context.plan)
 
     def contents(self, relation: str, limit: int, after: int = 0) -> TableContents:
         """Return at most ``limit`` of the current rows of an engine table, those after the first ``after``.

@@ -106,7 +106,8 @@ class SqlSession:
     With ``takes_rows``, INSERT statements can add rows to streams: the caller reads them from ``arrived``,
     and they are one more producer of the stream. ``pseudo`` are pseudo-columns that later texts name:
     foreign streams have them from the beginning, so that these texts change no source. With ``errors``
-    the table SYS.ERRORS exists, for a prompt.
+    the table SYS.ERRORS exists, for a prompt. With ``committed``, queries can read foreign tables: the caller inserts
+    the rows of each ``CommittedTable``.
     """
 
     def __init__(
@@ -116,13 +117,15 @@ class SqlSession:
         takes_rows: bool = False,
         pseudo: frozenset[str] = frozenset(),
         errors: bool = False,
+        committed: bool = False,
     ) -> None:
         self._inserted = frozenset(inserted)
         self._takes_rows = takes_rows
         self._arrived: tuple[StreamRows, ...] = ()
         self._explained: tuple[tuple[Node, ...], ...] = ()
         self._changed: tuple[str, ...] = ()
-        self._catalog = with_errors(Catalog(pseudo=pseudo)) if errors else Catalog(pseudo=pseudo)
+        catalog = Catalog(pseudo=pseudo, reads_committed=committed)
+        self._catalog = with_errors(catalog) if errors else catalog
         self._changing: frozenset[str] = frozenset()
         self._planner = Planner(self._catalog)
         self._stages, self._plan = _plan(self._catalog, self._planner, self._inserted, self._changing)

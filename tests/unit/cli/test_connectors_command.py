@@ -202,6 +202,21 @@ def test_infer_proposes_what_check_then_accepts(pipeline: Path, tmp_path: Path) 
     assert "CREATE SERVER" not in of_pipeline
 
 
+def test_infer_proposes_a_table_for_envelopes_and_names_what_it_could_not_read(tmp_path: Path) -> None:
+    broker = memory_broker("connectors infer changes")
+    broker.ensure_topic("shop.users", 1)
+    change = b'{"op": "c", "before": null, "after": {"id": 1, "name": "ann"}, "source": {}}'
+    broker.produce("shop.users", [b"broken", change], keys=[None, b'{"id": 1}'], timestamps=[1, 2])
+    answer = run("infer", "shop.users", "--wrapper", "memory", "--option", "broker=connectors infer changes")
+    assert "-- not read: partition 0, offset 0: " in answer.output
+    assert "CREATE TABLE users (" in answer.output
+    assert "check the PRIMARY KEY" not in answer.output
+    assert ") SERVER broker OPTIONS (topic 'shop.users', format 'DEBEZIUM_JSON');" in answer.output
+    file = tmp_path / "inferred.sql"
+    file.write_text(answer.output)
+    assert run("check", file).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rowtide.clock import SystemClock
 from rowtide.codec.registry import decoder_of
 from rowtide.errors import StatementError
-from rowtide.runtime.inspect.inferring import proposal, proposal_of_schema, stream_name
+from rowtide.runtime.inspect.inferring.proposal import proposal, proposal_of_schema, stream_name
 from rowtide.runtime.inspect.sampling import Finding, Sample, findings, take_sample
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
@@ -94,6 +94,7 @@ def test_a_sample_is_of_the_last_messages_of_each_partition_and_leaves_out_what_
     source = find_source("memory").open({"broker": "sampling"}, {"topic": "sampled"})
     sample = take_sample(source, 12, SystemClock())
     assert sample.partitions == {0: [b"8"], 1: [b"3", b"5", b"7", b"9"]}
+    assert sample.places[1] == [f"partition 1, offset {offset}" for offset in (1, 2, 3, 4)]
     assert sample.without_value == 1
 
 
@@ -175,7 +176,7 @@ def test_members_of_objects_have_names_of_their_own_and_maps_are_text() -> None:
     assert "  a_b_2 BIGINT NOT NULL OPTIONS (path '$.a.b')," in text
     assert "  a_b_3 VARCHAR(10) NOT NULL OPTIONS (path '$.a.B')," in text
     assert "  \"a_c d_e\" BOOLEAN NOT NULL OPTIONS (path '$.a[''c d''].e')," in text
-    assert "  map VARCHAR NOT NULL,  -- objects, as JSON text" in text
+    assert "  map JSON NOT NULL,  -- objects" in text
     plan_pipeline(SERVER + text)
 
 
@@ -307,10 +308,10 @@ def test_a_topic_is_declared_from_its_schema() -> None:
         (["[true]"], "a BOOLEAN ARRAY"),
         (["[1700000000123]"], "a TIMESTAMP ARRAY"),
         (["[1700000000123456]"], "a BIGINT ARRAY"),
-        (["[1]", '["x"]'], "a VARCHAR"),
-        (["[[1]]"], "a VARCHAR"),
-        (['[{"b": 1}]'], "a VARCHAR"),
-        (["[]", "[null]"], "a VARCHAR"),
+        (["[1]", '["x"]'], "a JSON"),
+        (["[[1]]"], "a JSON"),
+        (['[{"b": 1}]'], "a JSON"),
+        (["[]", "[null]"], "a JSON"),
     ],
 )
 def test_arrays_of_one_scalar_type_are_declared_as_arrays(arrays: list[str], declared: str) -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rowtide.codec.bson.values import OPTIONS
 from rowtide.codec.registry import decoder_of
 from rowtide.codec.xml.parsing import written_attribute, written_text
-from rowtide.runtime.inspect.inferring_bson import proposal_of_bson
-from rowtide.runtime.inspect.inferring_xml import proposal_of_xml
+from rowtide.runtime.inspect.inferring.of_bson import proposal_of_bson
+from rowtide.runtime.inspect.inferring.of_xml import proposal_of_xml
 from rowtide.runtime.inspect.sampling import Finding, Sample, findings
 from rowtide.sql.pipeline import plan_pipeline
 
@@ -55,8 +55,9 @@ def test_xml_is_proposed_with_paths_and_types() -> None:
         ]
     )
     assert text is not None
-    assert text.splitlines()[:18] == [
-        "-- from 2 messages of topic 'shop.orders': check the types",
+    assert text.splitlines()[:19] == [
+        "-- from 2 of 3 messages of topic 'shop.orders': check the types",
+        "-- not read: partition 0: the message is not XML",
         "",
         "CREATE FOREIGN STREAM orders (",
         "  id BIGINT NOT NULL,",
@@ -98,7 +99,7 @@ def test_bson_is_proposed_with_its_own_types() -> None:
     messages = [bson.encode(each, codec_options=OPTIONS) for each in documents]
     text = proposal_of_bson(Sample("t", {0: [*messages, b"{}"]}), "k", {"topic": "t"})
     assert text is not None
-    assert text.splitlines()[2:11] == [
+    assert text.splitlines()[3:12] == [
         "CREATE FOREIGN STREAM t (",
         '  "_id" VARCHAR(50) NOT NULL,',
         "  at TIMESTAMP NOT NULL,",

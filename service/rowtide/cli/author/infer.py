@@ -18,10 +18,16 @@ from rowtide.config.reading import load_settings
 from rowtide.errors import StatementError
 from rowtide.rows.types import RowType
 from rowtide.runtime.configured import configured
-from rowtide.runtime.inspect.inferring import proposal, proposal_of_schema, quoted
-from rowtide.runtime.inspect.inferring_xml import proposal_of_xml
+from rowtide.runtime.inspect.inferring.of_debezium import (
+    is_envelope_schema,
+    proposal_of_envelope_schema,
+    proposal_of_envelopes,
+)
+from rowtide.runtime.inspect.inferring.of_xml import proposal_of_xml
+from rowtide.runtime.inspect.inferring.proposal import proposal, proposal_of_schema, quoted
 from rowtide.runtime.inspect.sampling import Sample, take_sample
 from rowtide.sql.pipeline import plan_pipeline
+from rowtide_connectors.errors import GoneError
 from rowtide_connectors.matching import TOPIC_PATTERN
 from rowtide_connectors.registry import find_connector, find_source
 from rowtide_connectors.schema_registry import SchemaRegistry
@@ -92,6 +98,8 @@ def infer(
 ) -> None:
     """Propose CREATE FOREIGN STREAM for a topic of JSON, XML or BSON messages, from a sample of them.
 
+    Of Debezium's envelopes, in JSON or in Avro, it proposes CREATE TABLE, with the PRIMARY KEY that the messages have.
+
     With --registry, propose it from the newest schema of the subject TOPIC-value in a Schema Registry, and with
     --descriptor from descriptors of Protobuf messages. Messages are not read then.
 
@@ -144,9 +152,11 @@ def infer(
 def _from_sample(sample: Sample, server: str, options: dict[str, str]) -> str:
     proposed = proposal_of_xml(sample, server, options)
     if proposed is None and find_spec("bson") is not None:
-        from rowtide.runtime.inspect.inferring_bson import proposal_of_bson
+        from rowtide.runtime.inspect.inferring.of_bson import proposal_of_bson
 
         proposed = proposal_of_bson(sample, server, options)
+    if proposed is None:
+        proposed = proposal_of_envelopes(sample, server, options)
     return proposal(sample, server, options) if proposed is None else proposed
 
 
@@ -154,18 +164,32 @@ def _from_registry(registry: SchemaRegistry, message: str | None, topic: str, se
     number, found = registry.newest_of(f"{topic}-value")
     if found.kind == "PROTOBUF":
         refuse_without_protobuf(Declared(topic, RowType(())))
-        from rowtide.runtime.inspect.inferring_protobuf import proposal_of_registered
+        from rowtide.runtime.inspect.inferring.of_protobuf import proposal_of_registered
 
         return proposal_of_registered(registry, number, message, topic, server)
     from rowtide.codec.avro import parsed
 
     options = {"topic": topic, "registry_url": ",".join(registry.urls)}
-    return proposal_of_schema(parsed(found), topic, server, options)
+    schema = parsed(found)
+    if is_envelope_schema(schema):
+        return proposal_of_envelope_schema(schema, _key_schema(registry, topic), topic, server, options)
+    return proposal_of_schema(schema, topic, server, options)
+
+
+def _key_schema(registry: SchemaRegistry, topic: str) -> object:
+    """Return the newest Avro schema of the keys of a topic; None if the registry has none."""
+    from rowtide.codec.avro import parsed
+
+    try:
+        _, found = registry.newest_of(f"{topic}-key")
+    except GoneError:
+        return None
+    return parsed(found) if found.kind == "AVRO" else None
 
 
 def _from_descriptors(file: str, message: str | None, topic: str, server: str) -> str:
     refuse_without_protobuf(Declared(topic, RowType(())))
-    from rowtide.runtime.inspect.inferring_protobuf import proposal_of_descriptors
+    from rowtide.runtime.inspect.inferring.of_protobuf import proposal_of_descriptors
 
     return proposal_of_descriptors(file, message, topic, server)
 

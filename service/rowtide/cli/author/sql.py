@@ -68,7 +68,7 @@ def sql(
     On its own engine, a query sees the rows of INSERT statements and reads the foreign streams; nothing
     is committed and pumps into foreign tables do not run. On a service, a query starts at the pipeline's
     current positions and state. A query on streams runs until Ctrl-C, --limit or --until-end; a query on
-    tables returns their contents.
+    tables returns their contents. Foreign tables are read from their database, as they are committed.
 
     Exit code 0: executed. 2: a statement is refused. 3: a broker or the service is down.
     """

@@ -27,6 +27,10 @@ and a test checks that it is current.
 Exit codes: 0 done; 1 the answer is no (a test failed, a difference was found); 2 a usage or input error, with
 what to do; 3 a dependency is down, or another process has taken the pipeline. Errors name the file, line and
 column, and show the statement with a caret.
+
+`rowtide --install-completion` lets the shell complete commands, options, their choices and files with Tab, in bash
+(4.4 or newer), zsh, fish and PowerShell: it writes a script to the home folder, and a line to the start file of the
+shell. Then open a new terminal. `rowtide --show-completion` prints the script instead.
 """
 
 

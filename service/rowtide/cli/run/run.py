@@ -16,6 +16,7 @@ import typer
 from rowtide.app import RunOptions, build_process, context_of, query_limits
 from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, opened
+from rowtide.cli.run.progress_lines import progress_lines, wants_lines
 from rowtide.cli.run.spark_options import (
     MASTER,
     Conf,
@@ -149,6 +150,8 @@ def run(
     With --runner spark it runs in batches on Spark, and each batch is one commit. Processes of both runners take a
     pipeline over from each other.
 
+    On a terminal, it writes a line each 10 seconds: what it has done, and what it waits for.
+
     Exit code 0: stopped by SIGTERM or SIGINT, or at the end. 1: an invariant broke; nothing wrong was
     committed. 2: the start is refused. 3: a dependency is down, or another process took the pipeline, unless
     this one is a standby: then it follows.
@@ -198,8 +201,9 @@ def run(
             with process.serving() as urls:
                 structlog.get_logger("rowtide").info("listening", pipeline=found.name, **urls)
                 soon = nullcontext() if until_end else queries_prepared_soon()
+                lines = progress_lines(service) if wants_lines(settings.log) else nullcontext()
                 # Stopped while a dependency is down: the next start reads again what was not committed.
-                with soon, signals, suppress(StoppedError):
+                with soon, lines, signals, suppress(StoppedError):
                     service.run(where, until_end=until_end)
         if (summary := service.board.status().summary) is not None:
             typer.echo("\n".join(summary.lines(str(pipeline))))
@@ -272,7 +276,7 @@ def query_of(file: Path, requests: Requests, limits: QueryLimits | None = None) 
     def query(text: str, once: bool) -> StartedQuery:
         process = QueryProcess(limits or QueryLimits())
         try:
-            planned = process.plan(QueryText(statements, str(file), text, once))
+            planned = process.plan(QueryText(statements, str(file), text, once, requests.committed))
             return started(planned, requests.follow(planned), process)
         except BaseException:
             process.close()

@@ -14,7 +14,7 @@ from rowtide.plan.nodes.node import Form, Node, PartitionKey
 from rowtide.plan.nodes.row_wise import BoundPolicy, Filter, FilterInserts, Project, ProjectKeys, Promote
 from rowtide.plan.nodes.sort import Sort
 from rowtide.plan.nodes.sort_in_period import SortInPeriod
-from rowtide.plan.nodes.sources import Source, TableSource
+from rowtide.plan.nodes.sources import CommittedTable, Source, TableSource
 from rowtide.plan.nodes.walk import below_same_rowtime, nodes_below, rewrite, with_inputs
 from rowtide.plan.nodes.window import WaitingWindow, WindowAggregate, WindowsAbreast
 
@@ -22,6 +22,7 @@ __all__ = [
     "AsOfJoin",
     "AsOfJoinOn",
     "BoundPolicy",
+    "CommittedTable",
     "Filter",
     "FilterInserts",
     "GroupNode",

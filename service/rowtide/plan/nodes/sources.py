@@ -136,3 +136,19 @@ class TableSource(Entrance):
     def signature(self) -> tuple[object, ...]:
         """Return the source without its rows."""
         return (self.without_rows(),)
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedTable(TableSource):
+    """The rows of a foreign table that are committed when a query starts: whoever runs the query inserts them.
+
+    Others may have written them, so any column may be NULL.
+    """
+
+    def only_inserts(self) -> bool:
+        """Return True: the rows are read once."""
+        return True
+
+    def detail(self) -> str:
+        """Return which rows it has."""
+        return "the rows that are committed when the query starts"

@@ -17,12 +17,10 @@ from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rowtide.expr.rowwise import compile_row
-from rowtide.expr.tree import Call, FieldRef
 from rowtide.plan.plan import ForeignTable
 from rowtide.rows.rowop import Opcode, Row, TimedRow
-from rowtide.rows.types import VARCHAR, Kind
 from rowtide.runtime.state.deadletters import as_json
+from rowtide.runtime.state.output import rows_of_target
 
 DIGEST_BYTES = 16
 """Two rows of a table of 2**32 have one digest with a probability of 2**-65."""
@@ -62,11 +60,6 @@ class ComparedTable:
         self._connection = connection
         self._field = field
         self._refused = refused
-        self._arrays = {
-            index: compile_row(Call("CAST", (FieldRef(index, VARCHAR),), field.type))
-            for index, field in enumerate(table.row_type)
-            if field.type.kind is Kind.ARRAY
-        }
         self._form: Callable[[Row], Row] = lambda row: row
         self._held, self._wanted = f"held_{number}", f"wanted_{number}"
         for name in (self._held, self._wanted):
@@ -78,15 +71,7 @@ class ComparedTable:
     def hold(self, rows: Iterable[Row], form: Callable[[Row], Row]) -> None:
         """Note rows that the table holds; ``form`` is theirs (``Transaction.form_of``)."""
         self._form = form
-        self._add(self._held, ((self._with_arrays(row), 0) for row in rows))
-
-    def _with_arrays(self, row: Row) -> Row:
-        """Return a row of the database with its arrays, which it gives as text, in row form."""
-        if not self._arrays:
-            return row
-        return tuple(
-            self._arrays[index](row, 0) if index in self._arrays else value for index, value in enumerate(row)
-        )
+        self._add(self._held, ((row, 0) for row in rows_of_target(self.table.row_type, rows)))
 
     def leave_out(self, refused: Iterable[tuple[int | None, str | None]]) -> None:
         """Note rows, by rowtime and JSON, that the database has refused."""

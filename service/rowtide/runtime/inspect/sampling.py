@@ -6,7 +6,8 @@ Nothing is committed and no position moves: the last messages are read and dropp
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -17,6 +18,7 @@ from msgspec import UNSET
 from rowtide.clock import Clock
 from rowtide.codec.contract import Decoded
 from rowtide.codec.format_options import PATH, TIME_UNIT
+from rowtide.codec.json.faults import why_not_json
 from rowtide.codec.json.readings import value_at
 from rowtide.codec.registry import decoder_of, format_of
 from rowtide.errors import RejectedRowError
@@ -27,6 +29,7 @@ from rowtide.rowtime.text import time_text
 from rowtide.sql.grammar.suggestions import did_you_mean
 from rowtide_connectors.api import Messages, TopicSource
 from rowtide_connectors.listed import ListedSource
+from rowtide_connectors.several import place_of
 
 PATIENCE_S = 10.0
 """Time without a message after which a sample is complete."""
@@ -36,20 +39,36 @@ SECONDS_TO = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp())
 """The range of times of this century in seconds since 1970."""
 
 Documents = Sequence[Mapping[str, object]]
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Messages of a topic: values by partition in log order, and the number of messages without one."""
+    """Messages of a topic: values by partition in log order, and the number of messages without one.
+
+    ``keys`` and ``places`` are those of the same messages: their keys, and where they are, in words.
+    """
 
     topic: str
     partitions: Mapping[int, Sequence[bytes]]
     without_value: int = 0
+    keys: Mapping[int, Sequence[bytes | None]] = dataclasses.field(default_factory=dict)
+    places: Mapping[int, Sequence[str]] = dataclasses.field(default_factory=dict)
 
     @property
     def values(self) -> list[bytes]:
         """Return all values, partition after partition."""
         return [value for values in self.partitions.values() for value in values]
+
+    def unread(self, why: Callable[[bytes], str | None]) -> list[str]:
+        """Return the place of each message that cannot be read, and ``why`` not; None: it can."""
+        found = []
+        for partition, values in self.partitions.items():
+            places = self.places.get(partition) or [f"partition {partition}"] * len(values)
+            for place, value in zip(places, values, strict=True):
+                if (reason := why(value)) is not None:
+                    found.append(f"{place}: {reason}")
+        return found
 
     def documents(self) -> list[Mapping[str, object]]:
         """Return the values that are JSON objects."""
@@ -81,6 +100,8 @@ def take_sample(source: TopicSource, count: int, clock: Clock) -> Sample:
     if isinstance(source, ListedSource):
         positions = dict(source.newest())
     taken: dict[int, list[bytes]] = {number: [] for number in sorted(positions)}
+    keys: dict[int, list[bytes | None]] = {number: [] for number in taken}
+    places: dict[int, list[str]] = {number: [] for number in taken}
     without_value = 0
     left = dict(positions)
     reader = source.reader(positions)
@@ -88,8 +109,15 @@ def take_sample(source: TopicSource, count: int, clock: Clock) -> Sample:
     try:
         while left and clock.monotonic() < deadline:
             for messages in reader.poll(count, 0.5):
-                without_value += _keep(taken[messages.partition], messages, ranges[messages.partition].end)
-                left[messages.partition] = messages.next_offset
+                at = messages.partition
+                for offset, key, value in _below(messages, ranges[at].end):
+                    if value is None:
+                        without_value += 1
+                        continue
+                    taken[at].append(value)
+                    keys[at].append(key)
+                    places[at].append(_place(source.topic, at, offset))
+                left[at] = messages.next_offset
                 deadline = clock.monotonic() + PATIENCE_S
             left = {
                 number: position
@@ -98,21 +126,28 @@ def take_sample(source: TopicSource, count: int, clock: Clock) -> Sample:
             }
     finally:
         reader.close()
-    return Sample(source.topic, taken, without_value)
+    return Sample(source.topic, taken, without_value, keys, places)
 
 
 def documents_of(values: Sequence[bytes]) -> list[Mapping[str, object]]:
     """Return the values that are JSON objects. Numbers with a point are Decimal."""
-    decode = msgspec.json.Decoder(float_hook=Decimal).decode
-    found: list[Mapping[str, object]] = []
-    for value in values:
-        try:
-            document = decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ArithmeticError):
-            continue
-        if isinstance(document, dict):
-            found.append(document)
-    return found
+    return [found for found in map(document_of, values) if found is not None]
+
+
+def document_of(value: bytes) -> Mapping[str, object] | None:
+    """Return the JSON object that a value is; None: it is something else."""
+    try:
+        document = _decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ArithmeticError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def why_no_document(value: bytes) -> str | None:
+    """Return why a value is no JSON object; None: it is one."""
+    if document_of(value) is not None:
+        return None
+    return why_not_json(value) or "the message is JSON, and not an object"
 
 
 def folded(name: str) -> str:
@@ -163,16 +198,18 @@ def _always_null(stream: ForeignStream, decoded: Decoded) -> Iterator[Finding]:
             yield Finding(True, f'column "{field.name}" is NULL in all of {count} messages')
 
 
-def _keep(taken: list[bytes], messages: Messages, end: int) -> int:
-    """Keep the values below offset ``end``; return the number of messages without a value."""
-    before = len(taken)
-    inside = [
-        value
-        for offset, value in zip(messages.offsets.tolist(), messages.values, strict=True)
-        if offset < end
-    ]
-    taken += [value for value in inside if value is not None]
-    return len(inside) - (len(taken) - before)
+def _below(messages: Messages, end: int) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+    """Yield offset, key and value of the messages below offset ``end``."""
+    for offset, key, value in zip(messages.offsets.tolist(), messages.keys, messages.values, strict=True):
+        if offset < end:
+            yield offset, key, value
+
+
+def _place(topics: str, partition: int, offset: int) -> str:
+    """Return where a message is, in words; ``topics`` is that of its source."""
+    topic, own = place_of(topics, partition)
+    of_topic = f'topic "{topic}", ' if topic != topics else ""
+    return f"{of_topic}partition {own}, offset {offset}"
 
 
 def _undeclared(stream: ForeignStream, documents: Documents) -> dict[str, int]:

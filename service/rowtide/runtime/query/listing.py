@@ -11,18 +11,28 @@ from functools import partial
 from math import isnan
 from typing import TypeVar
 
+from rowtide.plan.nodes import Node
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 
 _Column = TypeVar("_Column")
 
 
 class Contents:
-    """The net effect of changes. ``order`` is True for each descending sort key; ``size`` counts the rows."""
+    """The net effect of changes. ``order`` is True for each descending sort key; ``size`` counts the rows.
 
-    def __init__(self, order: Sequence[bool]) -> None:
+    Of a query with a ``limit`` there are at most so many rows.
+    """
+
+    def __init__(self, order: Sequence[bool], limit: int | None = None) -> None:
         self._order = tuple(order)
+        self._limit = limit
         self._held: dict[Row, int] = {}
         self.size = 0
+
+    def is_complete(self, node: Node) -> bool:
+        """Return whether further changes of ``node`` change nothing: there is no order, and no row goes."""
+        enough = self._limit is not None and not self._order and self.size >= self._limit
+        return enough and node.only_inserts()
 
     def take(self, changes: Iterable[TimedRow]) -> None:
         """Apply changes."""
@@ -38,14 +48,14 @@ class Contents:
                 del held[timed.row]
 
     def rows(self) -> list[Row]:
-        """Return the sorted rows without their sort keys."""
+        """Return the sorted rows without their sort keys, as many as are wanted."""
         rows = [row for row, count in self._held.items() for _ in range(count)]
         for key in reversed(range(len(self._order))):
             at = key - len(self._order)
             descending = self._order[key]
             ranks = partial(_rank, at, descending=descending)
             rows.sort(key=ranks, reverse=descending)
-        return [self.shown(row) for row in rows]
+        return [self.shown(row) for row in rows[: self._limit]]
 
     def shown(self, columns: Sequence[_Column]) -> tuple[_Column, ...]:
         """Return the shown part of a row, or of its column names."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from math import ceil, isfinite
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -36,6 +36,7 @@ from rowtide.rowtime.bound import EARLIEST, Bound
 from rowtide.runtime.query.contents import plain
 from rowtide.runtime.query.listing import Contents
 from rowtide.sql.pipeline import SqlSession
+from rowtide_connectors.errors import ConnectorError
 
 RESULT = "RESULT"
 """The one output of a query's flow."""
@@ -64,14 +65,25 @@ class QueryLimits:
     rows: int = 1_000_000
 
 
+class CommittedRows(Protocol):
+    """What reads the foreign tables of a pipeline for a query."""
+
+    def insert(self, node: Node, flow: Flow) -> Iterator[Emitted]:
+        """Insert the rows of the foreign tables that ``node`` reads into its flow, and yield what comes out."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """A query to plan, and the pipeline whose relations it reads; ``once`` as in ``Question``."""
+    """A query to plan, and the pipeline whose relations it reads; ``once`` as in ``Question``.
+
+    ``committed`` reads the pipeline's foreign tables; without it a query cannot name them.
+    """
 
     pipeline: str
     file: str
     sql: str
     once: bool
+    committed: CommittedRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +92,7 @@ class Question:
 
     ``changes``: its rows are changes of a table; ``order`` has, for each sort key of the contents,
     whether it descends. With ``once`` the query returns the current rows and ends. With a ``limit`` it ends after as
-    many rows.
+    many rows. ``is_committed``: of the pipeline it reads nothing but foreign tables, from their database.
     """
 
     node: Node
@@ -88,6 +100,7 @@ class Question:
     order: tuple[bool, ...]
     once: bool
     limit: int | None = None
+    is_committed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +177,11 @@ def run_query(pipe: Connection, limits: QueryLimits) -> None:
     # Count memory when it is allocated; other allocators of Arrow reserve in advance.
     pa.set_memory_pool(pa.system_memory_pool())
     with suppress(EOFError, BrokenPipeError, ConnectionError):
-        if not _plan(pipe, pipe.recv(), limits):
+        asked: QueryText = pipe.recv()
+        if not _plan(pipe, asked, limits):
             return
         begin: QueryBegin = pipe.recv()
-        answer = _Answer(pipe, begin, limits)
+        answer = _Answer(pipe, begin, limits, asked.committed)
         try:
             answer.run()
         except _EnoughError:
@@ -178,7 +192,7 @@ def run_query(pipe: Connection, limits: QueryLimits) -> None:
             answer.fail(out_of_memory(limits), MEMORY_HINT)
         except BoundRegressionError as error:
             answer.end(error.message)
-        except StatementError as error:
+        except (StatementError, ConnectorError) as error:
             answer.fail(error.message, error.hint)
         except (EOFError, ConnectionError):
             raise
@@ -203,16 +217,23 @@ def out_of_time(limits: QueryLimits) -> str:
 
 def _plan(pipe: Connection, asked: QueryText, limits: QueryLimits) -> bool:
     """Send the plan of a query, and return True; or why it is refused."""
-    session = SqlSession()
+    session = SqlSession(committed=asked.committed is not None)
     session.feed(asked.pipeline, file=asked.file)
     _limit_memory(limits.memory_bytes)
     try:
         listing = session.listing(asked.sql)
-        once = asked.once and listing.changes
-        is_listed = asked.once or listing.limit is not None
+        # What is committed is read once, also by a query that continues.
+        asks_once = asked.once or listing.is_committed
+        is_listed = asks_once or listing.limit is not None
         node = listing.node if is_listed else session.query(asked.sql)
-        order = tuple(listing.order) if asked.once else ()
-        question = Question(node, listing.changes, order, once, listing.limit)
+        question = Question(
+            node,
+            listing.changes,
+            tuple(listing.order) if asks_once else (),
+            asks_once and listing.changes,
+            listing.limit,
+            listing.is_committed,
+        )
         pipe.send_bytes(PLANNED + pickle.dumps(question))
         return True
     except StatementError as error:
@@ -225,12 +246,15 @@ def _plan(pipe: Connection, asked: QueryText, limits: QueryLimits) -> bool:
 class _Answer:
     """The lines of one query's answer, from the rows of its flow."""
 
-    def __init__(self, pipe: Connection, begin: QueryBegin, limits: QueryLimits) -> None:
+    def __init__(
+        self, pipe: Connection, begin: QueryBegin, limits: QueryLimits, committed: CommittedRows | None
+    ) -> None:
         self._pipe = pipe
+        self._committed = committed
         self._begin = begin
         self._limits = limits
         self._question = begin.question
-        self._contents = Contents(begin.question.order)
+        self._contents = Contents(begin.question.order, begin.question.limit)
         self._lines: list[bytes] = []
         self._given = 0
         self._has_floats = any(_holds_floats(field.type) for field in begin.question.node.row_type)
@@ -248,6 +272,9 @@ class _Answer:
         self._flush()
         if begin.first is not None:
             self._give(Tray.from_arrow(*begin.first).rows())
+        if self._committed is not None:
+            for emitted in self._committed.insert(node, flow):
+                self._emit(emitted)
         self._emit(flow.drain())
         if begin.question.once:
             self.end(CONTENTS)
@@ -259,7 +286,7 @@ class _Answer:
 
     def end(self, why: str) -> None:
         """Send the last lines of a query that ends normally."""
-        for row in self._contents.rows()[: self._question.limit]:
+        for row in self._contents.rows():
             self._row("+", None, row)
         self._tell({"ended": why})
         self._flush(LAST)
@@ -303,8 +330,8 @@ class _Answer:
     def _give(self, rows: Iterator[TimedRow]) -> None:
         if self._question.once or self._question.order:
             self._contents.take(rows)
-            if self._question.once and self._contents.size > self._limits.rows:
-                raise LimitError(f"the query has more than {self._limits.rows} rows", hint=ROWS_HINT)
+            if self._question.once:
+                self._refuse_too_many()
             return
         limit = self._question.limit
         if limit == 0:
@@ -315,6 +342,16 @@ class _Answer:
             self._given += 1
             if self._given == limit:
                 raise _EnoughError
+
+    def _refuse_too_many(self) -> None:
+        """Refuse contents of more rows than the limits allow, and end the query if it has all that it wants."""
+        limit = self._question.limit
+        is_complete = self._contents.is_complete(self._question.node)
+        size = limit if is_complete and limit is not None else self._contents.size
+        if size > self._limits.rows:
+            raise LimitError(f"the query has more than {self._limits.rows} rows", hint=ROWS_HINT)
+        if is_complete:
+            raise _EnoughError
 
     def _row(self, op: str, rowtime: int | None, row: Row) -> None:
         self._add(row_line(op, rowtime, row, has_floats=self._has_floats))

@@ -66,7 +66,7 @@ NOT_TAKEN = "its rows were not taken in time"
 HEAVIEST_PLAN = 200_000
 """Maximum ``_weight`` of a plan: the pipeline's loop waits for about half a second while such a query
 starts."""
-PRELOADED = ["rowtide.runtime.query.query_preload"]
+PRELOADED = ["rowtide.runtime.state.committed_tables", "rowtide.runtime.query.query_preload"]
 """Modules that the parent of all queries' processes imports once."""
 
 

@@ -23,13 +23,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rowtide.errors import FaultError, Reason
+from rowtide.expr.rowwise import compile_row
+from rowtide.expr.tree import Call, FieldRef
 from rowtide.operators.contract import Account, Fault
 from rowtide.plan.plan import ForeignTable
 from rowtide.rows.arrays import Mask
 from rowtide.rows.column import Column, Indices
-from rowtide.rows.rowop import Opcode
+from rowtide.rows.rowop import Opcode, Row
 from rowtide.rows.tray import Tray
-from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Kind
+from rowtide.rows.types import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, VARCHAR, Kind, RowType
 from rowtide.runtime.state.owned_tables import SHARED
 from rowtide_connectors.api import TableColumn, TargetTable, Transaction
 from rowtide_connectors.errors import RefusedRowsError
@@ -284,6 +286,24 @@ class TableOutput:
 def values_for_target(column: Column) -> list[object]:
     """Return the values of a column as connectors take them: in row form, arrays as text (``api.Transaction``)."""
     return list(column.values.to_pylist()) if column.type.kind is Kind.ARRAY else column.to_list()
+
+
+def rows_of_target(row_type: RowType, rows: Iterable[Row]) -> Iterator[Row]:
+    """Return rows of connectors, which give arrays as text, in row form.
+
+    Raises:
+      RejectedRowError: a text is not an array of the declared type.
+    """
+    arrays = {
+        index: compile_row(Call("CAST", (FieldRef(index, VARCHAR),), field.type))
+        for index, field in enumerate(row_type)
+        if field.type.kind is Kind.ARRAY
+    }
+    if not arrays:
+        yield from rows
+        return
+    for row in rows:
+        yield tuple(arrays[at](row, 0) if at in arrays else value for at, value in enumerate(row))
 
 
 def binary_lengths(values: pa.Array) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 from rowtide.checkpoint.ledger import PartitionId, PartitionPosition, Record, is_resubmission
 from rowtide.clock import Clock
@@ -50,6 +50,28 @@ class PartitionStatus:
     start_offset: int
     end_offset: int | None
     bound: int | None
+
+
+class ReadTo(Protocol):
+    """How far a partition is read."""
+
+    @property
+    def next_offset(self) -> int:
+        """Return the next offset to read."""
+
+    @property
+    def end_offset(self) -> int | None:
+        """Return the end of its log as last looked up."""
+
+
+def lag_of(positions: Iterable[ReadTo]) -> int | None:
+    """Return the upper limit of unread messages; None while an end is not known."""
+    lag = 0
+    for each in positions:
+        if each.end_offset is None:
+            return None
+        lag += max(0, each.end_offset - each.next_offset)
+    return lag
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,6 +222,8 @@ class Catalog:
     wrappers: Mapping[str, Wrapper] = field(default_factory=dict)
     pseudo: frozenset[str] = frozenset()
     """Pseudo-columns that foreign streams carry besides those that queries name."""
+    reads_committed: bool = False
+    """Whether queries of a prompt can read foreign tables: who runs them inserts the committed rows."""
     models: Mapping[str, ModelDefinition] = field(default_factory=dict)
     objects: Mapping[Key, ObjectDefinition] = field(default_factory=dict)
     functions: Mapping[str, FunctionDefinition] = field(default_factory=dict)

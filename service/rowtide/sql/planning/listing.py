@@ -13,13 +13,14 @@ class Listing:
     """A query whose rows are listed, sorted by its last fields; for each of them whether it descends.
 
     ``changes``: its rows are changes, some of which retract others. ``limit``: the first so many rows are listed; one
-    of an ORDER BY is part of ``node``.
+    of an ORDER BY is part of ``node``. ``is_committed``: of a pipeline it reads nothing but foreign tables.
     """
 
     node: Node
     changes: bool
     order: tuple[bool, ...] = ()
     limit: int | None = None
+    is_committed: bool = False
 
 
 def without_limit(query: QuerySyntax) -> tuple[QuerySyntax, int | None]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.tree import Expr, FieldRef, Literal, RowtimeRef
 from rowtide.plan.nodes import (
+    CommittedTable,
     FilterInserts,
     KeyedTable,
     Merge,
@@ -127,6 +128,8 @@ class Planner:
         self._shapes: MemoById[QueryShape] = MemoById()
         self._reads: MemoById[tuple[FromPlanner, PlannedFrom]] = MemoById()
         self._filtered: MemoById[Filtered] = MemoById()
+        self._asked: set[ObjectKind] = set()
+        """The kinds of the relations that a query reads by itself."""
         self.readers: dict[Key, set[Key]] = {}
         """The keys of the relations that each view and pump reads directly."""
 
@@ -209,7 +212,8 @@ class Planner:
         shape = self._select(inner, at, lists=True) if isinstance(inner, Select) else self._query(inner, at)
         named = (each for planned in self._planned.values() for each in nodes_below(planned.node))
         node = with_empty_groups(projected(shape, "QUERY"), named)
-        return Listing(node, shape.changelog, shape.order, limit)
+        is_committed = self._asked == {ObjectKind.FOREIGN_TABLE}
+        return Listing(node, shape.changelog, shape.order, limit, is_committed=is_committed)
 
     # -------------------------------------------------------------- relations
 
@@ -275,9 +279,16 @@ class Planner:
             return Planned(listed, changelog=True), names
         key, found = self._catalog.find(ref.name, "relation", schema=at.schema, near=tuple(at.tables))
         shown = relation_name(key)
-        if found.kind is ObjectKind.FOREIGN_TABLE:
+        if reader is None:
+            self._asked.add(found.kind)
+        if isinstance(found, TableDefinition) and found.kind is ObjectKind.FOREIGN_TABLE:
+            if reader is None and self._catalog.reads_committed:
+                return _committed(shown, found), key
             raise StatementError(
-                f'foreign table "{shown}" cannot be read yet: pumps write to it', span=ref.name.place
+                f'foreign table "{shown}" cannot be read in a pipeline: pumps write to it',
+                span=ref.name.place,
+                hint=f"Read what its pump reads. rowtide sql pipeline.sql -e 'SELECT * FROM {shown}' reads the "
+                "committed rows.",
             )
         if found.kind is ObjectKind.PUMP:
             raise StatementError(f'"{shown}" is a pump, not a relation', span=ref.name.place)
@@ -568,6 +579,12 @@ def _check_changelog(
             span=span,
             hint="Otherwise two rows could become one row of the target. Add the key's columns to the PRIMARY KEY.",
         )
+
+
+def _committed(name: str, table: TableDefinition) -> Planned:
+    """Return the committed rows of a foreign table."""
+    fields = tuple(replace(field, nullable=True) for field in table.row_type)
+    return Planned(CommittedTable(name, RowType(fields), loaded_once=True), changelog=True)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from rowtide.runtime.state.status import Phase, Role
+from rowtide.runtime.state.status import Phase, Role, lag_of
 from rowtide.web.access import Page
 from rowtide.web.api.answers import At, at_of, rfc3339
 from rowtide.web.declared import OF_PIPELINE, PIPELINE, ApiPath
@@ -102,7 +102,7 @@ def _answer(now: PipelineStatus, version: str) -> PipelineAnswer:
         rfc3339(now.since_ms),
         now.waits_for,
         at_of(now),
-        _lag(now),
+        lag_of(now.positions),
         dict(now.pending),
         None if now.replica is None else _replica(now.replica),
         None if now.summary is None else _run(now.summary),
@@ -122,12 +122,3 @@ def _run(summary: Summary) -> Run:
         dict(summary.rejected),
         list(summary.created),
     )
-
-
-def _lag(now: PipelineStatus) -> int | None:
-    lag = 0
-    for each in now.positions:
-        if each.end_offset is None:
-            return None
-        lag += max(0, each.end_offset - each.next_offset)
-    return lag

@@ -17,7 +17,7 @@ from rowtide.codec.bson.values import plain
 from rowtide.codec.json.readings import value_at
 from rowtide.codec.json.values import NotOfTypeError
 from rowtide.errors import RejectedRowError
-from rowtide.runtime.inspect.inferring import Guess, guesses_of, head_of_sample, proposal_of_guesses
+from rowtide.runtime.inspect.inferring.proposal import Guess, guesses_of, head_of_sample, proposal_of_guesses
 from rowtide.runtime.inspect.sampling import Sample
 
 _LEAST = 5
@@ -34,18 +34,25 @@ def proposal_of_bson(sample: Sample, server: str, options: Mapping[str, str]) ->
     guesses = [_with_own_type(each, documents) for each in guesses_of([_as_json(each) for each in documents])]
     if not any(each.type is not None for each in guesses):
         return None
-    head = head_of_sample(len(documents), sample.topic, options)
+    head = head_of_sample(sample, options, _why_not)
     return proposal_of_guesses(head, guesses, sample.topic, server, {**options, "format": "BSON"})
 
 
 def _documents(values: Sequence[bytes]) -> Iterator[Document]:
     for value in values:
-        if len(value) < _LEAST or int.from_bytes(value[:4], "little") != len(value):
-            continue
-        try:
+        if _why_not(value) is None:
             yield document_of(value)
-        except RejectedRowError:
-            continue
+
+
+def _why_not(value: bytes) -> str | None:
+    """Return why a message is not BSON; None: it is."""
+    if len(value) < _LEAST or int.from_bytes(value[:4], "little") != len(value):
+        return "the message is not BSON: its length is another one"
+    try:
+        document_of(value)
+    except RejectedRowError as error:
+        return error.message
+    return None
 
 
 def _as_json(document: Document) -> Document:

@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element
 
 from rowtide.codec.xml.parsing import parsed, split
 from rowtide.errors import RejectedRowError
-from rowtide.runtime.inspect.inferring import (
+from rowtide.runtime.inspect.inferring.proposal import (
     DEEPEST,
     Guess,
     guess_of_integers,
@@ -45,18 +45,25 @@ def proposal_of_xml(sample: Sample, server: str, options: Mapping[str, str]) -> 
     guesses = _guesses(roots)
     if not any(each.type is not None for each in guesses):
         return None
-    head = head_of_sample(len(roots), sample.topic, options)
+    head = head_of_sample(sample, options, _why_not)
     return proposal_of_guesses(head, guesses, sample.topic, server, {**options, "format": "XML"})
 
 
 def _roots(values: Sequence[bytes]) -> Iterator[Element]:
     for value in values:
-        if b"<" not in value[:100]:
-            continue
-        try:
+        if _why_not(value) is None:
             yield parsed(value)
-        except RejectedRowError:
-            continue
+
+
+def _why_not(value: bytes) -> str | None:
+    """Return why a message is not XML; None: it is."""
+    if b"<" not in value[:100]:
+        return "the message is not XML"
+    try:
+        parsed(value)
+    except RejectedRowError as error:
+        return error.message
+    return None
 
 
 class _Seen:

@@ -8,7 +8,7 @@ why.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -27,6 +27,7 @@ from rowtide.runtime.inspect.sampling import (
     documents_of,
     folded,
     looks_like_seconds,
+    why_no_document,
 )
 from rowtide.sql.grammar.dialect import RESERVED
 from rowtide_connectors.matching import TOPIC_PATTERN
@@ -57,10 +58,11 @@ _AVRO = {
     "bytes": "VARBINARY",
 }
 _MOST_MEMBERS = 50
-"""An object with more members than this, over all messages, is inferred to be a map: a column of JSON
-text."""
+"""An object with more members than this, over all messages, is inferred to be a map: a column of JSON."""
+_MOST_UNREAD = 5
+"""Messages that are not read and named one by one."""
 DEEPEST = 5
-"""Objects further down than this are columns of JSON text."""
+"""Objects further down than this are columns of JSON."""
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 _UUID_TEXT = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _DATE_TEXT = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -130,14 +132,23 @@ def proposal(sample: Sample, server: str, options: Mapping[str, str]) -> str:
             f'no field of the messages of topic "{sample.topic}" can be a column',
             hint="Declare the stream by hand, with format 'RAW' and one column of text.",
         )
-    head = head_of_sample(len(documents), sample.topic, options)
+    head = head_of_sample(sample, options, why_no_document)
     return _proposed(head, guesses, sample, server, {**options, "format": "JSON"})
 
 
-def head_of_sample(count: int, topic: str, options: Mapping[str, str]) -> str:
-    """Return the comment before a proposal that is made of ``count`` messages."""
+def head_of_sample(sample: Sample, options: Mapping[str, str], why: Callable[[bytes], str | None]) -> str:
+    """Return the comment before a proposal that is made of a sample, which names messages that are not read.
+
+    ``why`` returns why a message is not read; None: it is.
+    """
+    topic, every, unread = sample.topic, len(sample.values), sample.unread(why)
     of = f"topics that match {topic!r}" if TOPIC_PATTERN.name in options else f"topic {topic!r}"
-    return f"-- from {count} messages of {of}: check the types"
+    count = f"{every - len(unread)} of {every}" if unread else str(every)
+    lines = [f"-- from {count} messages of {of}: check the types"]
+    lines += [f"-- not read: {_line(each)}" for each in unread[:_MOST_UNREAD]]
+    if len(unread) > _MOST_UNREAD:
+        lines.append(f"-- not read: {len(unread) - _MOST_UNREAD} more")
+    return "\n".join(lines)
 
 
 def proposal_of_schema(schema: Any, topic: str, server: str, options: Mapping[str, str]) -> str:
@@ -153,9 +164,10 @@ def proposal_of_schema(schema: Any, topic: str, server: str, options: Mapping[st
             f'the schema of topic "{topic}" is not that of a record',
             hint="Declare the stream by hand, with format 'RAW' and one column of bytes.",
         )
-    guesses = list(_of_record(schema, (), {}, always=True))
     head = f"-- from the newest schema of topic {topic!r} in the registry"
-    return proposal_of_guesses(head, guesses, topic, server, {**options, "format": "AVRO"})
+    return _proposed(
+        head, guesses_of_record(schema), Sample(topic, {}), server, {**options, "format": "AVRO"}
+    )
 
 
 def proposal_of_guesses(
@@ -168,18 +180,34 @@ def proposal_of_guesses(
 def _proposed(
     head: str, guesses: Sequence[Guess], sample: Sample, server: str, options: Mapping[str, str]
 ) -> str:
-    columns = [each for each in guesses if each.type is not None]
-    stream = stream_name(sample.topic if TOPIC_PATTERN.name not in options else _beginning(sample.topic))
-    given = ", ".join(f"{name} '{_text(value)}'" for name, value in options.items())
-    lines = [head, "", f"CREATE FOREIGN STREAM {stream} ("]
-    for at, each in enumerate(columns):
-        null = " NOT NULL" if each.always else ""
-        comma = "," if at + 1 < len(columns) else ""
-        lines.append(f"  {each.column} {each.type}{null}{each.options}{comma}{_comment(each.note)}")
-    lines += [f"  -- {_line(each.name)}: {each.note}" for each in guesses if each.type is None]
-    lines += [f") SERVER {server} OPTIONS ({given});"]
-    lines += _view(stream, columns, sample)
+    stream = name_for(sample.topic, options)
+    lines = [head, "", *created(f"FOREIGN STREAM {stream}", guesses, (), server, options)]
+    lines += _view(stream, [each for each in guesses if each.type is not None], sample)
     return "\n".join(lines) + "\n"
+
+
+def name_for(topic: str, options: Mapping[str, str]) -> str:
+    """Return a name for the relation of a topic, or of all that match a pattern."""
+    return stream_name(topic if TOPIC_PATTERN.name not in options else _beginning(topic))
+
+
+def created(
+    what: str, guesses: Sequence[Guess], key: Sequence[Guess], server: str, options: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the lines of CREATE for ``what``, with a PRIMARY KEY if there is a ``key``."""
+    columns = [each for each in guesses if each.type is not None]
+    yield f"CREATE {what} ("
+    for at, each in enumerate(columns):
+        null = " NOT NULL" if each.always and each not in key else ""
+        comma = "," if key or at + 1 < len(columns) else ""
+        yield f"  {each.column} {each.type}{null}{each.options}{comma}{_comment(each.note)}"
+    for each in guesses:
+        if each.type is None:
+            yield f"  -- {_line(each.name)}: {each.note}"
+    if key:
+        yield f"  PRIMARY KEY ({', '.join(each.column for each in key)})"
+    given = ", ".join(f"{name} '{_text(value)}'" for name, value in options.items())
+    yield f") SERVER {server} OPTIONS ({given});"
 
 
 def _of_record(
@@ -226,7 +254,7 @@ def _avro_column(kind: Mapping[str, Any], name: str) -> tuple[str | None, str | 
         case "array" if (of := _avro_element(kind["items"])) is not None:
             return f"{of} ARRAY", None
         case "array" | "map" | "record":
-            return "VARCHAR", f"{name}, as JSON text"
+            return "JSON", name
     column = _AVRO.get(name)
     return column, None if column is not None else f"{name}, which is not a column here"
 
@@ -241,6 +269,11 @@ def _avro_element(items: Any) -> str | None:
     if name in ("array", "map", "record"):
         return None
     return _avro_column(item if isinstance(item, dict) else {}, str(name))[0]
+
+
+def guesses_of_record(record: Mapping[str, Any]) -> list[Guess]:
+    """Return the columns of an Avro record."""
+    return _with_names_of_their_own(list(_of_record(record, (), {}, always=True)))
 
 
 def guesses_of(documents: Sequence[Mapping[str, object]]) -> list[Guess]:
@@ -313,7 +346,7 @@ def _guess(name: str, steps: JsonSteps, given: Sequence[object], messages: int) 
         return Guess(name, steps, f"{of} ARRAY", always)
     if kinds <= {dict, list}:
         what = "objects" if kinds == {dict} else "arrays" if kinds == {list} else "objects and arrays"
-        return Guess(name, steps, "VARCHAR", always, f"{what}, as JSON text")
+        return Guess(name, steps, "JSON", always, what)
     if kinds == {bool}:
         return Guess(name, steps, "BOOLEAN", always)
     if kinds == {str}:

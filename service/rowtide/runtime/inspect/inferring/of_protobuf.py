@@ -17,7 +17,7 @@ from rowtide.codec.protobuf.schemas import (
 from rowtide.codec.protobuf.values import DOCUMENTS, DURATION, TIMESTAMP, FieldType, is_map, wrapped
 from rowtide.errors import StatementError
 from rowtide.rows.types import RowType
-from rowtide.runtime.inspect.inferring import DEEPEST, Guess, proposal_of_guesses
+from rowtide.runtime.inspect.inferring.proposal import DEEPEST, Guess, proposal_of_guesses
 from rowtide_connectors.schema_registry import SchemaRegistry
 
 _KNOWN = {
