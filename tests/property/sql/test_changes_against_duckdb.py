@@ -61,6 +61,8 @@ QUERIES = {
     "all columns but some": "SELECT * EXCLUDE (n) FROM a UNION ALL SELECT x.* EXCLUDE n FROM b AS x WHERE id > 2",
     "groups by all that is no aggregate": "SELECT k, COUNT(*) AS c, n % 2 AS p, SUM(id) + 1 AS s FROM a GROUP BY ALL",
     "the first row of each key": "SELECT DISTINCT ON (k) k, n, id FROM a ORDER BY k NULLS LAST, n DESC NULLS LAST, id",
+    "products": "SELECT k, PRODUCT(n) AS p, PRODUCT(id + 0.5e0) AS q, PRODUCT(DISTINCT n) AS r,"
+    " PRODUCT(id) FILTER (WHERE n > 1) AS s FROM a GROUP BY k",
     "lists in any order": "SELECT k, STRING_AGG(k, ',' ORDER BY id) AS a,"
     " STRING_AGG(CAST(n AS VARCHAR), '-' ORDER BY n DESC NULLS FIRST, id DESC) AS b,"
     " ARRAY_TO_STRING(ARRAY_AGG(id ORDER BY n NULLS FIRST, id), ',') AS c FROM a GROUP BY k",
