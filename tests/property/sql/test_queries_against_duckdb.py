@@ -57,6 +57,17 @@ QUERIES = {
         " (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ord) AS r FROM s) u"
         " ON u.k IS NOT DISTINCT FROM t.k AND u.r BETWEEN t.r - 3 AND t.r GROUP BY t.ord, t.k",
     ),
+    "histograms": (
+        f"SELECT STREAM {HOUR} AS h, HISTOGRAM(k) AS a, HISTOGRAM(p) FILTER (WHERE n > 0) AS b FROM s GROUP BY {HOUR}",
+        f"SELECT {TRUNCATED}, to_json(histogram(k)),"
+        " to_json(histogram(CAST(p AS VARCHAR)) FILTER (WHERE n > 0)) FROM s GROUP BY 1",
+    ),
+    "histograms over windows": (
+        "SELECT STREAM k, HISTOGRAM(n) OVER (PARTITION BY k ROWS 2 PRECEDING) AS a,"
+        " HISTOGRAM(k) OVER (ROWS UNBOUNDED PRECEDING) AS b FROM s",
+        "SELECT k, to_json(histogram(CAST(n AS VARCHAR)) OVER (PARTITION BY k ORDER BY ord ROWS 2 PRECEDING)),"
+        " to_json(histogram(k) OVER (ORDER BY ord ROWS UNBOUNDED PRECEDING)) FROM s",
+    ),
     "products": (
         f"SELECT STREAM {HOUR} AS h, PRODUCT(n % 4) AS a, PRODUCT(DISTINCT n - 2) AS b,"
         f" PRODUCT(n % 4) FILTER (WHERE k <> 'a') AS c FROM s GROUP BY {HOUR}",

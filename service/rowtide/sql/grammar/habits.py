@@ -276,13 +276,13 @@ FUNCTIONS: Mapping[str, str] = {
         ("JSON_TO_RECORDSET", "JSONB_TO_RECORDSET", "JSON_EACH", "JSONB_EACH", "OPENJSON"), _ROWS
     ),
     "GROUP_CONCAT": "Write LISTAGG(x, ', ').",
-    "APPROX_TOP_K": "MODE(x) is the most frequent value, TOPK(x, 3) are the greatest ones.",
+    "APPROX_TOP_K": "MODE(x) is the most frequent value, HISTOGRAM(x) counts each.",
     **dict.fromkeys(
         ("COUNT_DISTINCT", "UNIQ", "HLL", "APPROX_DISTINCT", "APPROX_UNIQUE"),
         "COUNT(DISTINCT x) counts different values exactly, APPROX_COUNT_DISTINCT(x) with little state.",
     ),
     **dict.fromkeys(
-        ("APPROX_QUANTILES", "PERCENTILE_APPROX", "TDIGEST", "HISTOGRAM"),
+        ("APPROX_QUANTILES", "PERCENTILE_APPROX", "TDIGEST"),
         "APPROX_PERCENTILE(x, 0.9) needs little state, PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x) is exact.",
     ),
     "PERCENTILE": "Write PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x).",
