@@ -353,6 +353,11 @@ ARRAYS: Sequence[Shared] = (
     ),
     Shared("a[b]", "INTEGERS;FEW", duckdb=None),
     Shared("b = ANY (a)", "INTEGERS;FEW", duckdb=None),
+    *(
+        Shared(f"a {sign} b", f"{kind};{kind}", duckdb=None)
+        for sign in ("@>", "<@")
+        for kind in ("INTEGERS", "TEXTS")
+    ),
     Shared("b <> ALL (a)", "INTEGERS;FEW", duckdb=None),
 )
 
@@ -392,6 +397,11 @@ JSON: Sequence[Shared] = (
             line="`json_object_keys` makes a row of each name",
         )
         for name in ("JSON_KEYS", "JSON_OBJECT_KEYS")
+    ),
+    *(Shared(f"a {sign} b", "JSON;JSON", f"a::jsonb {sign} b::jsonb", None) for sign in ("@>", "<@")),
+    *(
+        Shared(f"a @> '{part}'", "JSON", f"a::jsonb @> '{part}'", None)
+        for part in ('{"a": {}}', "[1.0, 3]", '{"a": 1.5}', "[[2]]", "true", '[{"a": 1.0}]', "7e0")
     ),
     Shared(
         "JSON_VALUE(a, '$.a')",
