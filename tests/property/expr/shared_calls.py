@@ -409,6 +409,28 @@ JSON: Sequence[Shared] = (
         f"CASE WHEN jsonb_typeof({JSON_AT}) IN ('object', 'array') THEN NULL ELSE {JSON_AT} #>> '{{}}' END",
         None,
     ),
+    *(
+        Shared(
+            f"JSON_VALUE(a, '$.a' {clauses})",
+            "JSON",
+            f"json_value(a::jsonb, '$.a' {clauses})",
+            None,
+            {"postgres": "JSON_ARRAY_LENGTH(a) > 0"},
+            "a path `$.a` of an array is that of its elements",
+        )
+        for clauses in (
+            "NULL ON EMPTY NULL ON ERROR",
+            "DEFAULT 'none' ON EMPTY",
+            "DEFAULT 'none' ON EMPTY DEFAULT 'bad' ON ERROR",
+            "DEFAULT 'none' ON EMPTY ERROR ON ERROR",
+            "ERROR ON EMPTY DEFAULT 'bad' ON ERROR",
+            "ERROR ON EMPTY ERROR ON ERROR",
+            "RETURNING DECIMAL(6, 1) DEFAULT -1 ON EMPTY DEFAULT -2 ON ERROR",
+            "RETURNING DECIMAL(6, 1) NULL ON EMPTY NULL ON ERROR",
+            "RETURNING DECIMAL(6, 1) ERROR ON EMPTY DEFAULT 0 ON ERROR",
+            "RETURNING DECIMAL(6, 1) ERROR ON EMPTY ERROR ON ERROR",
+        )
+    ),
     Shared(
         "JSON_QUERY(a, '$.a')",
         "JSON",
