@@ -78,7 +78,14 @@ UNITS = (
     *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "ISODOW", "ISOYEAR", "DECADE", "CENTURY"),
     *("HOUR", "MINUTE", "SECOND", "EPOCH", "?"),
 )
-TIME_FORMATS = ("YYYY-MM-DD", "yyyy-MM-dd HH:mm:ss.SSS", "FMDay DD Mon YY HH12:MI am", "H:mm a", "?")
+TIME_FORMATS = (
+    "YYYY-MM-DD",
+    "yyyy-MM-dd HH:mm:ss.SSS",
+    "FMDay DD Mon YY HH12:MI am",
+    "H:mm a",
+    "%F %T.%f %p",
+    "?",
+)
 ROW_TYPE = RowType(tuple(Field(f"F{index}", kind) for index, kind in enumerate(TYPES)))
 
 TEXTS = st.one_of(

@@ -353,6 +353,11 @@ ARRAYS: Sequence[Shared] = (
     ),
     Shared("a[b]", "INTEGERS;FEW", duckdb=None),
     Shared("b = ANY (a)", "INTEGERS;FEW", duckdb=None),
+    *(
+        Shared(f"a {sign} b", f"{kind};{kind}", duckdb=None)
+        for sign in ("@>", "<@")
+        for kind in ("INTEGERS", "TEXTS")
+    ),
     Shared("b <> ALL (a)", "INTEGERS;FEW", duckdb=None),
 )
 
@@ -393,11 +398,38 @@ JSON: Sequence[Shared] = (
         )
         for name in ("JSON_KEYS", "JSON_OBJECT_KEYS")
     ),
+    *(Shared(f"a {sign} b", "JSON;JSON", f"a::jsonb {sign} b::jsonb", None) for sign in ("@>", "<@")),
+    *(
+        Shared(f"a @> '{part}'", "JSON", f"a::jsonb @> '{part}'", None)
+        for part in ('{"a": {}}', "[1.0, 3]", '{"a": 1.5}', "[[2]]", "true", '[{"a": 1.0}]', "7e0")
+    ),
     Shared(
         "JSON_VALUE(a, '$.a')",
         "JSON",
         f"CASE WHEN jsonb_typeof({JSON_AT}) IN ('object', 'array') THEN NULL ELSE {JSON_AT} #>> '{{}}' END",
         None,
+    ),
+    *(
+        Shared(
+            f"JSON_VALUE(a, '$.a' {clauses})",
+            "JSON",
+            f"json_value(a::jsonb, '$.a' {clauses})",
+            None,
+            {"postgres": "JSON_ARRAY_LENGTH(a) > 0"},
+            "a path `$.a` of an array is that of its elements",
+        )
+        for clauses in (
+            "NULL ON EMPTY NULL ON ERROR",
+            "DEFAULT 'none' ON EMPTY",
+            "DEFAULT 'none' ON EMPTY DEFAULT 'bad' ON ERROR",
+            "DEFAULT 'none' ON EMPTY ERROR ON ERROR",
+            "ERROR ON EMPTY DEFAULT 'bad' ON ERROR",
+            "ERROR ON EMPTY ERROR ON ERROR",
+            "RETURNING DECIMAL(6, 1) DEFAULT -1 ON EMPTY DEFAULT -2 ON ERROR",
+            "RETURNING DECIMAL(6, 1) NULL ON EMPTY NULL ON ERROR",
+            "RETURNING DECIMAL(6, 1) ERROR ON EMPTY DEFAULT 0 ON ERROR",
+            "RETURNING DECIMAL(6, 1) ERROR ON EMPTY ERROR ON ERROR",
+        )
     ),
     Shared(
         "JSON_QUERY(a, '$.a')",

@@ -27,6 +27,16 @@ FORMATS = (
         'YYYY"th" "MI"',
     ),
 )
+C_FORMATS = (
+    *(
+        "%Y-%m-%d %H:%M:%S.%f",
+        "%-d.%-m.%y %-H %-I:%-M:%-S %p",
+        "%a %A %b %B %j %-j",
+        "%u %w %G %V",
+        "100%% %H",
+    ),
+    "%I:%M %p",
+)
 
 TIMES: Sequence[Shared] = (
     *(
@@ -187,6 +197,18 @@ TIMES: Sequence[Shared] = (
     Shared("DAYNAME(a)", "DATE", "to_char(a, 'FMDay')"),
     Shared("MONTHNAME(a)", "TIMESTAMP", "to_char(a, 'FMMonth')"),
     *(Shared(f"TO_CHAR(a, '{form}')", "TIMESTAMP", duckdb=None) for form in FORMATS),
+    *(Shared(f"STRFTIME(a, '{form}')", kind, None) for form in C_FORMATS for kind in ("TIMESTAMP", "DATE")),
+    Shared("STRPTIME(a, '%Y-%m-%d')", "DAY TEXT", None),
+    Shared("STRPTIME(a, '%Y-%m-%d %H:%M:%S')", "MOMENT TEXT", None),
+    Shared("STRPTIME(a, '%Y-%m-%d %H:%M:%S.%f')", "MOMENT TEXT", None),
+    Shared("STRPTIME(a, '%H:%M:%S')", "TIME TEXT", None),
+    Shared("STRPTIME(STRFTIME(a, '%d %B %y %I %p'), '%d %B %y %I %p')", "TIMESTAMP", None),
+    Shared(
+        "STRPTIME(TRIM(a) || ' -0730', '%Y-%m-%d %z')",
+        "DAY TEXT",
+        None,
+        "CAST(strptime(trim(a) || ' -0730', '%Y-%m-%d %z') AS TIMESTAMP)",
+    ),
     Shared(
         "TO_DATE(a, 'YYYY-MM-DD')",
         "DAY TEXT",

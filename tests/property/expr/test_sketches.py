@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rowtide.expr.aggregates import Sketch
 from rowtide.expr.aggregates.percentile import one_at
 from rowtide.expr.aggregates.sketch import DistinctSketch, PercentileSketch, bucket_of, value_in
+from rowtide.expr.aggregates.sum import Product
 
 NUMBERS = (
     st.floats(allow_nan=False, allow_infinity=False)
@@ -26,6 +27,7 @@ Maker = Callable[[], Sketch]
 MAKERS: dict[str, Maker] = {
     "distinct": lambda: DistinctSketch(growing=False),
     "percentile": lambda: PercentileSketch(Fraction(1, 3)),
+    "product": Product,
 }
 
 
@@ -91,3 +93,36 @@ def test_the_number_of_different_values_is_near(count: int) -> None:
     assert isinstance(found, int)
     # Four standard errors.
     assert abs(found - count) <= 4 * 0.0163 * count
+
+
+FACTORS = (
+    NUMBERS
+    | st.decimals(-1000, 1000, places=3, allow_nan=False)
+    | st.sampled_from(
+        [1e200, -1e-200, 2**53 + 1, -(2**62), 1.7e308, Decimal("99999999999999999999999999999999.99")]
+    )
+)
+
+
+@given(st.lists(FACTORS, min_size=1))
+def test_a_product_is_the_nearest_double_to_the_exact_one(values: list[Any]) -> None:
+    exact = math.prod(map(Fraction, values))
+    found = of(Product, values).result()
+    try:
+        wanted = float(exact)
+    except OverflowError:
+        assert found is None
+        return
+    assert isinstance(found, float)
+    assert found == wanted
+    assert math.copysign(1, found) == (1 if not found else math.copysign(1, exact))
+
+
+@given(st.lists(NUMBERS.filter(bool), min_size=1), st.integers(1, 3))
+def test_a_product_forgets_zeros_and_numbers_that_no_double_holds(values: list[Any], zeros: int) -> None:
+    sketch = of(Product, [*values, *[0.0] * zeros, 1e300, 1e300])
+    for value in (1e300, *[-0.0] * (zeros - 1), 1e300):
+        sketch.remove(value)
+        assert sketch.result() == 0
+    sketch.remove(0)
+    assert sketch.result() == of(Product, values).result()

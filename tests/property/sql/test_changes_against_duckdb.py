@@ -22,6 +22,8 @@ TABLES = """
 CREATE TABLE a (id INTEGER, k VARCHAR(4), n INTEGER, PRIMARY KEY (id));
 CREATE TABLE b (id INTEGER, k VARCHAR(4), n INTEGER, PRIMARY KEY (id));
 """
+COUNTS = "REPLACE(REPLACE(REPLACE(CAST({} AS VARCHAR), '\"', ''), '=', ':'), ', ', ',')"
+"""The text of a histogram: a map in DuckDB, JSON here."""
 QUERIES = {
     "filters and projections": "SELECT k, n * 2 AS m FROM a WHERE n > 1 OR k IS NULL",
     "groups": "SELECT k, COUNT(*) AS a, SUM(n) AS b, MIN(n) AS c, MAX(n) AS d, COUNT(DISTINCT n) AS e FROM a"
@@ -61,6 +63,10 @@ QUERIES = {
     "all columns but some": "SELECT * EXCLUDE (n) FROM a UNION ALL SELECT x.* EXCLUDE n FROM b AS x WHERE id > 2",
     "groups by items without an aggregate": "SELECT k, COUNT(*) AS c, n % 2 AS p, SUM(id) + 1 AS s FROM a GROUP BY ALL",
     "the first row of each key": "SELECT DISTINCT ON (k) k, n, id FROM a ORDER BY k NULLS LAST, n DESC NULLS LAST, id",
+    "histograms": f"SELECT k, {COUNTS.format('HISTOGRAM(n)')} AS a,"
+    f" {COUNTS.format('HISTOGRAM(k) FILTER (WHERE n > 1)')} AS b FROM a GROUP BY k",
+    "products": "SELECT k, PRODUCT(n) AS p, PRODUCT(id + 0.5e0) AS q, PRODUCT(DISTINCT n) AS r,"
+    " PRODUCT(id) FILTER (WHERE n > 1) AS s FROM a GROUP BY k",
     "lists in any order": "SELECT k, STRING_AGG(k, ',' ORDER BY id) AS a,"
     " STRING_AGG(CAST(n AS VARCHAR), '-' ORDER BY n DESC NULLS FIRST, id DESC) AS b,"
     " ARRAY_TO_STRING(ARRAY_AGG(id ORDER BY n NULLS FIRST, id), ',') AS c FROM a GROUP BY k",

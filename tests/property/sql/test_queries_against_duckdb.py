@@ -23,6 +23,8 @@ TRUNCATED = "rowtime - rowtime % 3600000"
 HOPS = "ROWTIME, INTERVAL '1' HOUR, INTERVAL '3' HOUR, INTERVAL '1' MINUTE"
 SPREAD = "VAR_POP(n) * 1e3 + 1.23e-4"
 """The last digits of a variance differ; this is never near the middle of two whole numbers."""
+NO_SIGN = "+ 0e0"
+"""A zero of DuckDB's products has a sign."""
 QUERIES = {
     "row-wise": (
         "SELECT STREAM k, n * 2 - 1 AS a, COALESCE(n, 0) AS b, CASE WHEN n > 2 THEN k ELSE 'x' END AS c"
@@ -54,6 +56,29 @@ QUERIES = {
         " (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ord) AS r FROM s) t JOIN"
         " (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ord) AS r FROM s) u"
         " ON u.k IS NOT DISTINCT FROM t.k AND u.r BETWEEN t.r - 3 AND t.r GROUP BY t.ord, t.k",
+    ),
+    "histograms": (
+        f"SELECT STREAM {HOUR} AS h, HISTOGRAM(k) AS a, HISTOGRAM(p) FILTER (WHERE n > 0) AS b FROM s GROUP BY {HOUR}",
+        f"SELECT {TRUNCATED}, to_json(histogram(k)),"
+        " to_json(histogram(CAST(p AS VARCHAR)) FILTER (WHERE n > 0)) FROM s GROUP BY 1",
+    ),
+    "histograms over windows": (
+        "SELECT STREAM k, HISTOGRAM(n) OVER (PARTITION BY k ROWS 2 PRECEDING) AS a,"
+        " HISTOGRAM(k) OVER (ROWS UNBOUNDED PRECEDING) AS b FROM s",
+        "SELECT k, to_json(histogram(CAST(n AS VARCHAR)) OVER (PARTITION BY k ORDER BY ord ROWS 2 PRECEDING)),"
+        " to_json(histogram(k) OVER (ORDER BY ord ROWS UNBOUNDED PRECEDING)) FROM s",
+    ),
+    "products": (
+        f"SELECT STREAM {HOUR} AS h, PRODUCT(n % 4) AS a, PRODUCT(DISTINCT n - 2) AS b,"
+        f" PRODUCT(n % 4) FILTER (WHERE k <> 'a') AS c FROM s GROUP BY {HOUR}",
+        f"SELECT {TRUNCATED}, product(n % 4) {NO_SIGN}, product(DISTINCT n - 2) {NO_SIGN},"
+        f" product(n % 4) FILTER (WHERE k <> 'a') {NO_SIGN} FROM s GROUP BY 1",
+    ),
+    "products over windows": (
+        "SELECT STREAM k, PRODUCT(n) OVER (PARTITION BY k ROWS 2 PRECEDING) AS a,"
+        " PRODUCT(n % 4) OVER (ROWS UNBOUNDED PRECEDING) AS b FROM s",
+        f"SELECT k, product(n) OVER (PARTITION BY k ORDER BY ord ROWS 2 PRECEDING) {NO_SIGN},"
+        f" product(n % 4) OVER (ORDER BY ord ROWS UNBOUNDED PRECEDING) {NO_SIGN} FROM s",
     ),
     "groups of groups": (
         "SELECT STREAM FLOOR(ROWTIME TO DAY) AS d, MAX(total) AS m, COUNT(*) AS c FROM"

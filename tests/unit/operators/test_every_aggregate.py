@@ -267,13 +267,13 @@ def product(call: Calling, values: Sequence[Any]) -> object:
 @pytest.mark.parametrize("distinct", [False, True])
 def test_what_is_only_declared_may_fail(monkeypatch: pytest.MonkeyPatch, *, distinct: bool) -> None:
     declared = Aggregate(
-        "PRODUCT",
+        "SMALL_PRODUCT",
         "",
         lambda argument: argument,
         can_fail=True,
         of_values=product,
     )
-    monkeypatch.setitem(cast(dict[str, Aggregate], AGGREGATES), "PRODUCT", declared)
+    monkeypatch.setitem(cast(dict[str, Aggregate], AGGREGATES), "SMALL_PRODUCT", declared)
     call = call_of(declared, BIGINT, distinct=distinct)
     accumulator = make_accumulator(call)
     accumulator.reserve(2)

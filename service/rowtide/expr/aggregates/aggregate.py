@@ -146,6 +146,18 @@ MakeSketch = Callable[[Calling, bool], Sketch]
 """Makes the sketch of a call; True: values only come, and only the last one can be taken back."""
 
 
+def of_sketch(make: MakeSketch) -> OfValues:
+    """Return the meaning of an aggregate by its sketch: the result over values is that of a sketch of them."""
+
+    def of_values(call: Calling, values: Sequence[Any]) -> object:
+        sketch = make(call, True)
+        for value in values:
+            sketch.add(value)
+        return sketch.result()
+
+    return of_values
+
+
 @dataclass(frozen=True, slots=True)
 class Aggregate:
     """An aggregate or window function.

@@ -16,11 +16,11 @@ import hashlib
 import math
 import struct
 from bisect import insort
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from rowtide.expr.aggregates.aggregate import Aggregate, Calling, MakeSketch, Sketch
+from rowtide.expr.aggregates.aggregate import Aggregate, Calling, Sketch, of_sketch
 from rowtide.expr.aggregates.variance import double_of_numbers
 from rowtide.rows.types import BIGINT, Type
 
@@ -235,18 +235,6 @@ def _percentile(call: Calling, growing: bool) -> Sketch:
     return PercentileSketch(call.fraction or Fraction(0))
 
 
-def _by_values(make: MakeSketch) -> Callable[[Calling, Sequence[Any]], object]:
-    """Return the result over values."""
-
-    def of_values(call: Calling, values: Sequence[Any]) -> object:
-        sketch = make(call, True)
-        for value in values:
-            sketch.add(value)
-        return sketch.result()
-
-    return of_values
-
-
 def _bigint(argument: Type | None) -> Type | None:
     return None if argument is None else BIGINT
 
@@ -260,7 +248,7 @@ SKETCHES = (
         never_null=True,
         few_of_rows=True,
         few_of_changes=True,
-        of_values=_by_values(_distinct),
+        of_values=of_sketch(_distinct),
         sketch=_distinct,
     ),
     Aggregate(
@@ -273,7 +261,7 @@ SKETCHES = (
         few_of_rows=True,
         few_of_changes=True,
         finite=True,
-        of_values=_by_values(_percentile),
+        of_values=of_sketch(_percentile),
         sketch=_percentile,
     ),
 )

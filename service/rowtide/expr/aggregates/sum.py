@@ -1,19 +1,26 @@
-"""SUM and AVG."""
+"""SUM, AVG and PRODUCT."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from rowtide.expr.aggregates.aggregate import (
     Aggregate,
     Calling,
     Compiled,
+    Sketch,
     is_fixed_with_repeats,
     is_plain,
     is_plain_over,
+    of_sketch,
 )
+from rowtide.expr.aggregates.variance import double_of_numbers
 from rowtide.rows.types import BIGINT, DOUBLE, MAX_DECIMAL_PRECISION, Type, decimal
 
 AVG_SCALE = 6
 """The least scale of AVG of exact numbers (docs/sql/semantics.md#numbers)."""
+_LEAST_BITS, _MOST_BITS = -1076, 1025
+"""A number with fewer bits before the point is 0 as DOUBLE, and no DOUBLE holds one with more."""
 
 
 def _sum(argument: Type | None) -> Type | None:
@@ -46,6 +53,73 @@ def _mean_of_whole_rows(call: Calling) -> bool:
     return call.argument is not None and not call.distinct and call.argument.type.is_float
 
 
+class Product:
+    """The exact product of finite numbers that come and go: a fraction without its factors 0 and 2.
+
+    So the order of the values changes no bit, and a value that has gone leaves no trace.
+    """
+
+    def __init__(self) -> None:
+        self._count = self._zeros = self._twos = 0
+        self._above = self._below = 1
+
+    def add(self, value: Any) -> None:
+        above, below, twos = _factors(value)
+        self._count += 1
+        if above:
+            self._above *= above
+            self._below *= below
+            self._twos += twos
+        else:
+            self._zeros += 1
+
+    def remove(self, value: Any) -> None:
+        above, below, twos = _factors(value)
+        self._count -= 1
+        if above:
+            self._above //= above
+            self._below //= below
+            self._twos -= twos
+        else:
+            self._zeros -= 1
+
+    def result(self) -> object:
+        if not self._count:
+            return None
+        above, below, twos = self._above, self._below, self._twos
+        bits = above.bit_length() - below.bit_length() + twos
+        if self._zeros or bits < _LEAST_BITS:
+            return 0.0
+        if bits > _MOST_BITS:
+            return None
+        try:
+            # Of integers, / rounds once. A zero has no sign.
+            return ((above << twos) / below if twos > 0 else above / (below << -twos)) + 0.0
+        except OverflowError:
+            return None
+
+    def save(self) -> list[Any]:
+        return [self._count, self._zeros, self._twos, f"{self._above:x}", f"{self._below:x}"]
+
+    def load(self, saved: list[Any]) -> None:
+        self._count, self._zeros, self._twos, above, below = saved
+        self._above, self._below = int(above, 16), int(below, 16)
+
+
+def _factors(value: Any) -> tuple[int, int, int]:
+    """Return a number as a fraction of odd integers, and the power of two that it is multiplied by; 0 as 0, 1, 0."""
+    above, below = value.as_integer_ratio()
+    if not above:
+        return 0, 1, 0
+    over, under = ((each & -each).bit_length() - 1 for each in (above, below))
+    return above >> over, below >> under, over - under
+
+
+def _product(call: Calling, growing: bool) -> Sketch:
+    del call, growing
+    return Product()
+
+
 SUMS = (
     Aggregate(
         "SUM",
@@ -68,5 +142,13 @@ SUMS = (
         can_fail=True,
         finite=True,
         compiled=Compiled(is_plain, _mean_of_whole_rows, is_fixed_with_repeats, is_plain_over),
+    ),
+    Aggregate(
+        "PRODUCT",
+        "DOUBLE: the values multiplied, rounded once; NULL if no DOUBLE holds the product",
+        double_of_numbers,
+        finite=True,
+        of_values=of_sketch(_product),
+        sketch=_product,
     ),
 )

@@ -13,6 +13,7 @@ from rowtide.expr.functions.arrays.parts import ARRAY_PARTS
 from rowtide.expr.functions.casts.cast import CASTS
 from rowtide.expr.functions.comparison import COMPARISONS, ROW_COMPARISONS
 from rowtide.expr.functions.conditional import CONDITIONALS
+from rowtide.expr.functions.containment import CONTAINMENT
 from rowtide.expr.functions.function import ScalarFunction
 from rowtide.expr.functions.logic import LOGIC
 from rowtide.expr.functions.numbers.arithmetic import ARITHMETIC
@@ -59,6 +60,7 @@ _DECLARED = {
         *URLS,
         *JSON_TEXT,
         *JSON_MAKING,
+        *CONTAINMENT,
         *TIMES,
         *TIMES_AS_TEXT,
         *PERIODS,

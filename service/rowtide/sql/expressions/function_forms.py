@@ -401,7 +401,7 @@ def _check_numbers(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> Non
 
 def _is_format(text: object) -> bool:
     """Return whether a text is the format of a date rather than a date."""
-    return isinstance(text, str) and "YY" in text.upper() and not any(map(str.isdigit, text))
+    return isinstance(text, str) and bool(re.search("YY|%", text.upper())) and not any(map(str.isdigit, text))
 
 
 def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> None:
@@ -453,5 +453,5 @@ def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> No
             understood(form.value)
         except FormatError as error:
             raise StatementError(
-                f"invalid {syntax.name} format: {error}", span=syntax.args[place].place
+                f"invalid {syntax.name} format: {error}", span=syntax.args[place].place, hint=error.hint
             ) from error

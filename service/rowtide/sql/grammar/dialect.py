@@ -75,7 +75,6 @@ _FOREIGN = {
     "**": "POWER(x, y) is x to the power of y.",
     "~~": "LIKE compares with a pattern.",
     "~~*": "ILIKE compares with a pattern in any case.",
-    "@>": "x = ANY (a) asks whether an array has an element.",
 }
 """The SQL to write instead of an operator of another dialect."""
 
@@ -119,7 +118,7 @@ class _Tokenizer(Tokenizer):
         "::": TokenType.DCOLON,
         "->": TokenType.ARROW,
         "->>": TokenType.DARROW,
-        **dict.fromkeys(("<<", ">>", "~*", "!~", "!~*"), TokenType.OPERATOR),
+        **dict.fromkeys(("<<", ">>", "~*", "!~", "!~*", "@>", "<@"), TokenType.OPERATOR),
         # Operators of other dialects: each is refused as a whole, with a hint.
         **dict.fromkeys(_FOREIGN, TokenType.UNKNOWN),
     }

@@ -1,7 +1,7 @@
 """The grammar of expressions: tokens -> syntax.
 
 Precedence from loose to tight: OR, AND, NOT, predicates and comparisons
-(which do not chain), ``& | # << >>``, ``||`` with + and -, then * / %, then
+(which do not chain), ``& | # << >> @> <@``, ``||`` with + and -, then * / %, then
 signs and ``~``, then ``::``.
 """
 
@@ -52,7 +52,7 @@ from rowtide.sql.grammar.type_grammar import TypeGrammar
 
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 _MATCHES = ("~", "~*", "!~", "!~*")
-_BITS = ("&", "|", "#", "<<", ">>")
+_OTHERS = ("&", "|", "#", "<<", ">>", "@>", "<@")
 _PATTERNS = ("LIKE", "ILIKE", "SIMILAR TO")
 _EXTRACTED = (
     *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "ISODOW", "ISOYEAR", "DECADE", "CENTURY"),
@@ -206,7 +206,7 @@ class ExpressionGrammar(TypeGrammar):
         """Read one operand of a comparison."""
         first = self.cursor.current
         left = self._addition()
-        while self.cursor.is_symbol(*_BITS):
+        while self.cursor.is_symbol(*_OTHERS):
             operator = self.cursor.advance().text
             left = Binary(operator, left, self._addition(), self.cursor.span(first))
         return left

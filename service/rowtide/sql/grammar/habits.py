@@ -244,9 +244,7 @@ FUNCTIONS: Mapping[str, str] = {
     "TIMEZONE": "x AT TIME ZONE 'Europe/Berlin' is the local time of a zone.",
     "TO_TIMESTAMP_LTZ": "CAST(TO_TIMESTAMP(seconds) AS TIMESTAMPTZ), or CAST(milliseconds AS TIMESTAMPTZ).",
     "TIMEDIFF": "x - y is the time between; TIMESTAMPDIFF(SECOND, x, y) counts units.",
-    "STR_TO_DATE": "TO_TIMESTAMP(text, 'YYYY-MM-DD') reads text in a format.",
-    "STRPTIME": "TO_TIMESTAMP(text, 'YYYY-MM-DD') reads text in a format.",
-    "STRFTIME": "TO_CHAR(x, 'YYYY-MM-DD') writes a time in a format.",
+    "STR_TO_DATE": "STRPTIME(text, '%Y-%m-%d') reads text in a format, TO_TIMESTAMP(text, 'YYYY-MM-DD') as well.",
     "STRINGTOTIMESTAMP": "Write PARSE_TIMESTAMP(text, pattern).",
     "TIMESTAMPTOSTRING": "Write FORMAT_TIMESTAMP(x, pattern).",
     "TIME_BUCKET": "Write DATE_BIN(INTERVAL '5 minutes', x), or STEP(x BY INTERVAL '5' MINUTE).",
@@ -276,13 +274,13 @@ FUNCTIONS: Mapping[str, str] = {
         ("JSON_TO_RECORDSET", "JSONB_TO_RECORDSET", "JSON_EACH", "JSONB_EACH", "OPENJSON"), _ROWS
     ),
     "GROUP_CONCAT": "Write LISTAGG(x, ', ').",
-    "APPROX_TOP_K": "MODE(x) is the most frequent value, TOPK(x, 3) are the greatest ones.",
+    "APPROX_TOP_K": "MODE(x) is the most frequent value, HISTOGRAM(x) counts each.",
     **dict.fromkeys(
         ("COUNT_DISTINCT", "UNIQ", "HLL", "APPROX_DISTINCT", "APPROX_UNIQUE"),
         "COUNT(DISTINCT x) counts different values exactly, APPROX_COUNT_DISTINCT(x) with little state.",
     ),
     **dict.fromkeys(
-        ("APPROX_QUANTILES", "PERCENTILE_APPROX", "TDIGEST", "HISTOGRAM"),
+        ("APPROX_QUANTILES", "PERCENTILE_APPROX", "TDIGEST"),
         "APPROX_PERCENTILE(x, 0.9) needs little state, PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x) is exact.",
     ),
     "PERCENTILE": "Write PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x).",

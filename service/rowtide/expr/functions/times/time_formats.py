@@ -1,6 +1,6 @@
-"""Formats of times: ``YYYY-MM-DD HH24:MI:SS.MS`` as TO_CHAR spells them, and as Java does.
+"""Formats of times: ``YYYY-MM-DD HH24:MI:SS.MS`` as TO_CHAR spells them, as Java does, and as STRFTIME of C does.
 
-A format is a sequence of parts, each a field of a time or literal text. Both spellings translate to
+A format is a sequence of parts, each a field of a time or literal text. All spellings translate to
 the same parts, for writing and for reading. Times are in UTC; names are English.
 """
 
@@ -20,12 +20,27 @@ MONTHS = (
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 REMEMBERED_FORMATS = 256
 """The number of parsed formats in the cache, for formats that are not constants."""
-_PIVOT = 70
-"""Two digits of a year below it are of 2000 to 2069, the others of 1970 to 1999."""
 
 
 class FormatError(Exception):
-    """A format is invalid, or a text does not match it; the message says why."""
+    """A format is invalid, or a text does not match it; the message says why, and ``hint`` what to write."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Years:
+    """How a year is read: ``missing`` is that of a format without one; two digits from ``old`` on are of 19xx."""
+
+    missing: int = 1970
+    old: int = 70
+
+
+OUR_YEARS = Years()
+C_YEARS = Years(missing=1900, old=69)
+"""The years of ``strptime`` of C, Python and DuckDB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +80,7 @@ _NUMBERS: Mapping[str, tuple[int, int, int]] = {
     "day of year": (3, 1, 366),
     "day of week": (1, 1, 7),
     "ISO day of week": (1, 1, 7),
+    "day of week from 0": (1, 0, 6),
     "hour": (2, 0, 23),
     "hour from 1": (2, 1, 24),
     "hour of half": (2, 1, 12),
@@ -220,6 +236,74 @@ def _java_part(letter: str, count: int) -> FormatPart:
     return FormatPart(field, count)
 
 
+_C: Mapping[str, FormatPart] = {
+    "Y": FormatPart("year", 4),
+    "y": FormatPart("year of century", 2),
+    "G": FormatPart("week year", 4),
+    "V": FormatPart("week", 2),
+    "m": FormatPart("month", 2),
+    "B": FormatPart("month name"),
+    **dict.fromkeys("bh", FormatPart("short month name")),
+    "d": FormatPart("day", 2),
+    "j": FormatPart("day of year", 3),
+    "A": FormatPart("day name"),
+    "a": FormatPart("short day name"),
+    "u": FormatPart("ISO day of week", 1),
+    "w": FormatPart("day of week from 0", 1),
+    "H": FormatPart("hour", 2),
+    "I": FormatPart("hour of half", 2),
+    "p": FormatPart("half"),
+    "M": FormatPart("minute", 2),
+    "S": FormatPart("second", 2),
+    "f": FormatPart("fraction", 6),
+    "z": FormatPart("zone", text="+0000"),
+    "Z": FormatPart("zone", text="UTC"),
+    "%": FormatPart("", text="%"),
+}
+_C_TOGETHER = {"F": "%Y-%m-%d", "T": "%H:%M:%S", "R": "%H:%M"}
+_C_INSTEAD = {
+    "c": "%F %T",
+    "x": "%F",
+    "X": "%T",
+    "D": "%m/%d/%y",
+    "r": "%I:%M:%S %p",
+    "e": "%-d",
+    "k": "%-H",
+    "l": "%-I",
+    "i": "%M",
+    "s": "%S",
+}
+"""What to write for fields of C whose result depends on the place, and for those of other systems."""
+_C_PIECE = re.compile(r"%(-?)(.?)|[^%]+", re.DOTALL)
+
+
+@lru_cache(maxsize=REMEMBERED_FORMATS)
+def c_format(text: str) -> tuple[FormatPart, ...]:
+    """Parse a format of STRFTIME: a letter behind % is a field; ``%-d`` leaves zeros out.
+
+    Raises:
+      FormatError: what is behind % is not a field.
+    """
+    parts: list[FormatPart] = []
+    for match in _C_PIECE.finditer(text):
+        minus, letter = match.groups()
+        if letter is None:
+            parts.append(FormatPart("", text=match.group()))
+        elif letter in _C_TOGETHER and not minus:
+            parts += c_format(_C_TOGETHER[letter])
+        else:
+            part = _C.get(letter)
+            if part is None or (minus and (part.digits < 2 or part.field == "fraction")):
+                instead = _C_INSTEAD.get(letter)
+                known = " ".join(f"%{each}" for each in (*_C, *_C_TOGETHER))
+                raise FormatError(
+                    f'"{match.group()}" is not a time field',
+                    f"Write {instead}." if instead else f"Fields are {known}.",
+                )
+            parts.append(replace(part, digits=1) if minus else part)
+    return tuple(parts)
+
+
 # -------------------------------------------------------------------- writing
 
 
@@ -285,6 +369,8 @@ def _number(field: str, at: DayTime) -> int:
             return civil.weekday(at.day, from_sunday=True)
         case "ISO day of week":
             return civil.weekday(at.day)
+        case "day of week from 0":
+            return civil.weekday(at.day) % 7
         case "hour":
             return at.hour
         case "hour from 1":
@@ -302,8 +388,8 @@ def _number(field: str, at: DayTime) -> int:
 # -------------------------------------------------------------------- reading
 
 
-def read(parts: Sequence[FormatPart], text: str) -> DayTime:
-    """Read a time; fields that the format does not have are those of 1970-01-01 00:00:00.
+def read(parts: Sequence[FormatPart], text: str, years: Years = OUR_YEARS) -> DayTime:
+    """Read a time; fields that the format does not have are those of midnight on January 1.
 
     Raises:
       FormatError: the text does not have the format, or the time does not exist.
@@ -320,10 +406,12 @@ def read(parts: Sequence[FormatPart], text: str) -> DayTime:
         if part.field == "zone":
             zone_ms = _zone_ms(piece)
             continue
-        value = _value(part.field, piece)
-        if found.setdefault(part.field, value) != value:
-            raise FormatError(f"it has two values for the {part.field}")
-    day = _day(found)
+        field, value = part.field, _value(part.field, piece)
+        if field == "day of week from 0":
+            field, value = "ISO day of week", value or 7
+        if found.setdefault(field, value) != value:
+            raise FormatError(f"it has two values for the {field}")
+    day = _day(found, years)
     if "second of day" in found:
         _spread_seconds(found)
     ms = _hour(found) * 3_600_000 + found.get("minute", 0) * 60_000 + found.get("second", 0) * 1_000
@@ -384,13 +472,13 @@ def _value(field: str, text: str) -> int:
     raise FormatError(f'"{text}" is not a valid {field}')
 
 
-def _day(found: Mapping[str, int]) -> int:
+def _day(found: Mapping[str, int], years: Years) -> int:
     if found.keys() & {"week", "week year", "ISO day of year"}:
         return _day_of_weeks(found)
-    year = found.get("year", 1970)
+    year = found.get("year", years.missing)
     if "year of century" in found and "year" not in found:
         short = found["year of century"]
-        year = short + (2000 if short < _PIVOT else 1900)
+        year = short + (1900 if short >= years.old else 2000)
     of_year = found.get("day of year")
     named = found.get("month name", found.get("short month name"))
     month = found.get("month", named or 1)
@@ -412,7 +500,7 @@ def _day_of_weeks(found: Mapping[str, int]) -> int:
     """Return the day of a year of weeks: by its number, or by week and day of week (without one: Monday)."""
     year, week, of_year = (found.get(each) for each in ("week year", "week", "ISO day of year"))
     if year is None or (week is None and of_year is None):
-        raise FormatError("a week says a day with IYYY and IW, or IYYY and IDDD")
+        raise FormatError("a week says a day only with the year of weeks that it is in")
     if found.keys() & {
         "year",
         "year of century",

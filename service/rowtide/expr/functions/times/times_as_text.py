@@ -6,6 +6,7 @@
 | TO_TIMESTAMP(text, format), TO_DATE(text, format)       | the same |
 | TIMESTAMP_TO_CHAR, DATE_TO_CHAR, TIME_TO_CHAR(format, time) | as Java's SimpleDateFormat |
 | CHAR_TO_TIMESTAMP, CHAR_TO_DATE, CHAR_TO_TIME(format, text) | the same |
+| STRFTIME(time, format), STRPTIME(text, format)          | as ``strftime`` of C, Python and DuckDB |
 | DAYNAME(time), MONTHNAME(time)                          | |
 
 ``time_formats`` says what a format is. All are computed row by row.
@@ -21,9 +22,13 @@ from rowtide.expr.functions.function import CallSignature, ScalarFunction, misma
 from rowtide.expr.functions.rejections import overflow, undefined
 from rowtide.expr.functions.times import civil
 from rowtide.expr.functions.times.time_formats import (
+    C_YEARS,
+    OUR_YEARS,
     DayTime,
     FormatError,
     FormatPart,
+    Years,
+    c_format,
     day_name,
     java_pattern,
     month_name,
@@ -37,6 +42,7 @@ FORMATS: dict[str, tuple[int, Callable[[str], tuple[FormatPart, ...]]]] = {
     **dict.fromkeys(("TO_CHAR", "TO_TIMESTAMP", "TO_DATE"), (1, template)),
     **dict.fromkeys(("TIMESTAMP_TO_CHAR", "DATE_TO_CHAR", "TIME_TO_CHAR"), (0, java_pattern)),
     **dict.fromkeys(("CHAR_TO_TIMESTAMP", "CHAR_TO_DATE", "CHAR_TO_TIME"), (0, java_pattern)),
+    **dict.fromkeys(("STRFTIME", "STRPTIME"), (1, c_format)),
 }
 """Functions with a format: which argument it is, and how it is understood."""
 
@@ -52,7 +58,7 @@ def _writing(name: str, kinds: Sequence[Type]) -> ScalarFunction:
 
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 2 or not args[place].is_text or args[1 - place] not in kinds:
-            raise mismatch(name, args)
+            raise mismatch(name, args, hint=f"Write {name}({'x, format' if place else 'format, x'}).")
         return Type(Kind.VARCHAR)
 
     def row(signature: CallSignature) -> RowKernel:
@@ -69,18 +75,18 @@ def _writing(name: str, kinds: Sequence[Type]) -> ScalarFunction:
     return strict(name, resolve, row, lambda signature: None)
 
 
-def _reading(name: str, result: Type) -> ScalarFunction:
+def _reading(name: str, result: Type, years: Years = OUR_YEARS) -> ScalarFunction:
     place, understood = FORMATS[name]
     low, high = civil.RANGES[result]
 
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 2 or not all(each.is_text for each in args):
-            raise mismatch(name, args)
+            raise mismatch(name, args, hint=f"Write {name}({'text, format' if place else 'format, text'}).")
         return result
 
     def from_text(*args: str) -> int:
         try:
-            moment = read(understood(args[place]), args[1 - place])
+            moment = read(understood(args[place]), args[1 - place], years)
         except FormatError as error:
             raise undefined(name, args, str(error)) from error
         value = moment.day if result == DATE else moment.ms
@@ -108,11 +114,13 @@ def _name(name: str, of_day: Callable[[int], str]) -> ScalarFunction:
 
 TIMES_AS_TEXT: Sequence[ScalarFunction] = (
     _writing("TO_CHAR", (TIMESTAMP, DATE, TIME)),
+    _writing("STRFTIME", (TIMESTAMP, DATE, TIME)),
     _writing("TIMESTAMP_TO_CHAR", (TIMESTAMP,)),
     _writing("DATE_TO_CHAR", (DATE,)),
     _writing("TIME_TO_CHAR", (TIME,)),
     _reading("TO_TIMESTAMP", TIMESTAMP),
     _reading("TO_DATE", DATE),
+    _reading("STRPTIME", TIMESTAMP, C_YEARS),
     _reading("CHAR_TO_TIMESTAMP", TIMESTAMP),
     _reading("CHAR_TO_DATE", DATE),
     _reading("CHAR_TO_TIME", TIME),

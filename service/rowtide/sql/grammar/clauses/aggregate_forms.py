@@ -1,7 +1,8 @@
 """Forms of aggregates: the order of their values, and names that stand for another aggregate.
 
 ``LISTAGG(x ORDER BY y)`` and ``PERCENTILE_CONT(..) WITHIN GROUP (ORDER BY y)`` order their values. COUNT_IF,
-REGR_COUNT and LATEST_BY_OFFSET are other names of COUNT and LAST_VALUE, and TOPK_DISTINCT is TOPK(DISTINCT ..).
+REGR_COUNT and LATEST_BY_OFFSET are other names of COUNT and LAST_VALUE, TOPK_DISTINCT is TOPK(DISTINCT ..), and
+HISTOGRAM is that of the texts of its values.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import Protocol
 
 from rowtide.errors import StatementError
 from rowtide.expr.aggregates import SPELLED
+from rowtide.rows.types import VARCHAR
 from rowtide.sql.grammar.cursor import Cursor
-from rowtide.sql.grammar.syntax import Case, Expression, FunctionCall, IsTest, NumberLiteral, OrderItem
+from rowtide.sql.grammar.syntax import Case, Cast, Expression, FunctionCall, IsTest, NumberLiteral, OrderItem
 from rowtide.sql.grammar.syntax_walk import connected
 
 
@@ -57,6 +59,10 @@ def _not_null(name: str) -> Callable[[FunctionCall], FunctionCall]:
     return lambda call: replace(call, name=name, ignore_nulls=True)
 
 
+def _of_text(call: FunctionCall) -> FunctionCall:
+    return replace(call, args=(Cast(call.args[0], VARCHAR, call.args[0].place),))
+
+
 def _of_different(call: FunctionCall) -> FunctionCall:
     return replace(call, name="TOPK", distinct=True)
 
@@ -68,6 +74,7 @@ _FORMS: dict[str, tuple[int, str, Callable[[FunctionCall], FunctionCall]]] = {
     **dict.fromkeys(("APPROX_PERCENTILE", "APPROX_QUANTILE"), (2, "x, 0.9", _fraction_first)),
     "LATEST_BY_OFFSET": (1, "x", _not_null("LAST_VALUE")),
     **dict.fromkeys(("TOPK_DISTINCT", "TOPKDISTINCT"), (2, "x, k", _of_different)),
+    "HISTOGRAM": (1, "x", _of_text),
     "EARLIEST_BY_OFFSET": (1, "x", _not_null("FIRST_VALUE")),
 }
 """For each other name: the number of arguments, the arguments in messages, and the function for its aggregate."""
