@@ -1,8 +1,6 @@
 """Creates and upgrades the checkpoint's tables, by the packaged alembic migrations.
 
-``VERSIONS`` is for alembic's environment script: connection and transaction
-are the caller's, so that two processes that start at once do not see half a
-schema.
+Connection and transaction are the caller's, so that two processes that start at once do not see half a schema.
 """
 
 from __future__ import annotations
@@ -107,21 +105,25 @@ def _alone(connection: sa.Connection) -> Iterator[None]:
 
 
 def _upgrade(connection: sa.Connection) -> None:
-    from alembic.config import Config
-    from alembic.runtime.environment import EnvironmentContext
+    from alembic.runtime.migration import MigrationContext
+
+    from rowtide.checkpoint.migrations.changes import migrating
 
     dialect, scripts = connection.dialect.name, _scripts()
 
     def upgrade(revision: tuple[str, ...], _: MigrationContext) -> list[RevisionStep]:
         return scripts._upgrade_revs("head", revision)  # type: ignore[arg-type]  # as alembic itself does it
 
-    with EnvironmentContext(Config(), scripts, fn=upgrade) as environment:
-        environment.configure(
-            connection=connection,
-            version_table=named(dialect, VERSION_TABLE),
-            version_table_schema=schema_of(dialect),
-        )
-        environment.run_migrations()
+    context = MigrationContext.configure(
+        connection,
+        opts={
+            "fn": upgrade,
+            "version_table": named(dialect, VERSION_TABLE),
+            "version_table_schema": schema_of(dialect),
+        },
+    )
+    with migrating(context):
+        context.run_migrations()
 
 
 def _scripts() -> ScriptDirectory:

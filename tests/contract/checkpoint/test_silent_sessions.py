@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from real.mariadb import MariaDbServer
+from real.pgbouncer import Pgbouncer
 from real.postgres import PostgresServer
 from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.runtime.leadership.release import RecordRelease
@@ -55,8 +56,15 @@ for suspended in (True, False):
 """
 SERVERS = (
     pytest.param("postgres", marks=pytest.mark.postgres),
+    pytest.param("pooled", marks=pytest.mark.postgres),
     pytest.param("mariadb", marks=pytest.mark.mariadb),
 )
+
+
+@pytest.fixture
+def pooled_url(pgbouncer: Pgbouncer, postgres_url: str) -> str:
+    """PostgreSQL through pgbouncer in transaction mode: the sessions are the pooler's."""
+    return pgbouncer.url(postgres_url)
 
 
 @pytest.fixture(params=SERVERS)

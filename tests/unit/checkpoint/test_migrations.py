@@ -2,10 +2,14 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
+import pytest
+import sqlalchemy as sa
 from alembic.script import ScriptDirectory
 
-from rowtide.checkpoint.migrate import HEAD, MIGRATIONS
+from rowtide.checkpoint.migrate import HEAD, MIGRATIONS, migrate, stored_version
 
 
 def test_the_version_that_needs_no_migration_is_the_newest_one() -> None:
@@ -19,3 +23,35 @@ def test_alembic_is_not_imported_before_it_is_needed() -> None:
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
     assert run.stdout.strip() == "False"
+
+
+def migrated(before: Callable[[str], object] = lambda _: None) -> list[tuple[Any, ...]]:
+    """Return the tables of a new database; ``before`` is called with each statement."""
+    engine = sa.create_engine("sqlite://")
+    sa.event.listen(engine, "before_cursor_execute", lambda *called: before(called[2].strip()))
+    with engine.begin() as connection:
+        migrate(connection)
+        assert stored_version(connection) == HEAD
+        rows = connection.exec_driver_sql("select name, sql from sqlite_master order by name")
+        return [tuple(row) for row in rows]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "CREATE TABLE rowtide_version",
+        "CREATE TABLE rowtide_positions",
+        "CREATE INDEX rowtide_errors_resubmitted",
+        "ALTER TABLE rowtide_pipelines ADD",
+        "ALTER TABLE _alembic_tmp_rowtide_outbox",
+        "UPDATE rowtide_version",
+    ],
+)
+def test_a_migration_goes_on_where_it_was_after_another_one_of_the_process(change: str) -> None:
+    others = []
+
+    def before(statement: str) -> None:
+        if statement.startswith(change) and not others:
+            others.append(migrated())
+
+    assert [migrated(before)] == others

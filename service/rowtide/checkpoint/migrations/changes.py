@@ -2,14 +2,21 @@
 
 MySQL and MariaDB commit every change by itself. If a process died within a migration, the next one finds some
 of its changes: there, what exists already is left as it is.
+
+Migrations use ``operations`` and not alembic's ``op``: that is one for the whole process, and would change the
+database of another migration that runs in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import sqlalchemy as sa
-from alembic import op
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
 from sqlalchemy.dialects import mysql
 
 from rowtide.checkpoint.tables import named, schema_of
@@ -28,8 +35,27 @@ PART = sa.Text().with_variant(mysql.VARCHAR(63), "mysql")
 DIGEST = sa.Text().with_variant(mysql.VARCHAR(64), "mysql")
 
 
+_operations: ContextVar[Operations] = ContextVar("operations")
+
+
+@contextmanager
+def migrating(context: MigrationContext) -> Iterator[None]:
+    """Let the migrations in this block change the database of ``context``."""
+    token = _operations.set(Operations(context))
+    try:
+        yield
+    finally:
+        _operations.reset(token)
+
+
+def operations() -> Operations:
+    """Return what changes the database of the migration that runs here."""
+    return _operations.get()
+
+
 def create(name: str, *items: sa.schema.SchemaItem) -> None:
     """Create a table."""
+    op = operations()
     bind = op.get_bind()
     options: dict[str, Any] = {}
     if bind.dialect.name == "mysql":
@@ -45,6 +71,7 @@ def create(name: str, *items: sa.schema.SchemaItem) -> None:
 
 def add(table: str, column: sa.Column[Any]) -> None:
     """Add a column."""
+    op = operations()
     bind = op.get_bind()
     if bind.dialect.name == "mysql":
         there = {each["name"] for each in sa.inspect(bind).get_columns(_named(table))}
@@ -55,6 +82,7 @@ def add(table: str, column: sa.Column[Any]) -> None:
 
 def make_nullable(table: str, column: str, kind: sa.types.TypeEngine[Any]) -> None:
     """Let a column be NULL. SQLite copies the table."""
+    op = operations()
     schema = schema_of(op.get_bind().dialect.name)
     with op.batch_alter_table(_named(table), schema=schema) as changed:
         changed.alter_column(column, existing_type=kind, nullable=True)
@@ -62,6 +90,7 @@ def make_nullable(table: str, column: str, kind: sa.types.TypeEngine[Any]) -> No
 
 def index(name: str, table: str, columns: list[str], **options: Any) -> None:
     """Create an index."""
+    op = operations()
     bind = op.get_bind()
     if bind.dialect.name == "mysql" and any(
         each["name"] == name for each in sa.inspect(bind).get_indexes(_named(table))
@@ -71,4 +100,4 @@ def index(name: str, table: str, columns: list[str], **options: Any) -> None:
 
 
 def _named(name: str) -> str:
-    return named(op.get_bind().dialect.name, name)
+    return named(operations().get_bind().dialect.name, name)

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from alembic import op
 
-from rowtide.checkpoint.migrations.changes import BYTES, NUMBER, PIPELINE, RELATION, TEXT, TIME, create, index
+from rowtide.checkpoint.migrations.changes import (
+    BYTES,
+    NUMBER,
+    PIPELINE,
+    RELATION,
+    TEXT,
+    TIME,
+    create,
+    index,
+    operations,
+)
 
 revision = "0001"
 down_revision = None
@@ -13,7 +22,7 @@ down_revision = None
 
 def upgrade() -> None:
     """Create all tables."""
-    dialect = op.get_bind().dialect.name
+    dialect = operations().get_bind().dialect.name
     integer = sa.BigInteger
     moments = {
         "sqlite": "(strftime('%Y-%m-%d %H:%M:%f000', 'now'))",
@@ -94,6 +103,6 @@ def upgrade() -> None:
     )
     if dialect == "postgresql":
         # The chunks are already compressed; PostgreSQL would compress them again, slowly and without effect.
-        op.execute("alter table rowtide.snapshot_chunks alter column content set storage external")
+        operations().execute("alter table rowtide.snapshot_chunks alter column content set storage external")
     for name in ("errors", "decisions", "snapshots"):
         index(f"rowtide_{name}_by_pipeline", name, ["pipeline"])
