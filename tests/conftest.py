@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 from collections.abc import Iterator
@@ -89,11 +90,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector leave out all that was imported and collected: it stays to the end of the run."""
+    """Let the garbage collector leave out all that was imported and collected, up to the end of the process.
+
+    Then some packages report objects that are left, so all end as usual.
+    """
     gc.collect()
     gc.freeze()
-
-
-def pytest_unconfigure() -> None:
-    """Let all objects end as usual: some packages report those that are left."""
-    gc.unfreeze()
+    atexit.register(gc.unfreeze)
