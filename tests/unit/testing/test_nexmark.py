@@ -30,8 +30,8 @@ def drawn(count: int, micros: int, size: int = 16_384) -> dict[str, list[Sequenc
     """Return the rows of the first events, by stream."""
     found: dict[str, list[Sequence[object]]] = {stream: [] for stream in IN_ARRIVAL_ORDER}
     for part in parts(count, micros, size):
-        for stream, rows in found.items():
-            rows += lines(getattr(part, stream))
+        for stream in found:
+            found[stream] += lines(getattr(part, stream))
     return found
 
 
