@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -14,7 +15,7 @@ import pytest
 from rowtide.checkpoint.ledger import Pulse
 from rowtide.checkpoint.parts.store import PartStore
 from rowtide.cli.run.run import statements_of
-from rowtide.plan.plan import ForeignStream
+from rowtide.plan.plan import ForeignStream, Plan
 from rowtide.runners.spark import frames, together
 from rowtide.runners.spark.shuffle.exchange import Exchange, TaskFunction
 from rowtide.runners.spark.shuffle.held import StageBlocks, StageGiven
@@ -89,6 +90,12 @@ EACH_SECOND = BatchPace(1.0)
 IDLE = ", idle_timeout '4 SECOND'"
 
 
+@cache
+def planned(text: str, file: str) -> Plan:
+    """Return the plan of a pipeline file: many processes run it one after the other."""
+    return plan_pipeline(text, file=file)
+
+
 class Files(PipelineFiles):
     """Clicks of three partitions, of which the last is silent; users that seldom change; no alarms."""
 
@@ -156,7 +163,7 @@ class Files(PipelineFiles):
 
     def live(self, seconds: float, happens: Callable[[], None] = lambda: None) -> None:
         """Run for a while of virtual time; something happens each second until the last two."""
-        with open_pipeline(plan_pipeline(self.text, file=str(self.sql)), "idle") as pipeline:
+        with open_pipeline(planned(self.text, str(self.sql)), "idle") as pipeline:
             context = self._context(pipeline, self._stopping(seconds, happens))
             Service(replace(context, statements=statements_of(self.sql))).run()
 
@@ -185,7 +192,7 @@ class Files(PipelineFiles):
     ) -> None:
         """Run on a stand-in for Spark for a while of virtual time; something happens each second until the last two."""
         session = StandIn(parts)
-        with open_pipeline(plan_pipeline(self.text, file=str(self.sql)), "idle") as pipeline:
+        with open_pipeline(planned(self.text, str(self.sql)), "idle") as pipeline:
             context = self._context(pipeline, self._stopping(seconds, happens), crash_points)
             spark = OnSpark(session.as_session(), self._reader(session), str(self._folder), in_order=False)
             context = replace(context, pace=Pace(100, 1000, snapshot_rows, None))
@@ -250,7 +257,7 @@ class Files(PipelineFiles):
     ) -> BackfillReport:
         """Fill the tables on a stand-in for Spark; the oldest messages from an archive, if there is one."""
         session = StandIn(parts)
-        with open_pipeline(plan_pipeline(self.text, file=str(self.sql)), "idle") as pipeline:
+        with open_pipeline(planned(self.text, str(self.sql)), "idle") as pipeline:
             context = self._context(pipeline, lambda: False, crash_points)
             frames = self._reader(session)
             if archive is not None:
@@ -306,7 +313,7 @@ class Files(PipelineFiles):
 
     def pulse(self) -> Pulse:
         """Return the last sign of life of the process that has the pipeline."""
-        with open_pipeline(plan_pipeline(self.text, file=str(self.sql)), "idle") as pipeline:
+        with open_pipeline(planned(self.text, str(self.sql)), "idle") as pipeline:
             found = pipeline.ledger.leadership().pulse()
         assert found is not None
         return found

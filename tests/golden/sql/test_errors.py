@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,8 @@ CREATE FOREIGN TABLE totals (symbol VARCHAR(8) PRIMARY KEY, total BIGINT, rate D
 CREATE FOREIGN TABLE log (symbol VARCHAR(8), total BIGINT) SERVER db;
 CREATE VIEW big AS SELECT STREAM symbol, shares FROM trades WHERE shares > 1000;
 """
+PREPARED = SqlSession()
+PREPARED.feed(PRELUDE)
 
 
 def cases(golden: Path = GOLDEN) -> list[tuple[str, str]]:
@@ -46,8 +49,7 @@ def cases(golden: Path = GOLDEN) -> list[tuple[str, str]]:
 
 def shown_for(text: str) -> str:
     """Return what planning ``text`` after the prelude shows."""
-    session = SqlSession()
-    session.feed(PRELUDE)
+    session = copy(PREPARED)
     try:
         if text.startswith("SELECT"):
             session.query(text)

@@ -60,7 +60,8 @@ def seeds() -> tuple[Seed, ...]:
 @cache
 def grafts() -> tuple[tuple[str, ...], ...]:
     """Return every bracketed piece of a statement that is different from all others, brackets and all."""
-    return tuple(dict.fromkeys(tuple(piece) for seed in seeds() for piece in _brackets(seed.tokens)))
+    statements = dict.fromkeys(tuple(tokens) for script in scripts() for tokens in _statements(script))
+    return tuple(dict.fromkeys(tuple(piece) for tokens in statements for piece in _brackets(tokens)))
 
 
 def bracket_at(tokens: Sequence[str], start: int) -> int:
