@@ -2,7 +2,7 @@
 
 A row is resubmitted at most once, by marking it, in one transaction with the
 other rows of the resubmission. The service finds the marks, and reads the rows
-like a partition of a topic (``runtime.ingest.resubmission``).
+like a partition of a topic (``runtime.live.resubmission``).
 """
 
 from __future__ import annotations
