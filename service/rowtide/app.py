@@ -37,7 +37,7 @@ from rowtide.web.handlers import QueryRunner
 from rowtide.web.tls import tls_of
 
 if TYPE_CHECKING:
-    from rowtide.runtime.inspect.why_answer import RowExplanation
+    from rowtide.runtime.inspect.why_answer import ExplanationAnswer
     from rowtide.web.oidc import OidcProvider
 
 
@@ -130,7 +130,7 @@ def build_process(
     *,
     version: str,
     stopping: Callable[[], bool],
-    why: Callable[[str, str], RowExplanation],
+    why: Callable[[str, str], ExplanationAnswer],
     query_of: Callable[[Requests], QueryRunner],
 ) -> PipelineProcess:
     """Build what ``rowtide run`` runs.

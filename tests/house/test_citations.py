@@ -7,7 +7,7 @@ same page follow as ``, #anchor``. A work outside of the repository is cited by 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -78,6 +78,35 @@ def test_files_that_a_page_names_exist() -> None:
         for named in NAMED_PATH.findall(text)
         if not PLACEHOLDER.search(named) and not any((ROOT / above / named).exists() for above in ABOVE)
     ]
+    assert wrong == []
+
+
+NAMED_IN_CODE = re.compile(r"``((?:[a-z]\w*\.)+\w+)(?:\(\))?``")
+MODULES = {
+    Path(name).with_suffix("").parts[1:]: text
+    for name, text in SOURCES.items()
+    if name.startswith(("service/", "connectors/")) and name.endswith(".py")
+}
+ROOMS = {room for parts in MODULES for room in parts[1:-1]}
+
+
+def _is_there(named: Sequence[str]) -> bool:
+    """Return whether a module ends with the first of these names, and its text has the others."""
+    for at in range(len(named), 0, -1):
+        ends = (tuple(named[:at]), (*named[:at], "__init__"))
+        homes = [text for parts, text in MODULES.items() if any(parts[-len(end) :] == end for end in ends)]
+        if any(all(re.search(rf"\b{name}\b", text) for name in named[at:]) for text in homes):
+            return True
+    return False
+
+
+def test_modules_that_a_docstring_names_exist() -> None:
+    wrong = []
+    for parts, text in MODULES.items():
+        for named in NAMED_IN_CODE.findall(text):
+            names = named.removeprefix("rowtide.").split(".")
+            if names[0] in ROOMS and not _is_there(names):
+                wrong.append(f"{'.'.join(parts)}: {named}")
     assert wrong == []
 
 

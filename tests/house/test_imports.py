@@ -31,6 +31,7 @@ HEAVY = {
 """Packages that are imported where they are needed, and why."""
 
 FEATURES = {
+    "rowtide.cli.run.asked_row": "the question why a row is there",
     "rowtide.codec.changes.upserts": "messages that change a table",
     "rowtide.codec.changes.debezium_json": "messages of Debezium",
     "rowtide.codec.changes.envelopes": "changes written as Debezium's messages to a topic",
@@ -45,7 +46,6 @@ FEATURES = {
     "rowtide.codec.xml.decoder": "messages of format XML",
     "rowtide.codec.xml.encoder": "rows written as XML to a topic",
     "rowtide.runtime.inspect.why": "the question why a row is there",
-    "rowtide.runtime.inspect.why_answer": "the question why a row is there",
     "rowtide.runtime.inspect.why_not": "the question why a relation is silent",
     "rowtide.sql.catalog.model_classes": "CREATE MODEL, which loads the procedural engine",
     "rowtide.sql.statements.defining": "CREATE FUNCTION and DROP FUNCTION",

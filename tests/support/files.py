@@ -30,11 +30,11 @@ from rowtide.runtime.crashpoints import CrashAt, CrashPoints, NoCrash, Simulated
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
-from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.api import MessageSink, OutgoingMessage
 from rowtide_connectors.errors import UnavailableError
+from support.pipeline import process_of
 
 Row = Mapping[str, int | str | None]
 """Of the columns ``n`` (a whole number) and ``word`` (a text)."""
@@ -188,20 +188,12 @@ class FilesWorld:
         try:
             with open_pipeline(self.plan, "p") as pipeline:
                 given: dict[str, Any] = {
-                    "name": "p",
-                    "plan": pipeline.plan,
-                    "sources": pipeline.sources,
-                    "sinks": pipeline.sinks,
-                    "database": pipeline.database,
-                    "ledger": pipeline.ledger,
                     "clock": self.clock,
                     "pace": Pace(0, 10, self.snapshot_rows, None),
-                    "stopping": lambda: False,
-                    "threads": False,
                     "crash_points": crash_points or NoCrash(),
                     "poll_messages": self.poll_messages,
                 }
-                Service(PipelineContext(**(given | changes))).run(until_end=True)
+                Service(process_of(pipeline, **(given | changes))).run(until_end=True)
         finally:
             self.look_at_list()
 

@@ -16,6 +16,7 @@ from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory import memory_broker
+from support.pipeline import process_of
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
@@ -114,16 +115,11 @@ class Growing:
         stopping: Callable[[], bool],
         clock: VirtualClock,
     ) -> PipelineContext:
-        return PipelineContext(
-            name="p",
-            plan=pipeline.plan,
-            sources=pipeline.sources,
-            database=pipeline.database,
-            ledger=pipeline.ledger,
+        return process_of(
+            pipeline,
+            Pace(0, 15, self.rng.choice((None, 1, 40)), None, snapshot_part_bytes=1),
             clock=clock,
-            pace=Pace(0, 15, self.rng.choice((None, 1, 40)), None, snapshot_part_bytes=1),
             stopping=stopping,
-            threads=False,
             crash_points=crash_points,
             poll_messages=self.rng.choice((3, 10, 100)),
         )

@@ -36,7 +36,7 @@ from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
 from support.archive import MESSAGES, StandInArchive
-from support.pipeline import PipelineFiles
+from support.pipeline import PipelineFiles, process_of
 from support.spark_stand_in import StandIn
 from support.waiting import wait_until
 
@@ -209,17 +209,11 @@ class Files(PipelineFiles):
     def _context(
         self, pipeline: Pipeline, stopping: Callable[[], bool], crash_points: CrashPoints | None = None
     ) -> PipelineContext:
-        return PipelineContext(
-            name=pipeline.name,
-            plan=pipeline.plan,
-            sources=pipeline.sources,
-            database=pipeline.database,
-            ledger=pipeline.ledger,
+        return process_of(
+            pipeline,
+            Pace(100, 1000, None, None),
             clock=self.clock,
-            pace=Pace(100, 1000, None, None),
             stopping=stopping,
-            rng=random.Random(1),
-            threads=False,
             crash_points=crash_points or NoCrash(),
             parts=self.parts,
         )

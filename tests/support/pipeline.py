@@ -6,6 +6,7 @@ import random
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from typer.testing import CliRunner
 
@@ -13,7 +14,7 @@ from rowtide.cli.main import app
 from rowtide.plan.plan import Plan
 from rowtide.runtime.crashpoints import CrashPoints, NoCrash
 from rowtide.runtime.pace import Pace
-from rowtide.runtime.pipeline import open_pipeline
+from rowtide.runtime.pipeline import Pipeline, open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.testing.virtual_clock import VirtualClock
@@ -70,22 +71,26 @@ class FilesWithModule(PipelineFiles):
         self.sent += count
 
 
+def process_of(pipeline: Pipeline, pace: Pace, **changes: Any) -> PipelineContext:
+    """Return the context of a process with a virtual clock and one thread; ``changes`` are further fields of it."""
+    given: dict[str, Any] = {
+        "name": pipeline.name,
+        "plan": pipeline.plan,
+        "sources": pipeline.sources,
+        "sinks": pipeline.sinks,
+        "database": pipeline.database,
+        "ledger": pipeline.ledger,
+        "clock": VirtualClock(),
+        "pace": pace,
+        "stopping": lambda: False,
+        "rng": random.Random(1),
+        "threads": False,
+    }
+    return PipelineContext(**(given | changes))
+
+
 def work_off(plan: Plan, name: str, pace: Pace, crash_points: CrashPoints | None = None) -> None:
     """Work off what the broker holds, in one thread and few messages at a time."""
     with open_pipeline(plan, name) as pipeline:
-        Service(
-            PipelineContext(
-                name=pipeline.name,
-                plan=pipeline.plan,
-                sources=pipeline.sources,
-                database=pipeline.database,
-                ledger=pipeline.ledger,
-                clock=VirtualClock(),
-                pace=pace,
-                stopping=lambda: False,
-                rng=random.Random(1),
-                threads=False,
-                poll_messages=17,
-                crash_points=crash_points or NoCrash(),
-            )
-        ).run(until_end=True)
+        context = process_of(pipeline, pace, poll_messages=17, crash_points=crash_points or NoCrash())
+        Service(context).run(until_end=True)

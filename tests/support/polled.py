@@ -20,6 +20,7 @@ from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory import memory_broker
+from support.pipeline import process_of
 
 INTERVAL_MS = 10_000
 
@@ -123,19 +124,12 @@ class PolledWorld:
 
     def context(self, pipeline: Pipeline, crash_points: CrashPoints, **changes: Any) -> PipelineContext:
         given: dict[str, Any] = {
-            "name": "p",
-            "plan": pipeline.plan,
-            "sources": pipeline.sources,
-            "database": pipeline.database,
-            "ledger": pipeline.ledger,
             "clock": self.clock,
             "pace": Pace(0, 10, self.snapshot_rows, None),
-            "stopping": lambda: False,
-            "threads": False,
             "crash_points": crash_points,
             "poll_messages": 7,
         }
-        return PipelineContext(**(given | changes))
+        return process_of(pipeline, **(given | changes))
 
     def run(self, crash_points: CrashPoints | None = None) -> None:
         """Run to the ends; dies at crash points."""

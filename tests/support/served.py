@@ -16,11 +16,11 @@ from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.query.query_work import QueryLimits
 from rowtide.runtime.resubmitting.resubmit import resubmit
 from rowtide.runtime.service import Service
-from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.web import Handlers, WebServer, build_app
 from rowtide.web.access import Access
 from rowtide.web.api.events import EventFeed
+from support.pipeline import process_of
 
 
 @contextmanager
@@ -30,16 +30,7 @@ def served(file: Path, limits: QueryLimits | None = None, access: Access | None 
     clock = SystemClock()
     with open_pipeline(plan_pipeline(file.read_text()), file.stem) as pipeline:
         service = Service(
-            PipelineContext(
-                name=pipeline.name,
-                plan=pipeline.plan,
-                sources=pipeline.sources,
-                database=pipeline.database,
-                ledger=pipeline.ledger,
-                clock=clock,
-                pace=Pace(50, 100, None, None),
-                stopping=stop.is_set,
-            )
+            process_of(pipeline, Pace(50, 100, None, None), clock=clock, stopping=stop.is_set, threads=True)
         )
         events = EventFeed(service.progress, service.board, clock, pipeline.ledger.pending_errors)
         pages = build_app(

@@ -32,7 +32,7 @@ class FileRows:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next row belongs into another group."""
+        """Whether the next row belongs in another group."""
         return len(self.places) >= GROUP_ROWS or self.size >= GROUP_BYTES
 
     def __len__(self) -> int:

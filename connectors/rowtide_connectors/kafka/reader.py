@@ -41,7 +41,7 @@ class KafkaReader:
         self._consumer: Consumer | None = consumer
 
     def poll(self, max_messages: int, timeout_s: float) -> Sequence[Messages]:
-        """Return what has arrived; see ``api.Reader``."""
+        """Return what has arrived; see ``api.PartitionReader``."""
         consumer = self._open()
         if self._pending is not None:
             pending, self._pending = self._pending, None

@@ -108,7 +108,7 @@ class MemoryReader:
         self._closed = False
 
     def poll(self, max_messages: int, timeout_s: float) -> Sequence[Messages]:
-        """Return what has arrived; see ``api.Reader``."""
+        """Return what has arrived; see ``api.PartitionReader``."""
         if self._closed:
             raise ValueError(f'reader of topic "{self._topic}" is closed')
         deadline = time.monotonic() + timeout_s

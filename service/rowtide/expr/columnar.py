@@ -85,7 +85,7 @@ def compile_columns(expr: Expr) -> ColumnFunction:
     """Return the function that evaluates ``expr`` over the rows of a tray.
 
     Raises:
-      UnknownFunction: a call names no function; the caller that builds trees asks ``functions.resolve`` first.
+      UnknownFunction: a call names no function; who builds trees asks ``functions.registry.resolve`` first.
     """
     kind = expr.type
     if isinstance(expr, FieldRef):

@@ -21,7 +21,7 @@ def compile_row(expr: Expr) -> RowEvaluator:
     no row can stop a pipeline.
 
     Raises:
-      UnknownFunction: a call names no function; the caller that builds trees asks ``functions.resolve`` first.
+      UnknownFunction: a call names no function; who builds trees asks ``functions.registry.resolve`` first.
     """
     evaluate = _compile(expr)
     if not isinstance(expr, Call):

@@ -9,7 +9,7 @@ returns trays, a bound and faults. These hold always:
 * ``snapshot`` then ``restore`` into a new operator of the same node does not
   change later output;
 * snapshots of operators that ran on parts of the input, split by
-  ``plan.nodes.partition_key``, can be ``merge``-d into the one that a single
+  ``Node.partition_key``, can be ``merge``-d into the one that a single
   operator would have (how Spark hands over);
 * a snapshot of such an operator can be ``split`` into those of operators that
   continue with these parts, and ``merge`` reverses it (how Spark takes over);

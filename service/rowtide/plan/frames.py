@@ -59,7 +59,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """An aggregate or window function over a frame, by its name in ``operators.over.by_row.functions``.
+    """An aggregate or window function over a frame, by its name in ``expr.aggregates``.
 
     ``argument`` None is COUNT(*), RANK or DENSE_RANK. ``number`` is n of NTH_VALUE and of the LAG that
     leaves out NULLs, and k of TOPK; any other LAG or LEAD has a frame of the one row that it reads. If there is

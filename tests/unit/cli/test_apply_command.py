@@ -15,8 +15,7 @@ from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
-from rowtide.testing.virtual_clock import VirtualClock
-from support.pipeline import PipelineFiles
+from support.pipeline import PipelineFiles, process_of
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
@@ -78,18 +77,7 @@ def straight(folder: Path) -> list[tuple[Any, ...]]:
 
 
 def context_for(pipeline: Pipeline, crash_points: CrashPoints | None = None) -> PipelineContext:
-    return PipelineContext(
-        name=pipeline.name,
-        plan=pipeline.plan,
-        sources=pipeline.sources,
-        database=pipeline.database,
-        ledger=pipeline.ledger,
-        clock=VirtualClock(),
-        pace=Pace(0, 0, None, None),
-        stopping=lambda: False,
-        threads=False,
-        crash_points=crash_points or NoCrash(),
-    )
+    return process_of(pipeline, Pace(0, 0, None, None), crash_points=crash_points or NoCrash())
 
 
 def test_what_is_kept_goes_on_and_what_is_new_begins_there(tmp_path: Path) -> None:

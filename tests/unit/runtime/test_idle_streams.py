@@ -15,10 +15,9 @@ from rowtide.runtime.live.observing import MetricsObserver
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
-from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
-from support.pipeline import PipelineFiles
+from support.pipeline import PipelineFiles, process_of
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
@@ -82,17 +81,11 @@ class Files(PipelineFiles):
 
         plan = plan_pipeline(self.sql.read_text(), file=str(self.sql))
         with open_pipeline(plan, "idle") as pipeline:
-            context = PipelineContext(
-                name=pipeline.name,
-                plan=pipeline.plan,
-                sources=pipeline.sources,
-                database=pipeline.database,
-                ledger=pipeline.ledger,
+            context = process_of(
+                pipeline,
+                pace,
                 clock=self.clock,
-                pace=pace,
                 stopping=stopping,
-                rng=random.Random(1),
-                threads=False,
                 crash_points=crash,
                 observer=MetricsObserver(self.metrics, self.clock, "test"),
             )

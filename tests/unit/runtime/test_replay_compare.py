@@ -13,10 +13,9 @@ from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.recovery.begin import parse_time
 from rowtide.runtime.service import Service
-from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
-from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory import memory_broker
+from support.pipeline import process_of
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
@@ -48,18 +47,7 @@ class World:
 
     def equipped(self, work: str) -> ReplayComparison | None:
         with open_pipeline(self.plan, "p") as pipeline:
-            context = PipelineContext(
-                name="p",
-                plan=pipeline.plan,
-                sources=pipeline.sources,
-                database=pipeline.database,
-                ledger=pipeline.ledger,
-                clock=VirtualClock(),
-                pace=Pace(0, 50, 300, None),
-                stopping=lambda: False,
-                threads=False,
-                poll_messages=20,
-            )
+            context = process_of(pipeline, Pace(0, 50, 300, None), poll_messages=20)
             if work == "run":
                 Service(context).run(until_end=True)
                 return None

@@ -15,11 +15,10 @@ from rowtide.runtime.option_check import check_options
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
-from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
-from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory import memory_broker
 from support.growing import DiesAnywhere
+from support.pipeline import process_of
 
 SERVER = "CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');\n"
 SQL = (
@@ -140,18 +139,8 @@ class World:
 
     def run(self, crash_points: CrashPoints) -> None:
         with open_pipeline(self.plan, "p") as pipeline:
-            context = PipelineContext(
-                name="p",
-                plan=pipeline.plan,
-                sources=pipeline.sources,
-                database=pipeline.database,
-                ledger=pipeline.ledger,
-                clock=VirtualClock(),
-                pace=Pace(0, 10, None, None),
-                stopping=lambda: False,
-                threads=False,
-                crash_points=crash_points,
-                poll_messages=7,
+            context = process_of(
+                pipeline, Pace(0, 10, None, None), crash_points=crash_points, poll_messages=7
             )
             Service(context).run(until_end=True)
 

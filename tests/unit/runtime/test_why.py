@@ -8,7 +8,7 @@ import pytest
 
 from rowtide.errors import StatementError
 from rowtide.runtime.inspect.why import why
-from rowtide.runtime.inspect.why_answer import RowExplanation, RowQuestion
+from rowtide.runtime.inspect.why_answer import ExplanationAnswer, RowQuestion
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
@@ -48,7 +48,7 @@ class Ran:
         context = self.world.context(sources=self.topics, pace=Pace(100, 3, 2, None))
         Service(context).run(until_end=True)
 
-    def why(self, relation: str, rowtime: int | None = None, **values: object) -> RowExplanation:
+    def why(self, relation: str, rowtime: int | None = None, **values: object) -> ExplanationAnswer:
         plan = self.world.plan
         types = {table.name: table.row_type for table in plan.foreign_tables}
         types |= {name: node.row_type for name, node in plan.relations}
@@ -56,7 +56,7 @@ class Ran:
         return why(self.world.context(sources=self.topics), relation, RowQuestion(fields, rowtime))
 
 
-def messages(found: RowExplanation) -> list[tuple[str, int, int]]:
+def messages(found: ExplanationAnswer) -> list[tuple[str, int, int]]:
     return [(each.relation, each.partition, each.offset) for each in found.inputs]
 
 

@@ -10,10 +10,9 @@ from rowtide.runtime.crashpoints import CrashAt, CrashPoints, NoCrash, Simulated
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
-from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.virtual_clock import VirtualClock
-from support.pipeline import PipelineFiles
+from support.pipeline import PipelineFiles, process_of
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "workshop" / "workshop.sql"
 HOUR_MS = 3_600_000
@@ -48,17 +47,11 @@ class Files(PipelineFiles):
         plan = plan_pipeline(self.sql.read_text(), file=str(self.sql))
         looks = iter(range(60))
         with open_pipeline(plan, "workshop") as pipeline:
-            context = PipelineContext(
-                name=pipeline.name,
-                plan=pipeline.plan,
-                sources=pipeline.sources,
-                database=pipeline.database,
-                ledger=pipeline.ledger,
+            context = process_of(
+                pipeline,
+                PACE,
                 clock=self.clock,
-                pace=PACE,
                 stopping=lambda: next(looks, None) is None,
-                rng=random.Random(1),
-                threads=False,
                 poll_messages=17,
                 crash_points=crash_points or NoCrash(),
             )

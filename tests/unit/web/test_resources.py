@@ -20,12 +20,11 @@ from rowtide.metrics import Metrics
 from rowtide.operators.contract import Account
 from rowtide.plan.nodes.node import BY_CONDITION
 from rowtide.runtime.inspect.sending import StatementAnswer
-from rowtide.runtime.inspect.why_answer import Input, RowExplanation
+from rowtide.runtime.inspect.why_answer import ExplanationAnswer, InputAnswer
 from rowtide.runtime.inspect.why_not import Cause, SilenceExplanation
 from rowtide.runtime.query.contents import TableContents
 from rowtide.web import Handlers, build_app
 from rowtide.web.access import Access
-from rowtide.web.api.explanations import ExplanationAnswer, InputAnswer
 from rowtide.web.api.relations import AccountAnswer, CauseAnswer, WhyNotAnswer
 from rowtide.web.api.statements import StatementOutcomeAnswer
 from rowtide.web.declared import OF_PIPELINE, UNVERSIONED, ApiPath
@@ -256,8 +255,8 @@ def test_why_not_has_the_declared_type() -> None:
 
 
 def test_an_explanation_has_the_declared_type() -> None:
-    made = RowExplanation(
-        "p", "T", {"N": 1}, 5, 1, ("Group",), (), (Input("S", "t", 0, 7, 5, {}),), (), (), 9
+    made = ExplanationAnswer(
+        "p", "T", {"N": 1}, 5, 1, ("Group",), (), (InputAnswer("S", "t", 0, 7, 5, {}),), (), (), 9, (), ()
     )
     handlers = Handlers(why=lambda _relation, _row: made)
     app = build_app(Pipeline(), Metrics(), StoppedClock(), version="1", handlers=handlers)

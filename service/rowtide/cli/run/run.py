@@ -39,7 +39,7 @@ from rowtide.sql.pipeline import SqlSession
 
 if TYPE_CHECKING:
     from rowtide.config.settings import Settings
-    from rowtide.runtime.inspect.why_answer import RowExplanation
+    from rowtide.runtime.inspect.why_answer import ExplanationAnswer
     from rowtide.runtime.pipeline import Pipeline
     from rowtide.runtime.requests import Requests
     from rowtide.runtime.service import Runs
@@ -231,7 +231,7 @@ def _runs(
         yield None
 
 
-def why_of(file: Path, config: Path | None) -> Callable[[str, str], RowExplanation]:
+def why_of(file: Path, config: Path | None) -> Callable[[str, str], ExplanationAnswer]:
     """Return the function that explains a row; it opens the pipeline's log and database itself.
 
     The function takes a relation's catalog name and ROW. It raises StatementError if the relation or row
@@ -239,7 +239,7 @@ def why_of(file: Path, config: Path | None) -> Callable[[str, str], RowExplanati
     """
     busy = threading.Lock()
 
-    def answer(relation: str, row: str) -> RowExplanation:
+    def answer(relation: str, row: str) -> ExplanationAnswer:
         from rowtide.cli.run.asked_row import asked_row
         from rowtide.runtime.inspect.why import why
 

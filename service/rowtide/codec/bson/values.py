@@ -33,7 +33,7 @@ _encode_json = msgspec.json.Encoder(decimal_format="number").encode
 
 
 def from_bson(kind: Type, reading: Reading) -> FromJson:
-    """Return the converter of the values that ``bson.decode`` makes with ``OPTIONS``."""
+    """Return the converter of the values that ``decode`` of package ``bson`` makes with ``OPTIONS``."""
     if kind.element is not None:
         return _checked(kind, array_of_values(from_bson(kind.element, element_reading(kind, reading))))
     of_typed = from_typed(kind, reading)

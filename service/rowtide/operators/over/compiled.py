@@ -1,4 +1,4 @@
-"""Windowed aggregation by kernels, if the frame and every call of a window have them (``plan.paths``).
+"""Windowed aggregation by kernels, if the frame and every call of a window have them (``Node.form``).
 
 The output equals that of ``operators.over.by_row.operator`` bit by bit, and each restores
 snapshots of the other. When rows arrive that the kernels cannot process (a sum that may not

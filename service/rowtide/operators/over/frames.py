@@ -1,4 +1,4 @@
-"""The frames of an OVER as arrays, for ``operators.over.kernels.frames``, and their contents.
+"""The frames of an OVER as arrays, for ``operators.aggregates.kernels.frames``, and their contents.
 
 A partition without rows in a frame in time is dropped when room is made for
 new entries; a partition of a period is dropped with the period.

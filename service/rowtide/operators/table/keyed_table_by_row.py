@@ -3,7 +3,7 @@
 See docs/sql/semantics.md#rows-with-the-same-primary-key.
 
 It is the reference of the compiled form, and runs for tables without a primary key and for keys without a
-code (``plan.paths``).
+code (``Node.form``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The first rows of a table, and how they change, row by row, in plain Python.
 
 It is the reference of the compiled form, and runs if rows are ordered by text or have wide decimals
-(``plan.paths``).
+(``Node.form``).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 ``ThreadedInbox`` reads each stream in its own thread, so that reading and
 decoding continue while the database commits. Its size is limited: a thread whose
 share is full stops polling. ``DirectInbox`` polls in the caller's thread. Either
-retries a broker that is down (``runtime.commit.retry``).
+retries a broker that is down (``runtime.retry``).
 """
 
 from __future__ import annotations

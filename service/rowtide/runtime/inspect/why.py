@@ -27,7 +27,13 @@ from rowtide.rowtime.bound import EARLIEST
 from rowtide.rowtime.text import time_text
 from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.ingest.intake import Delivery, ExplicitBound, check_identity
-from rowtide.runtime.inspect.why_answer import Input, MadeOf, Release, RowExplanation, RowQuestion
+from rowtide.runtime.inspect.why_answer import (
+    ExplanationAnswer,
+    InputAnswer,
+    MadeOfAnswer,
+    ReleaseAnswer,
+    RowQuestion,
+)
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.query.contents import plain
 from rowtide.runtime.recovery.begin import refuse_another_plan
@@ -52,7 +58,7 @@ MAX_PASSES = 24
 
 def why(
     context: PipelineContext, relation: str, wanted: RowQuestion, *, limit_s: float | None = None
-) -> RowExplanation:
+) -> ExplanationAnswer:
     """Return the origin of a row of a relation (its catalog name).
 
     Raises:
@@ -98,12 +104,12 @@ class _Asked:
         self._enquiry = flow.enquiry()
         self._lineage = Lineage(flow.program)
         self._path: dict[int, None] = {}
-        self._made: list[MadeOf] = []
+        self._made: list[MadeOfAnswer] = []
         self._needs: dict[Keeper, None] = {}
         self._entered: set[tuple[int, int]] = set()
         self._notes: dict[str, None] = {}
 
-    def answer(self) -> RowExplanation:
+    def answer(self) -> ExplanationAnswer:
         """Read, search, and return what was found."""
         roots = self._roots()
         found = self._read([self._outermost(at) for at in roots])
@@ -131,7 +137,7 @@ class _Asked:
                     elif len(seen) >= MAX_FOLLOWED:
                         self._notes[f"Only {MAX_FOLLOWED} rows were followed back to their messages."] = None
         inputs, releases = self._inputs_and_releases()
-        return RowExplanation(
+        return ExplanationAnswer(
             self._context.name,
             self._relation,
             self._shown(at, row),
@@ -243,7 +249,7 @@ class _Asked:
         step = self._program.steps[search.step]
         self._path[search.step] = None
         self._made.append(
-            MadeOf(
+            MadeOfAnswer(
                 step.node.relation,
                 self._name(search.step),
                 _known(item.row.rowtime),
@@ -280,7 +286,7 @@ class _Asked:
 
     # ----------------------------------------------------------------- messages, bounds, decisions
 
-    def _inputs_and_releases(self) -> tuple[list[Input], list[Release]]:
+    def _inputs_and_releases(self) -> tuple[list[InputAnswer], list[ReleaseAnswer]]:
         """Read the log again, for the rows of messages and for the origins of the bounds."""
         wanted: dict[int, set[int]] = {}
         for at, counter in self._entered:
@@ -333,7 +339,7 @@ class _Asked:
 
     def _release(
         self, keeper: Keeper, search: Search | None, bounds: Sequence[tuple[PartitionId, ExplicitBound]]
-    ) -> Release | None:
+    ) -> ReleaseAnswer | None:
         """Return the origin of a bound: the first one in the partition's log."""
         place = (keeper.relation, keeper.partition)
         needs = keeper.needs
@@ -356,9 +362,11 @@ class _Asked:
             if each.bound is not None and each.bound >= needs
         ]
         offset, _, by = min(found, default=(None, 0, None))
-        return Release(*self._topic(place), keeper.clock, needs, by, offset)
+        return ReleaseAnswer(*self._topic(place), keeper.clock, needs, by, offset)
 
-    def _obeyed(self, inputs: Sequence[Input], releases: Sequence[Release]) -> Iterable[dict[str, object]]:
+    def _obeyed(
+        self, inputs: Sequence[InputAnswer], releases: Sequence[ReleaseAnswer]
+    ) -> Iterable[dict[str, object]]:
         """Yield the logged decisions that the row needed, after it in its partitions."""
         reached: dict[PartitionId, int] = {}
         for relation, partition, offset in (
@@ -380,7 +388,7 @@ class _Asked:
     def _decisions_of(self, partition: PartitionId) -> list[Decision]:
         return [each for each in self._decisions if (each.relation, each.partition) == partition]
 
-    def _input(self, at: int, row: TimedRow) -> Input:
+    def _input(self, at: int, row: TimedRow) -> InputAnswer:
         step = self._program.steps[at]
         place = (step.node.relation, step.partition or 0)
         named = self._shown(at, row)
@@ -388,14 +396,14 @@ class _Asked:
             first = self._io.resubmitted(place)[row.counter].row
             self._notes[f"Resubmission {place[1]}: its rows are explained by their first messages."] = None
             if first.partition is not None and first.offset is not None:
-                return Input(place[0], first.topic, first.partition, first.offset, row.rowtime, named)
+                return InputAnswer(place[0], first.topic, first.partition, first.offset, row.rowtime, named)
         relation, topic, partition = self._topic(place)
         if topic is None and (number := number_of(row.counter)):
             self._notes[
                 f'A row of "{relation}" is from the statement with number {number} in the checkpoint\'s table '
                 "statements."
             ] = None
-        return Input(relation, topic, partition, row.counter, _known(row.rowtime), named)
+        return InputAnswer(relation, topic, partition, row.counter, _known(row.rowtime), named)
 
     def _topic(self, partition: PartitionId) -> tuple[str, str | None, int]:
         source = self._context.sources.get(partition[0])

@@ -1,4 +1,4 @@
-"""Questions about an output row, and their answers (``runtime.inspect.why``)."""
+"""Questions about an output row, and their answers (``runtime.inspect.why``), as the API has them, too."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class RowQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
-    """One message that a row was made of. ``topic`` is None for a row of the pipeline's own INSERT."""
+class InputAnswer:
+    """A message that the row was made of. ``topic`` is null for a row of the pipeline's own INSERT."""
 
     relation: str
     topic: str | None
@@ -29,44 +29,39 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeOf:
-    """The inputs of a row at an operator: their number, and some of them in ``inputs``.
-
-    ``offsets`` are the first and last of their messages, by partition, if they are rows of messages.
-    """
+class MadeOfAnswer:
+    """The number of the inputs of a row at an operator; ``offsets`` are the first and last, by partition."""
 
     relation: str
     operator: str
     rowtime: int | None
     row: Mapping[str, object]
     rows: int
-    offsets: tuple[Mapping[str, object], ...] = ()
-    note: str | None = None
+    offsets: tuple[Mapping[str, object], ...]
+    """Empty if the inputs are not rows of messages."""
+    note: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
-    """A bound that the row waited for: of a partition, in the time of ``clock``; and its origin.
-
-    ``by`` is ROW, BOUND (a bound record), the kind of a decision, or None if it is not known. It took
-    effect at ``offset``.
-    """
+class ReleaseAnswer:
+    """A bound of a partition that the row waited for, and its origin ``by``, at ``offset``."""
 
     relation: str
     topic: str | None
     partition: int
     clock: str
+    """The relation in whose time the bound is."""
     needs: int
     by: str | None
+    """ROW, BOUND (a bound record), the kind of a decision, or None if it is not known."""
     offset: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class RowExplanation:
-    """The explanation of a row. ``path`` are the operators from the row back to its messages.
+class ExplanationAnswer:
+    """Where a row comes from; times are in milliseconds. ``path`` leads from the row back to its messages.
 
-    ``since`` is set if the log no longer reaches back to the first offsets of the pipeline: rows before
-    these positions are in the state and cannot be distinguished.
+    ``since`` is set if the log no longer reaches back to the first offsets of the pipeline.
     """
 
     pipeline: str
@@ -75,13 +70,14 @@ class RowExplanation:
     rowtime: int | None
     matching: int
     path: tuple[str, ...]
-    made_of: tuple[MadeOf, ...]
-    inputs: tuple[Input, ...]
-    releases: tuple[Release, ...]
+    made_of: tuple[MadeOfAnswer, ...]
+    inputs: tuple[InputAnswer, ...]
+    releases: tuple[ReleaseAnswer, ...]
     decisions: tuple[Mapping[str, object], ...]
     messages_read: int
-    notes: tuple[str, ...] = ()
-    since: tuple[Mapping[str, object], ...] = ()
+    notes: tuple[str, ...]
+    since: tuple[Mapping[str, object], ...]
+    """Rows before these positions are in the state and cannot be distinguished."""
 
     def to_json(self) -> dict[str, object]:
         """Return it as plain values; partitions have their numbers in their topics."""

@@ -17,7 +17,7 @@ from rowtide.runtime.progress.held_back import HoldingPartition
 from rowtide.runtime.progress.layout import BOUND, COUNTED
 from rowtide.runtime.progress.progress import PipelineProgress, shown_bound
 from rowtide.web.access import Page
-from rowtide.web.api.answers import At, at_of, rfc3339
+from rowtide.web.api.answers import AnswerColumn, At, at_of, rfc3339
 from rowtide.web.declared import OF_PIPELINE, PIPELINE, RELATION_NAME, ApiPath
 from rowtide.web.handlers import Handlers
 from rowtide.web.parameters import named
@@ -44,11 +44,9 @@ class GraphAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnAnswer:
+class ColumnAnswer(AnswerColumn):
     """A column. ``key``: it is part of the primary key."""
 
-    name: str
-    type: str
     nullable: bool
     key: bool
 

@@ -1,8 +1,9 @@
 """Groups of changes: selects the rows that count and the results to emit, before and after a row.
 
-``kernels.over`` computes the aggregates after each row: each row that counts is a step by which a value
-enters or leaves. A group with an emitted row that these rows change for the first time has an extra entry in
-front, without a value, for its earlier result. An output row names the entry that has its result.
+The kernels that follow the steps of ``kernels.frames`` compute the aggregates after each row: each row that
+counts is a step by which a value enters or leaves. A group with an emitted row that these rows change for the
+first time has an extra entry in front, without a value, for its earlier result. An output row names the entry
+that has its result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values at places in the frames of an OVER, and ranks, following the steps of ``kernels.over``."""
+"""Values at places in the frames of an OVER, and ranks, following the steps of ``kernels.frames``."""
 
 from __future__ import annotations
 

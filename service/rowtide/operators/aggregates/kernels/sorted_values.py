@@ -1,4 +1,4 @@
-"""Percentiles of the values in the frames of an OVER, following the steps of ``kernels.over``.
+"""Percentiles of the values in the frames of an OVER, following the steps of ``kernels.frames``.
 
 A partition's values are a treap: in order from left to right, equal ones in order of arrival, and
 every node below one of a higher rank, which its number determines. Nodes count the nodes below them.

@@ -1,7 +1,7 @@
-"""Exact variances of what is in the frames of an OVER, rounded once, by the steps of ``kernels.over``.
+"""Exact variances of what is in the frames of an OVER, rounded once, by the steps of ``kernels.frames``.
 
 A partition keeps how many values there are, their sum and the sum of their squares, in words of 64 bits: of
-whole numbers, or of doubles as whole numbers of 2**LOWEST (``operators.group.exact_sums``).
+whole numbers, or of doubles as whole numbers of 2**LOWEST (``aggregates.arithmetic.exact_sums``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Sums of the values in the frames of an OVER, following the steps that ``kernels.over`` recorded.
+"""Sums of the values in the frames of an OVER, following the steps that ``kernels.frames`` recorded.
 
-Sums are exact (``operators.group.exact_sums``). A value that has left a frame has no effect.
+Sums are exact (``aggregates.arithmetic.exact_sums``). A value that has left a frame has no effect.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""MIN and MAX of what is in the frames of an OVER, following the steps of ``kernels.over``."""
+"""MIN and MAX of what is in the frames of an OVER, following the steps of ``kernels.frames``."""
 
 from __future__ import annotations
 

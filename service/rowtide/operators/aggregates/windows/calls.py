@@ -20,7 +20,7 @@ from rowtide.rows.arrays import Int64s, Mask
 Values = NDArray[Any]
 
 ADDED = 3
-"""A step that adds a row that is not held (``kernels.over``)."""
+"""A step that adds a row that is not held (``kernels.frames``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Moved:
 
 
 class DistinctFilter(Protocol):
-    """Leaves out repeated values: ``operators.over.distinct``."""
+    """Leaves out repeated values: ``aggregates.windows.distinct``."""
 
     def filtered(self, moved: Moved, values: Values, use: Mask) -> Mask:
         """Return the used steps that change the set of values."""
