@@ -36,6 +36,33 @@ def test_a_machine_without_java_and_docker_can_run_a_pipeline_and_is_told_what_i
     assert any(line.startswith("missing  docker") and "not installed" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (None, "ok       workers      {own}: {version}"),
+        (
+            "echo Traceback >&2; echo 'ImportError: no rowtide' >&2; exit 1",
+            "{named}: ImportError: no rowtide",
+        ),
+        ("echo 3.7", "missing  workers      {named}: 3.7 (for rowtide backfill)"),
+        ("", "missing  workers      {named}:  (for rowtide backfill)"),
+    ],
+)
+def test_the_python_of_workers_is_tried(
+    script: str | None, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    named = tmp_path / "python"
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if script is not None:
+        named.write_text(f"#!/bin/sh\n{script}\n")
+        named.chmod(0o755)
+        monkeypatch.setenv("PYSPARK_PYTHON", str(named))
+    output = CliRunner().invoke(app, ["doctor"]).output
+    version = "{}.{}".format(*sys.version_info[:2])
+    assert said.format(own=sys.executable, named=named, version=version) in output
+    assert ("unset PYSPARK_PYTHON" in output) == (script is not None)
+
+
 def test_a_missing_package_makes_the_answer_no(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = ["typer>=0.12", "no-such-package>=1", 'an-extra; extra == "dev"']
     monkeypatch.setattr(importlib.metadata, "requires", lambda _name: wanted)

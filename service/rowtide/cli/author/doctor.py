@@ -7,6 +7,7 @@ The check fails only if something needed is missing.
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import subprocess
@@ -23,10 +24,14 @@ from rowtide.cli.errors import read_text, shown_to_user
 from rowtide.config.reading import load_settings
 from rowtide.errors import StatementError
 from rowtide.runners.spark.ivy import java
-from rowtide.runners.spark.session import connector_directory, earlier_versions
+from rowtide.runners.spark.session import connector_directory, earlier_versions, importable, worker_python
 
 EXAMPLE = "Example: rowtide doctor pipeline.sql --config config.toml"
 
+WORKER_TIMEOUT_S = 60
+"""A worker's packages load within seconds, on a busy machine too."""
+TRIED = "import sys, pyarrow, pyspark, rowtide; print(*sys.version_info[:2], sep='.')"
+"""What a worker of Spark must be able to do; it prints the version, which must be that of the driver."""
 DOCKER_TIMEOUT_S = 5
 """A Docker engine answers at once; a client without one may try for a long time."""
 
@@ -154,6 +159,7 @@ def _spark() -> Iterator[DoctorFinding]:
         )
         return
     yield DoctorFinding("pyspark", needed=False, ok=True, found=spark, purpose="rowtide backfill")
+    yield _workers()
     wanted = connector_directory(spark)
     jars = next(filter(Path.is_dir, map(connector_directory, (spark, *earlier_versions(spark)))), wanted)
     yield DoctorFinding(
@@ -164,6 +170,32 @@ def _spark() -> Iterator[DoctorFinding]:
         purpose="rowtide backfill",
         advice="The first backfill fetches them from Maven Central, or from ROWTIDE_MAVEN_MIRROR; "
         "the setting spark.jars names a folder that has them.",
+    )
+
+
+def _workers() -> DoctorFinding:
+    """Try the Python that workers of Spark run on this machine."""
+    python, own = worker_python(), "{}.{}".format(*sys.version_info[:2])
+    try:
+        tried = subprocess.run(
+            [python, "-c", TRIED],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(importable())},
+            capture_output=True,
+            text=True,
+            timeout=WORKER_TIMEOUT_S,
+            check=False,
+        )
+        said = (tried.stdout if tried.returncode == 0 else tried.stderr).strip().rpartition("\n")[2]
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said = str(error)
+    return DoctorFinding(
+        "workers",
+        needed=False,
+        ok=said == own,
+        found=f"{python}: {said}",
+        purpose="rowtide backfill",
+        advice=f"They need Python {own} with the packages of Rowtide: unset PYSPARK_PYTHON, or export PYSPARK_PYTHON="
+        f"{sys.executable}",
     )
 
 

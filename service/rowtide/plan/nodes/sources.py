@@ -140,7 +140,7 @@ class TableSource(Entrance):
 
 @dataclass(frozen=True, slots=True)
 class CommittedTable(TableSource):
-    """The rows of a foreign table that are committed when a query starts: whoever runs the query inserts them.
+    """The rows of a foreign table that are committed when a query starts: its runner inserts them.
 
     Others may have written them, so any column may be NULL.
     """

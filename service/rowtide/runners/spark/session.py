@@ -96,7 +96,7 @@ def open_session(
         # A stage is one shuffle with a given number of tasks: nothing to adapt, and adapting is a job more.
         "spark.sql.adaptive.enabled": "false",
         "spark.ui.enabled": "true" if ui else "false",
-        "spark.executorEnv.PYTHONPATH": ":".join(_importable()),
+        "spark.executorEnv.PYTHONPATH": ":".join(importable()),
     }
     if is_brief:
         settings["spark.driver.extraJavaOptions"] = BRIEF_JVM
@@ -125,13 +125,18 @@ def open_session(
     return session
 
 
-def _importable() -> list[str]:
+def importable() -> list[str]:
     """Return the folders that workers import from: those of this process, and of this package, installed or not.
 
     A checkout that is installed to be edited is not in ``sys.path``: a hook of its environment finds it.
     """
     own = [str(Path(*package.__path__).parent) for package in (rowtide, rowtide_connectors)]
     return list(dict.fromkeys([*filter(None, sys.path), *own]))
+
+
+def worker_python() -> str:
+    """Return the Python that workers run unless a setting names another: PYSPARK_PYTHON, or that of this process."""
+    return os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
 @contextmanager
@@ -141,7 +146,7 @@ def _workers_run(python: str | None) -> Iterator[None]:
     A session that a program opens itself takes it from the environment only, and otherwise runs what ``python3`` is.
     """
     before = os.environ.get("PYSPARK_PYTHON")
-    os.environ["PYSPARK_PYTHON"] = python or before or sys.executable
+    os.environ["PYSPARK_PYTHON"] = python or worker_python()
     try:
         yield
     finally:
