@@ -37,7 +37,7 @@ def _parse_url(url: str, name: str, key: str | None = None) -> str | None:
     if key is None or found is None:
         return found
     pairs = (each.partition("=") for each in found.split("&"))
-    return next((value for each, _, value in pairs if each == key), None)
+    return next((value for each, sign, value in pairs if sign and each == key), None)
 
 
 URLS: Sequence[ScalarFunction] = (declared("PARSE_URL", "tt?t", as_long_as_first, _parse_url),)
