@@ -48,7 +48,7 @@ def migrated(before: Callable[[str], object] = lambda _: None) -> list[tuple[Any
     ],
 )
 def test_a_migration_goes_on_where_it_was_after_another_one_of_the_process(change: str) -> None:
-    others = []
+    others: list[list[tuple[Any, ...]]] = []
 
     def before(statement: str) -> None:
         if statement.startswith(change) and not others:
