@@ -1,6 +1,7 @@
-"""Time without commits after the process that commits was killed, or suspended within a commit.
+"""Time without commits after the process that commits was killed, or suspended between two commits or within one.
 
-    python benchmarks/with_servers.py python benchmarks/take_over.py --messages 500000 --times 3
+    python benchmarks/with_servers.py python benchmarks/take_over.py --messages 200000 --times 3
+    python benchmarks/with_servers.py --mariadb python benchmarks/take_over.py --messages 200000 --times 3
 
 A follower takes over, or a new process starts at once. To the server, a process that is suspended is one whose
 network is gone: it says nothing, and its connection stays open. Messages arrive all the time. The log before them is
@@ -13,14 +14,18 @@ import argparse
 import json
 import os
 import random
+import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from enum import Enum
 from http import HTTPStatus
 from pathlib import Path
 
@@ -30,13 +35,26 @@ import sqlalchemy as sa
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from support.service import Reading, Service, config_for, service
+from rowtide.checkpoint.leadership import DatabaseLeadership
+from rowtide_connectors.registry import find_sink
+from support.service import TABLES, Reading, Service, config_for, service
 
 PARTITIONS = 4
 A_SECOND = 1_000
 COMMIT_MS, TAKEOVER_MS = 1_000, 2_000
-SUSPENDED_AT = "commit.after_tables:6"
-"""The sixth commit of each process, of which the history takes some."""
+SETTLED_S = 5
+"""The process that commits has done so for this time, before it is struck."""
+PIPELINE = "readings"
+CAUGHT_S = 0.1
+"""A process that is suspended within a commit still holds the record after this time."""
+
+
+class Fate(Enum):
+    """What happens to the process that commits."""
+
+    KILLED = "killed (SIGKILL)"
+    BETWEEN = "suspended between two commits (SIGSTOP)"
+    WITHIN = "suspended within a commit (SIGSTOP)"
 
 
 class Feed:
@@ -85,58 +103,84 @@ class Record:
     """What the checkpoint says."""
 
     def __init__(self, url: str) -> None:
-        self._engine = sa.create_engine(sa.make_url(url).set(drivername="postgresql+psycopg"))
+        address = sa.make_url(url)
+        on_postgres = address.get_backend_name() == "postgresql"
+        driver, self._prefix = (
+            ("postgresql+psycopg", "rowtide.") if on_postgres else ("mysql+pymysql", "rowtide_")
+        )
+        self._engine = sa.create_engine(address.set(drivername=driver), isolation_level="AUTOCOMMIT")
+        self._database = find_sink("rdbms").open({"url": url})
+        self._leadership = DatabaseLeadership(self._database, PIPELINE)
 
-    def read(self, query: str) -> int:
-        """Return a number; 0 before there is one."""
+    def close(self) -> None:
+        """Close the connections."""
+        self._database.close()
+        self._engine.dispose()
+
+    def read(self) -> tuple[int, int]:
+        """Return the number of commits, and of the process that commits; zeros before there is one."""
         with self._engine.connect() as connection:
             try:
-                return int(connection.execute(sa.text(query)).scalar() or 0)
+                row = connection.execute(
+                    sa.text(f"select commits, holder from {self._prefix}pipelines")
+                ).first()
             except sa.exc.ProgrammingError:
-                return 0
+                row = None
+        return (0, 0) if row is None else (row.commits, int(row.holder.rpartition(" ")[2]))
 
     def commits(self) -> int:
         """Return the number of commits."""
-        return self.read("select commits from rowtide.pipelines")
+        return self.read()[0]
+
+    def is_held(self) -> bool:
+        """Return whether a commit is under way."""
+        return self._leadership.writer() is not None
 
     def drop(self) -> None:
         """Remove everything of the pipeline."""
-        with self._engine.begin() as connection:
-            connection.execute(sa.text("drop schema if exists rowtide cascade"))
-            connection.execute(sa.text("drop table if exists minutes, latest, readings_log"))
+        found = sa.inspect(self._engine)
+        own = [f"rowtide.{name}" for name in found.get_table_names("rowtide")] if "." in self._prefix else []
+        own += [name for name in found.get_table_names() if name in TABLES or name.startswith("rowtide_")]
+        with self._engine.connect() as connection:
+            for name in own:
+                connection.execute(sa.text(f"drop table {name}"))
 
 
-def gap_s(made: Service, record: Record, *, warm: bool, suspended: bool) -> float:
-    """Kill the process that leads, or wait until it is suspended; return the seconds until the next commit."""
-    number = record.read("select split_part(holder, ' process ', 2) from rowtide.pipelines")
-    leader = next(each for each in made.processes if each.pid == number)
-    if suspended:
-        while Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "T":
-            time.sleep(0.01)
-    else:
+def strike(leader: subprocess.Popen[bytes], record: Record, fate: Fate) -> float:
+    """Let a process meet its fate, and return the time of it."""
+    if fate is Fate.KILLED:
         leader.kill()
-        leader.wait()
-    began, before = time.monotonic(), record.commits()
+        return time.monotonic()
+    is_within = fate is Fate.WITHIN
+    while True:
+        while record.is_held() != is_within:
+            time.sleep(0.001)
+        leader.send_signal(signal.SIGSTOP)
+        struck = time.monotonic()
+        time.sleep(CAUGHT_S)
+        if record.is_held() == is_within:
+            return struck
+        leader.send_signal(signal.SIGCONT)
+        time.sleep(CAUGHT_S)
+
+
+def gap_s(made: Service, record: Record, fate: Fate, *, warm: bool) -> float:
+    """Strike the process that leads, and return the seconds until the next commit."""
+    _, number = record.read()
+    leader = next(each for each in made.processes if each.pid == number)
+    began, before = strike(leader, record, fate), record.commits()
     if not warm:
-        start(made, suspended=suspended)
+        made.start()
     while record.commits() == before:
         time.sleep(0.01)
     gap = time.monotonic() - began
-    if suspended:
-        leader.kill()
-        leader.wait()
+    # A suspended one, too, ends only now.
+    leader.kill()
+    leader.wait()
     if warm:
-        start(made, "--standby", suspended=suspended)
+        made.start("--standby")
         wait_until_ready(made)
     return gap
-
-
-def start(made: Service, *arguments: str, suspended: bool) -> None:
-    """Start a process, which suspends itself if it leads for long enough."""
-    if suspended:
-        made.start_to_suspend(SUSPENDED_AT, *arguments)
-    else:
-        made.start(*arguments)
 
 
 def wait_until_ready(made: Service) -> None:
@@ -150,12 +194,13 @@ def wait_until_ready(made: Service) -> None:
         time.sleep(0.2)
 
 
-def measured(messages: int, times: int, *, warm: bool, suspended: bool) -> list[float]:
-    """Return some gaps."""
+@contextmanager
+def running(messages: int, *, warm: bool) -> Iterator[tuple[Service, Record]]:
+    """Start a process, and a follower that has processed the history; messages arrive."""
     broker, url = os.environ["ROWTIDE_BENCH_BROKER"], os.environ["ROWTIDE_BENCH_DATABASE"]
     record = Record(url)
     record.drop()
-    topic = f"take-over-{warm}-{suspended}"
+    topic = f"take-over-{time.time_ns()}"
     feed = Feed(broker, topic)
     feed.produce(messages)
     config = config_for(
@@ -168,35 +213,42 @@ def measured(messages: int, times: int, *, warm: bool, suspended: bool) -> list[
     )
     arguments = ("--standby",) if warm else ()
     with tempfile.TemporaryDirectory() as folder, service(Path(folder), config) as made:
-        start(made, *arguments, suspended=suspended)
+        made.start(*arguments)
         made.wait_for_log("running")
         if warm:
-            start(made, *arguments, suspended=suspended)
+            made.start(*arguments)
             made.wait_for_log("following")
+            wait_until_ready(made)
         feed.start()
-        time.sleep(5)
-        gaps = []
-        for _ in range(times):
-            gaps.append(gap_s(made, record, warm=warm, suspended=suspended))
-            time.sleep(5)
-        feed.stop()
-        return gaps
+        try:
+            yield made, record
+        finally:
+            feed.stop()
+            record.close()
 
 
 def main() -> None:
-    """Measure both, and write the gaps."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--messages", type=int, default=500_000)
+    """Measure each fate, and write the gaps."""
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("--messages", type=int, default=200_000)
     arguments.add_argument("--times", type=int, default=3)
     given = arguments.parse_args()
     for warm in (True, False):
-        for suspended in (False, True):
-            gaps = measured(given.messages, given.times, warm=warm, suspended=suspended)
-            name = "follower" if warm else "new process"
-            how = "suspended within a commit" if suspended else "killed"
-            shown = ", ".join(f"{each:.1f}" for each in gaps)
-            sys.stdout.write(f"{name}, {how}: median {statistics.median(gaps):.1f} s of {shown}\n")
-            sys.stdout.flush()
+        with running(given.messages, warm=warm) as (made, record):
+            for fate in Fate:
+                gaps = []
+                for _ in range(given.times):
+                    time.sleep(SETTLED_S)
+                    gaps.append(gap_s(made, record, fate, warm=warm))
+                name = "a follower" if warm else "a new process"
+                shown = ", ".join(f"{each:.1f}" for each in gaps)
+                load = os.getloadavg()[0]
+                sys.stdout.write(
+                    f"{name}, {fate.value}: {shown}; median {statistics.median(gaps):.1f} s, load {load:.0f}\n"
+                )
+                sys.stdout.flush()
 
 
 if __name__ == "__main__":

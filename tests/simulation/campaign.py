@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from simulation.case import Case, Fault, Kind, drawn
-from simulation.world import Outcome, run
+from simulation.world import Outcome, Step, run
 
 MESSAGES = 60
 """The messages of a case: four or more commits, and rows that wait in every operator."""
@@ -22,12 +22,13 @@ class Tally:
     processes: int = 0
     steps: int = 0
     epochs: int = 0
+    ended: int = 0
 
     def __str__(self) -> str:
         """Return the numbers in one line."""
         return (
             f"{self.cases} cases, {self.commits} commits checked, {self.processes} processes, "
-            f"{self.epochs} epochs, {self.steps} steps"
+            f"{self.epochs} epochs, {self.ended} sessions ended, {self.steps} steps"
         )
 
     def add(self, outcome: Outcome) -> None:
@@ -37,13 +38,20 @@ class Tally:
         self.processes += outcome.processes
         self.steps += outcome.steps
         self.epochs += outcome.epochs
+        self.ended += outcome.ended
+
+
+@cache
+def journal_of(workload: str, replicas: int = 1, faults: tuple[Fault, ...] = ()) -> Sequence[Step]:
+    """Return the steps of a workload with these faults, or without any."""
+    return run(Case(workload, MESSAGES, faults, replicas), with_journal=True).journal
 
 
 @cache
 def calls_of(workload: str, replicas: int = 1) -> Sequence[Sequence[int]]:
     """Return the steps of a workload without faults from its first poll on, by kind of call."""
     found: dict[str, list[int]] = {}
-    for made in run(Case(workload, MESSAGES, replicas=replicas), with_journal=True).journal:
+    for made in journal_of(workload, replicas):
         if found or made.name.startswith("broker: poll"):
             found.setdefault(made.name, []).append(made.step)
     return list(found.values())
@@ -64,6 +72,23 @@ def singles(workload: str, every: int = 1) -> Iterator[Case]:
     """Yield a death at every step, or at every n-th."""
     for step in range(1, steps_of(workload) + 1, every):
         yield Case(workload, MESSAGES, (Fault(step, Kind.DIES),))
+
+
+def struck(
+    workload: str,
+    call: str,
+    fault: Fault,
+    *,
+    after: tuple[Fault, ...] = (),
+    replicas: int = 1,
+    every: int = 1,
+) -> Iterator[Case]:
+    """Yield a fault at each step, or at every n-th, whose call has a name that begins so; ``after`` other faults."""
+    begin = max((each.step for each in after), default=0)
+    journal = journal_of(workload, replicas, after)
+    called = [made.step for made in journal if made.step > begin and made.name.startswith(call)]
+    for step in called[::every]:
+        yield Case(workload, MESSAGES, (*after, replace(fault, step=step)), replicas)
 
 
 def pairs(workload: str, every: int = 1) -> Iterator[Case]:

@@ -1,7 +1,8 @@
 """SQLite behind a network: each statement is a call of a process, and connections break.
 
 The product's own SQLAlchemy code runs on it. A broken connection is a closed one: the server rolls its open
-transaction back, and after COMMIT only the reply is lost.
+transaction back, and after COMMIT only the reply is lost. As with a server, transactions that only read are in nobody's
+way, and another process may have a session ended.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ Result = TypeVar("Result")
 
 _CLOSED = "Cannot operate on a closed database."
 """The text by which SQLAlchemy recognizes a lost connection to SQLite."""
+_BEGIN = "begin immediate"
+"""SQLite's own, which waits for everybody else."""
+_NO_WRITES = ("begin", "pragma", "release", "rollback", "savepoint", "select")
 _NAMED = re.compile(r'"?(\w+)"?')
 _VERBS = frozenset({"insert", "into", "or", "replace", "update", "delete", "from", "select"})
 
@@ -39,19 +43,33 @@ class DatabaseClient(Protocol):
     def committed(self) -> None:
         """Note that a transaction was committed; its reply is still on the way."""
 
+    def connected(self, connection: SimulatedConnection) -> None:
+        """Note a new connection."""
+
 
 class SimulatedConnection(sqlite3.Connection):
     """A connection of ``client``. A session that has met a read-only phase stays read-only."""
 
     client: DatabaseClient
+    transactions = 0
+    """The transactions that were begun."""
+    has_written = False
+    """Whether the last one has written."""
+    _is_ended = False
 
     def call(self, name: str, action: Callable[[], Result]) -> Result:
         """Make a call to the database.
 
         Raises:
-          sqlite3.ProgrammingError: the connection is broken.
+          sqlite3.ProgrammingError: the connection is broken, or the session was ended.
         """
-        return self.client.call(f"database: {name}", action, self._break)
+
+        def made() -> Result:
+            if self._is_ended:
+                self._break()
+            return action()
+
+        return self.client.call(f"database: {name}", made, self._break)
 
     def cursor(self, factory: Any = None) -> Any:
         """Return a cursor whose statements are calls."""
@@ -60,7 +78,7 @@ class SimulatedConnection(sqlite3.Connection):
 
     def commit(self) -> None:
         """Commit the open transaction."""
-        if self.in_transaction:
+        if self.in_transaction or self._is_ended:
             self.call("commit", self._commit)
 
     def rollback(self) -> None:
@@ -72,6 +90,11 @@ class SimulatedConnection(sqlite3.Connection):
         with suppress(sqlite3.ProgrammingError):
             super().rollback()
         super().close()
+
+    def end(self) -> None:
+        """End the session, as another process asks the server to: its process sees it at its next call."""
+        super().rollback()
+        self._is_ended = True
 
     def _commit(self) -> None:
         super().commit()
@@ -89,7 +112,9 @@ class SimulatedCursor(sqlite3.Cursor):
 
     def execute(self, statement: str, parameters: Any = ()) -> SimulatedCursor:
         """Execute a statement."""
-        self._made(statement, partial(super().execute, statement, parameters))
+        self._made(
+            statement, partial(super().execute, "begin" if statement == _BEGIN else statement, parameters)
+        )
         return self
 
     def executemany(self, statement: str, parameters: Any) -> SimulatedCursor:
@@ -100,7 +125,16 @@ class SimulatedCursor(sqlite3.Cursor):
     def _made(self, statement: str, action: Callable[[], object]) -> None:
         if self.connection.client.is_read_only():
             sqlite3.Cursor.execute(self, "pragma query_only = on")
-        self.connection.call(_shown(statement), action)
+        self.connection.call(_shown(statement), partial(self._do, statement, action))
+
+    def _do(self, statement: str, action: Callable[[], object]) -> None:
+        action()
+        connection = self.connection
+        if statement == _BEGIN:
+            connection.transactions += 1
+            connection.has_written = False
+        elif not statement.lower().lstrip().startswith(_NO_WRITES):
+            connection.has_written = True
 
 
 class _SimulatedSqlite(Sqlite):
@@ -132,6 +166,7 @@ class _SimulatedSqlite(Sqlite):
         connection = sqlite3.connect(*arguments, **options, factory=SimulatedConnection)
         assert isinstance(connection, SimulatedConnection)
         connection.client = self._client
+        self._client.connected(connection)
         return connection
 
 

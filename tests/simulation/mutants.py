@@ -13,6 +13,7 @@ from rowtide.checkpoint.ledger import ErrorRow
 from rowtide.runtime.commit.commit import Committer, RefusedInCommit
 from rowtide.runtime.commit.topic_checks import TopicChecks
 from rowtide.runtime.ingest.intake import StreamReader
+from rowtide.runtime.leadership.release import RecordRelease
 from rowtide.runtime.state.pipeline_state import CommitBatch, PipelineState
 from rowtide_connectors.api import Transaction
 from rowtide_connectors.rdbms.database import SqlDatabase
@@ -96,6 +97,11 @@ def sessions_that_began_read_only_are_kept(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SqlDatabase, "_renew", lambda _: None)
 
 
+def silent_sessions_are_waited_for(patch: pytest.MonkeyPatch) -> None:
+    """A suspended process holds the record until it continues."""
+    patch.setattr(RecordRelease, "attempt", lambda _: None)
+
+
 MUTANTS: Mapping[str, Mutant] = {
     each.__name__: each
     for each in (
@@ -106,5 +112,6 @@ MUTANTS: Mapping[str, Mutant] = {
         a_snapshot_claims_to_be_older,
         a_reader_is_kept_after_an_error,
         sessions_that_began_read_only_are_kept,
+        silent_sessions_are_waited_for,
     )
 }

@@ -1,14 +1,16 @@
 """Guarantees under fire: processes die, pause and lose connections, and each commit is checked."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain
 
 import pytest
 
 from rowtide.operators.registry import OPERATORS
 from rowtide.plan.nodes import nodes_below
 from rowtide.plan.outputs import table_nodes
-from simulation.campaign import Tally, first_violation, pairs, report, seeded, shrunk, singles
-from simulation.case import Case, parsed
+from simulation.campaign import Tally, first_violation, pairs, report, seeded, shrunk, singles, struck
+from simulation.case import Case, Fault, Kind, parsed
 from simulation.mutants import MUTANTS
 from simulation.quiet import quiet
 from simulation.workloads import WORKLOADS, planned
@@ -24,16 +26,31 @@ MANY_SEEDS = 2_000
 MANY_REPLICA_SEEDS = 500
 MUTANT_SEEDS = 200
 """A defect that none of so many cases shows is not found. Most are found by one of the first twenty."""
-FOUND_LATE = {
-    "a_snapshot_claims_to_be_older": 42,
-    "sessions_that_began_read_only_are_kept": 68,
-    "a_reader_is_kept_after_an_error": 138,
+WRITTEN = "database: update rowtide_pipelines, reply"
+"""A leader has written the record, with a claim, a commit or a heartbeat."""
+WRITTEN_EVERY = 6
+SUSPENDED = 2_000
+"""Steps of others in which they have the time to take over, and to end."""
+SUSPENDED_EVERY = 17
+"""At every so many calls of the database, a process is suspended in every run of the tests."""
+LONG_SUSPENDED_EVERY = 5
+"""And in the long run."""
+FOUND_BY: Mapping[str, Callable[[], Iterable[Case]]] = {
+    # The second process stores a snapshot with each commit, the first one in parts.
+    "a_snapshot_claims_to_be_older": partial(
+        struck, "models", "database: commit, reply", Fault(0, Kind.DIES), after=(Fault(1, Kind.DIES),)
+    ),
+    "a_reader_is_kept_after_an_error": partial(
+        struck, "groups", "broker: poll READINGS, reply", Fault(0, Kind.BREAKS, 1)
+    ),
+    "sessions_that_began_read_only_are_kept": partial(
+        struck, "groups", "database: update rowtide_pipelines", Fault(0, Kind.READ_ONLY, 1)
+    ),
+    "silent_sessions_are_waited_for": partial(
+        struck, "groups", "database: ", Fault(0, Kind.PAUSES, SUSPENDED), every=SUSPENDED_EVERY
+    ),
 }
-"""The case with which the search begins for defects that the first ones do not show; it continues with the others.
-
-Cases are drawn from the steps of the product, so what a step more or less moves is looked for again: this is only
-about time.
-"""
+"""Where the search begins for defects that the first seeds do not show; it continues with all of them."""
 PAIRS_EVERY = 13
 """Of the deaths at two steps, the long run tries every thirteenth step, first and second."""
 
@@ -61,15 +78,28 @@ def test_every_commit_is_that_of_a_run_without_faults(workload: str) -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_every_commit_of_replicas_is_that_of_a_run_without_faults(workload: str) -> None:
-    tally = check(seeded(workload, range(REPLICA_SEEDS), REPLICAS))
+    leaders = struck(workload, WRITTEN, Fault(0, Kind.PAUSES, 1_000), replicas=REPLICAS, every=WRITTEN_EVERY)
+    tally = check(chain(seeded(workload, range(REPLICA_SEEDS), REPLICAS), leaders))
     assert tally.epochs > tally.cases, "some replica has taken over"
+    assert tally.ended > 0, "some leader has lost its session"
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_process_that_is_suspended_within_a_transaction_loses_its_session(replicas: int) -> None:
+    tally = check(suspended("groups", replicas, SUSPENDED_EVERY))
+    assert tally.ended > tally.cases // 5
+    assert tally.epochs > tally.cases, "others have taken over"
+
+
+def suspended(workload: str, replicas: int, every: int) -> Iterator[Case]:
+    """Yield a process that is suspended for long, at its calls of the database: from the first migration on."""
+    return struck(workload, "database: ", Fault(0, Kind.PAUSES, SUSPENDED), replicas=replicas, every=every)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_defect_is_found(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Drawn from the steps of a product without defects, whichever test comes first.
-    first = FOUND_LATE.get(mutant, 0)
-    cases = list(seeded("groups", [*range(first, MUTANT_SEEDS), *range(first)]))
+    cases = list(chain(FOUND_BY.get(mutant, list)(), seeded("groups", range(MUTANT_SEEDS))))
     MUTANTS[mutant](monkeypatch)
     assert first_violation(cases) is not None
 
@@ -109,6 +139,14 @@ def test_many_seeds(workload: str) -> None:
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_many_seeds_of_replicas(workload: str, replicas: int) -> None:
     check(seeded(workload, range(REPLICA_SEEDS, REPLICA_SEEDS + MANY_REPLICA_SEEDS), replicas))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_a_process_is_suspended_at_many_calls_of_the_database(workload: str, replicas: int) -> None:
+    check(suspended(workload, replicas, LONG_SUSPENDED_EVERY))
 
 
 @pytest.mark.long

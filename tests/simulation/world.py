@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.errors import SupersededError, TransientError
 from rowtide.runtime.crashpoints import SimulatedCrash
 from rowtide.runtime.leadership.watch import Standby
@@ -23,11 +22,12 @@ from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory.source import MemorySource
 from simulation.case import Case, Fault, Kind
 from simulation.contents import contents
-from simulation.database import simulated_database
+from simulation.database import SimulatedConnection, simulated_database
 from simulation.files import database_file
 from simulation.invariants import Invariants, Taken, ViolationError
 from simulation.messages import filled
 from simulation.model import Model, Replayed
+from simulation.sessions import Sessions, SimulatedLedger
 from simulation.topics import SimulatedTopic
 from simulation.turns import Condition, Process, Turns
 from simulation.workloads import PIPELINE, WORKLOADS, planned
@@ -80,6 +80,8 @@ class Outcome:
     violation: str | None
     epochs: int
     """How often the pipeline was taken."""
+    ended: int
+    """How often the session of a silent process was ended."""
     journal: tuple[Step, ...] = ()
     """What happened at each step, if that was asked for."""
 
@@ -105,6 +107,7 @@ class World:
         self._file = file
         self._clock = VirtualClock()
         self._turns = Turns()
+        self._sessions = Sessions(self._clock)
         self._statements = list(WORKLOADS[case.workload].statements)
         self._queued = 0
         self._session = SqlSession()
@@ -122,7 +125,8 @@ class World:
         self._read_only_until = 0
         self._violation: str | None = None
         self._journal: list[Step] | None = [] if with_journal else None
-        self._looking = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=0.2)
+        # Nobody else goes on meanwhile, who could release a lock.
+        self._looking = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=0)
         self._version = self._data_version()
         self._ends = {
             (stream.name, partition): log.end
@@ -150,6 +154,7 @@ class World:
             len(self._turns.processes),
             self._violation,
             self._invariants.epoch,
+            self._sessions.ended,
             tuple(self._journal or ()),
         )
 
@@ -180,6 +185,7 @@ class World:
                 process.dies = True
                 raise SimulatedCrash(name)
             case Kind.PAUSES:
+                self._sessions.fall_silent(process)
                 self._turns.pause(process, fault.steps)
             case Kind.BREAKS:
                 self._down[name.partition(":")[0]] = self._turns.step + fault.steps - 1
@@ -189,6 +195,21 @@ class World:
     def is_read_only(self) -> bool:
         """Return whether the database takes no writes now."""
         return self._turns.step < self._read_only_until
+
+    def connected(self, process: Process, connection: SimulatedConnection) -> None:
+        """Note a session of a process."""
+        self._sessions.add(process, connection)
+
+    def claims(self, process: Process) -> None:
+        """Check that the record which a process claims is not held by one that is silent for long.
+
+        A second fault may keep a process from finding or ending the session: then it claims all the same.
+        """
+        held = self._sessions.writer(process)
+        is_silent = held is not None and (held.silent_s or 0.0) >= _STANDBY.silence_s
+        is_only_fault = [fault.kind for fault in self._case.faults] == [Kind.PAUSES]
+        if is_silent and is_only_fault and not self.is_done():
+            self.violate(f"{process.name} claims what a silent session still holds")
 
     def committed(self, process: Process) -> None:
         """Check what a process has committed."""
@@ -244,7 +265,9 @@ class World:
                         for stream in self._plan.foreign_streams
                     },
                     database=database,
-                    ledger=DatabaseLedger(database, PIPELINE),
+                    ledger=SimulatedLedger(
+                        database, PIPELINE, process, self._sessions, lambda: self.claims(process)
+                    ),
                     clock=simulated,
                     pace=_PACES[process.number % len(_PACES)],
                     stopping=self.is_done,
@@ -339,6 +362,9 @@ class _Calls:
 
     def committed(self) -> None:
         self.world.committed(self.process)
+
+    def connected(self, connection: SimulatedConnection) -> None:
+        self.world.connected(self.process, connection)
 
     def now_ms(self) -> int:
         return self.world.clock.now_ms()
