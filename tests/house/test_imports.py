@@ -9,7 +9,12 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from house.machine import ROOT
+
+pytestmark = pytest.mark.xdist_group("imports")
+"""One process parses the modules."""
 
 HEAVY = {
     "numba": "a second, and compiled kernels; only for operators that run",

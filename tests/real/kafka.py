@@ -211,17 +211,22 @@ def _must_arrive(error: ck.KafkaError | None, _: ck.Message) -> None:
 class JavaBroker(Broker):
     """Kafka from its own jars, in a process of ours that tests may kill and start again."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
-        self._server = KafkaServer(directory, settings)
+    def __init__(
+        self, directory: Path, settings: Mapping[str, str] | None = None, *, is_brief: bool = False
+    ) -> None:
+        self._server = KafkaServer(directory, settings, is_brief=is_brief)
+        self.is_up = False
         super().__init__(self._server.bootstrap_servers)
 
     def start(self) -> None:
         """Start the broker on its own log; returns when it serves transactions."""
         self._server.start()
+        self.is_up = True
         self.wait_until_ready()
 
     def stop(self, *, kill: bool = False) -> None:
         """Stop the broker, or kill it; what it had acknowledged is there after ``start``."""
+        self.is_up = False
         self._server.stop(kill=kill)
 
 
@@ -280,19 +285,26 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         started.stop(kill=True)
 
 
-@pytest.fixture
-def own_kafka(tmp_path: Path) -> Iterator[JavaBroker]:
-    """A broker of the test's own, for tests that stop it; takes some 8 s."""
-    started = _java_broker(tmp_path)
+@pytest.fixture(scope="module")
+def kafka_that_stops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaBroker]:
+    """A second broker, for all tests of a module that stop it: a new one takes some 8 s."""
+    started = _java_broker(tmp_path_factory.mktemp("kafka-that-stops"))
     try:
-        started.start()
         yield started
     finally:
         started.stop(kill=True)
 
 
+@pytest.fixture
+def own_kafka(kafka_that_stops: JavaBroker) -> JavaBroker:
+    """A running broker for tests that stop it, and start it again: no other test uses it meanwhile."""
+    if not kafka_that_stops.is_up:
+        kafka_that_stops.start()
+    return kafka_that_stops
+
+
 def _java_broker(directory: Path) -> JavaBroker:
     try:
-        return JavaBroker(directory)
+        return JavaBroker(directory, is_brief=True)
     except RowtideError as error:
         missing("Apache Kafka", error)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rowtide.runners.spark.ivy import fetch, java
+from rowtide.runners.spark.session import BRIEF_JVM
 from rowtide.testing.processes import ENDS_WITH_PARENT, LOCAL, free_port
 
 KAFKA_VERSION = "4.1.1"
@@ -51,15 +52,19 @@ auto.create.topics.enable=false
 class KafkaServer:
     """One broker with its log in ``directory``; it can be stopped, killed and restarted.
 
-    ``settings`` replace those of ``_PROPERTIES``, and may have the same places for ports.
+    ``settings`` replace those of ``_PROPERTIES``, and may have the same places for ports. A broker that is brief
+    serves tests: it is up sooner, and not as quick with many messages.
 
     Raises:
       StatementError: Java or PySpark, whose Ivy fetches the jars, is missing.
       TransientError: the jars cannot be downloaded.
     """
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: Path, settings: Mapping[str, str] | None = None, *, is_brief: bool = False
+    ) -> None:
         self._directory = directory
+        self._options = BRIEF_JVM.split() if is_brief else []
         self._classpath = f"{fetch('org.apache.kafka', f'kafka_{SCALA_VERSION}', KAFKA_VERSION)}/*"
         self._java = java()
         self._process: subprocess.Popen[bytes] | None = None
@@ -74,14 +79,14 @@ class KafkaServer:
         )
         format_log = ("kafka.tools.StorageTool", "format", "-t", "rowtide-tests-cluster0", "-c")
         subprocess.run(
-            [self._java, "-cp", self._classpath, *format_log, str(self._properties)],
+            [self._java, *BRIEF_JVM.split(), "-cp", self._classpath, *format_log, str(self._properties)],
             capture_output=True,
             check=True,
         )
 
     def start(self) -> None:
         """Start the broker on its log; it answers some seconds later."""
-        jvm = (self._java, "-Xmx512m", "-cp", self._classpath)
+        jvm = (self._java, *self._options, "-Xmx512m", "-cp", self._classpath)
         with (self._directory / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*ENDS_WITH_PARENT, *jvm, "kafka.Kafka", str(self._properties)], stdout=log, stderr=log

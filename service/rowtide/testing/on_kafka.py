@@ -255,7 +255,7 @@ class KafkaRunners:
             if bootstrap_servers is None:
                 ready_s = STARTED_S
                 folder = starting.enter_context(tempfile.TemporaryDirectory(prefix="rowtide-kafka-"))
-                server = KafkaServer(Path(folder))
+                server = KafkaServer(Path(folder), is_brief=True)
                 starting.callback(server.stop, kill=True)
                 server.start()
                 bootstrap_servers = server.bootstrap_servers

@@ -88,7 +88,7 @@ class Secured:
             settings[f"listener.name.{listener}.oauthbearer.sasl.jaas.config"] = bearer
             settings[f"listener.name.{listener}.plain.sasl.jaas.config"] = plain
             settings[f"listener.name.{listener}.scram-sha-256.sasl.jaas.config"] = scram
-        self.broker = JavaBroker(folder, settings)
+        self.broker = JavaBroker(folder, settings, is_brief=True)
 
     def grant(self, user: str, kind: ResourceType, name: str, *operations: AclOperation) -> None:
         """Let a user do something with what this name is a prefix of."""
