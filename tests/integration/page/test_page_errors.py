@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support.recorded import P, Recorded, recorded
+from support.recorded import P, Recorded
 from support.tab import NARROW, WIDE, findings, tab
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture
-def service() -> Iterator[Recorded]:
-    with recorded() as made:
-        made.runs()
-        yield made
 
 
 def wait_for_rows(page: Page, *numbers: int) -> None:
