@@ -125,8 +125,7 @@ class World:
         self._read_only_until = 0
         self._violation: str | None = None
         self._journal: list[Step] | None = [] if with_journal else None
-        # Nobody else goes on meanwhile, who could release a lock.
-        self._looking = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=0)
+        self._looking = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=0.2)
         self._version = self._data_version()
         self._ends = {
             (stream.name, partition): log.end

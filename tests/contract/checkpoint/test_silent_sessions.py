@@ -14,14 +14,13 @@ import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
-from real.mariadb import MariaDbServer
 from real.pgbouncer import Pgbouncer
-from real.postgres import PostgresServer
 from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.runtime.leadership.release import RecordRelease
 from rowtide.testing.processes import ENDS_WITH_PARENT
 from rowtide_connectors.api import Database, TableColumn, TargetTable
 from rowtide_connectors.registry import find_sink
+from support.database import SERVERS, execute, url_of
 from support.waiting import wait_until
 
 ROWS = TargetTable("ROWS", (TableColumn("N", "INTEGER"),), ())
@@ -54,11 +53,20 @@ for suspended in (True, False):
     except (UnavailableError, SupersededError) as error:
         print(type(error).__name__)
 """
-SERVERS = (
-    pytest.param("postgres", marks=pytest.mark.postgres),
-    pytest.param("pooled", marks=pytest.mark.postgres),
-    pytest.param("mariadb", marks=pytest.mark.mariadb),
-)
+READERS = {
+    "postgresql": (
+        "create role {reader} login password 'secret'",
+        "grant usage on schema rowtide to {reader}",
+        "grant select on all tables in schema rowtide to {reader}",
+    ),
+    "mariadb": (
+        "create user {reader} identified by 'secret'",
+        "grant select on {database}.* to {reader}",
+    ),
+}
+"""By kind of server, how a role is made that reads the checkpoint and may end no session."""
+GRANTS = {"postgresql": "GRANT {owner} TO {reader}", "mariadb": "GRANT PROCESS, CONNECTION ADMIN ON *.*"}
+POOLED = pytest.param("pooled", marks=pytest.mark.postgres)
 
 
 @pytest.fixture
@@ -67,10 +75,9 @@ def pooled_url(pgbouncer: Pgbouncer, postgres_url: str) -> str:
     return pgbouncer.url(postgres_url)
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=(*SERVERS, POOLED))
 def url(request: pytest.FixtureRequest) -> str:
-    address: str = request.getfixturevalue(f"{request.param}_url")
-    return address
+    return url_of(request, request.param)
 
 
 @contextmanager
@@ -154,34 +161,14 @@ def told(url: str, ledger: DatabaseLedger, database: Database, epoch: int) -> st
         return str(said["hint"])
 
 
-@pytest.mark.postgres
-def test_a_role_that_may_not_end_it_is_told_what_to_grant(
-    postgres_server: PostgresServer, postgres_url: str
-) -> None:
-    role = f"r_{uuid.uuid4().hex[:12]}"
-    with opened(postgres_url) as database:
+@pytest.mark.parametrize("url", SERVERS, indirect=True)
+def test_a_role_that_may_not_end_it_is_told_what_to_grant(url: str) -> None:
+    address, reader = sa.make_url(url), f"r_{uuid.uuid4().hex[:12]}"
+    kind = address.get_backend_name()
+    names = {"reader": reader, "owner": address.username, "database": address.database}
+    with opened(url) as database:
         ledger = DatabaseLedger(database, "p")
         epoch = ledger.claim("digest", "a").epoch
-        engine = sa.create_engine(postgres_url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-        with engine.connect() as connection:
-            connection.exec_driver_sql(f"create role {role} login password 'secret'")
-            connection.exec_driver_sql(f"grant usage on schema rowtide to {role}")
-            connection.exec_driver_sql(f"grant select on all tables in schema rowtide to {role}")
-        mine = sa.make_url(postgres_url).set(username=role, password="secret")
-        hint = told(mine.render_as_string(hide_password=False), ledger, database, epoch)
-        assert f"GRANT {sa.make_url(postgres_url).username} TO {role}" in hint
-
-
-@pytest.mark.mariadb
-def test_a_user_that_may_not_end_it_is_told_what_to_grant(
-    mariadb_server: MariaDbServer, mariadb_url: str
-) -> None:
-    user = f"u_{uuid.uuid4().hex[:12]}"
-    with opened(mariadb_url) as database:
-        ledger = DatabaseLedger(database, "p")
-        epoch = ledger.claim("digest", "a").epoch
-        name = str(sa.make_url(mariadb_url).database)
-        mariadb_server.execute(f"create user {user} identified by 'secret'")
-        mariadb_server.execute(f"grant select on {name}.* to {user}")
-        hint = told(mariadb_server.url(name, user, "secret"), ledger, database, epoch)
-        assert "GRANT PROCESS, CONNECTION ADMIN ON *.*" in hint
+        execute(url, [each.format(**names) for each in READERS[kind]])
+        theirs = address.set(username=reader, password="secret").render_as_string(hide_password=False)
+        assert GRANTS[kind].format(**names) in told(theirs, ledger, database, epoch)

@@ -13,11 +13,9 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from real.mariadb import MariaDbServer
 from rowtide.checkpoint.database import DatabaseLedger
-from rowtide.cli.main import app
 from rowtide_connectors.api import Database, TableColumn, TargetTable
 from rowtide_connectors.errors import (
     ConnectorError,
@@ -27,12 +25,12 @@ from rowtide_connectors.errors import (
     RefusedRowsError,
     UnavailableError,
 )
-from rowtide_connectors.memory import memory_broker
 from rowtide_connectors.rdbms import CONNECTOR
 from rowtide_connectors.rdbms import literals as literals_module
 from rowtide_connectors.rdbms.connector import refuse_unknown_kind
 from rowtide_connectors.rdbms.transaction import sql_connection
 from rowtide_connectors.registry import find_sink
+from support.database import refused_start
 
 pytestmark = pytest.mark.mariadb
 
@@ -309,17 +307,7 @@ def test_a_mistake_in_a_statement_is_not_an_outage(database: Database) -> None:
 def test_a_start_that_the_server_refuses_ends_with_what_to_change(
     mariadb_url: str, tmp_path: Path, change: dict[str, Any], said: str
 ) -> None:
-    memory_broker(str(tmp_path)).ensure_topic("readings", 1)
-    file = tmp_path / "p.sql"
     url = sa.make_url(mariadb_url).set(**change).render_as_string(hide_password=False)
-    file.write_text(
-        f"CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{tmp_path}');\n"
-        f"CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url '{url}');\n"
-        "CREATE FOREIGN STREAM readings (number BIGINT) SERVER k OPTIONS (topic 'readings', format 'JSON');\n"
-        "CREATE FOREIGN TABLE log (number BIGINT) SERVER d;\n"
-        "CREATE PUMP p STARTED AS INSERT INTO log SELECT STREAM number FROM readings;\n"
-    )
-    result = CliRunner().invoke(app, ["run", str(file), "--until-end", "--listen", "127.0.0.1:0"])
-    assert result.exit_code == 3
-    assert "nosuch" in result.output
-    assert f"({said}" in result.output
+    output = refused_start(url, tmp_path)
+    assert "nosuch" in output
+    assert f"({said}" in output

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import string
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,21 +19,14 @@ from hypothesis import strategies as st
 
 from contract.connectors import test_statements_of_limited_size as of_limited_size
 from real.postgres import PostgresServer
-from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.checkpoint.error_stream import ErrorFilter
 from rowtide.errors import TransientError
-from rowtide.runtime.inspect.replay import Range, compare
-from rowtide.runtime.pace import Pace
-from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
-from rowtide.runtime.state.context import PipelineContext
-from rowtide.sql.pipeline import plan_pipeline
-from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.errors import ConnectorError, GoneError, UnavailableError
-from rowtide_connectors.memory import memory_broker
 from rowtide_connectors.rdbms import refusals
 from rowtide_connectors.rdbms.failures import RowDataError, write_errors
 from rowtide_connectors.rdbms.refusals import KINDS, Consequence, RefusalKind
+from support.database import Topics, committing, execute, marks, opened, run_again, url_of
 
 PIPELINE = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{broker}');
@@ -45,7 +36,6 @@ CREATE FOREIGN TABLE o (id BIGINT, x {type}{key}) SERVER d;
 CREATE PUMP p STARTED AS INSERT INTO o SELECT STREAM id, x FROM s;
 """
 KEY = ", PRIMARY KEY (x)"
-numbers = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -209,69 +199,15 @@ CASES = (
 )
 
 
-def engine_of(url: str) -> sa.Engine:
-    return sa.create_engine(
-        url.replace("postgresql://", "postgresql+psycopg://").replace("mariadb://", "mariadb+pymysql://")
-    )
-
-
-def execute(url: str, statements: Sequence[str]) -> list[Any]:
-    engine = engine_of(url)
-    rows: list[Any] = []
-    with engine.begin() as connection:
-        for statement in statements:
-            found = connection.exec_driver_sql(statement)
-            rows = sorted(tuple(row) for row in found) if found.returns_rows else []
-    engine.dispose()
-    return rows
-
-
-def url_of(request: pytest.FixtureRequest, database: str) -> str:
-    if database == "sqlite":
-        return f"sqlite:///{request.getfixturevalue('tmp_path')}/o.db"
-    return str(request.getfixturevalue(f"{database}_url"))
-
-
-@contextmanager
-def service_of(
-    url: str, values: Sequence[str], rows: int, key: str = "", type_: str = "VARCHAR"
-) -> Iterator[tuple[PipelineContext, DatabaseLedger]]:
-    """Open a pipeline that commits every so many rows, and ends if it has to wait."""
-    broker = f"refusals {next(numbers)}"
-    memory_broker(broker).ensure_topic("t", 1)
-    for number, value in enumerate(values):
-        message = json.dumps({"id": number, "x": value}).encode()
-        memory_broker(broker).produce("t", [message], timestamps=[1_000 * number])
-    plan = plan_pipeline(PIPELINE.format(broker=broker, url=url, key=key, type=type_))
-    with open_pipeline(plan, "p") as pipeline:
-        context = PipelineContext(
-            name="p",
-            plan=pipeline.plan,
-            sources=pipeline.sources,
-            database=pipeline.database,
-            ledger=pipeline.ledger,
-            clock=VirtualClock(),
-            pace=Pace(10**9, rows, None, None),
-            stopping=lambda: False,
-            wait=False,
-            threads=False,
-            poll_messages=min(rows, 50),
-        )
-        yield context, pipeline.ledger
+def of(values: Sequence[str]) -> Topics:
+    """Return the messages of topic ``t`` with these values, a second apart."""
+    return {"t": [(1_000 * number, {"id": number, "x": value}) for number, value in enumerate(values)]}
 
 
 def run(url: str, values: Sequence[str], rows: int, key: str = "", type_: str = "VARCHAR") -> list[Any]:
     """Run a pipeline to its end; return its error rows."""
-    with service_of(url, values, rows, key, type_) as (context, ledger):
-        ledger.drop()
-        Service(context).run(until_end=True)
-        assert compare(context, Range()).differences == ()
-        errors = ledger.errors(ErrorFilter(), None)
-        return [(each.row.offset, each.row.reason[:10]) for each in errors]
-
-
-def marks(database: str) -> Any:
-    return () if database == "sqlite" else getattr(pytest.mark, database)
+    with opened(PIPELINE, url, of(values), key=key, type=type_) as pipeline:
+        return [(each.row.offset, each.row.reason[:10]) for each in run_again(pipeline, rows)]
 
 
 @pytest.mark.parametrize(
@@ -359,8 +295,8 @@ def test_a_table_that_takes_no_row_is_waited_for_and_named(
         assert 'table of "O"' in str(met.value.hint)
     assert execute(url, ["select * from o"]) == []
     execute(url, ["drop trigger t on o" if database == "postgres" else "drop trigger t"])
-    with service_of(url, ["a", "b"], 100) as (context, _):
-        Service(context).run(until_end=True)
+    with opened(PIPELINE, url, of(["a", "b"]), key="", type="VARCHAR") as pipeline:
+        Service(committing(pipeline, 100)).run(until_end=True)
     assert execute(url, ["select x from o"]) == [("a",), ("b",)]
 
 
@@ -389,9 +325,10 @@ def test_rows_to_which_a_trigger_gives_one_key_are_written_one_after_the_other(
     _, function, created = trigger("new.x := lower(new.x);")
     execute(postgres_url, ("create table o (id bigint, x text primary key)", function, created))
     # The tables differ from what the pipeline computes, since the trigger changes it.
-    with service_of(postgres_url, ["a", "B", "A", "b", "c"], rows, KEY) as (context, ledger):
-        Service(context).run(until_end=True)
-        assert ledger.errors(ErrorFilter(), None) == []
+    values = of(["a", "B", "A", "b", "c"])
+    with opened(PIPELINE, postgres_url, values, key=KEY, type="VARCHAR") as pipeline:
+        Service(committing(pipeline, rows)).run(until_end=True)
+        assert pipeline.ledger.errors(ErrorFilter(), None) == []
     assert execute(postgres_url, ["select id, x from o"]) == [(2, "a"), (3, "b"), (4, "c")]
 
 

@@ -1,22 +1,12 @@
 """What a database refuses does not depend on what is committed together, and is missed by no comparison."""
 
-import itertools
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from rowtide.checkpoint.error_stream import ErrorFilter
-from rowtide.runtime.inspect.replay import Range, compare
-from rowtide.runtime.pace import Pace
-from rowtide.runtime.pipeline import open_pipeline
-from rowtide.runtime.service import Service
-from rowtide.runtime.state.context import PipelineContext
-from rowtide.sql.pipeline import plan_pipeline
-from rowtide.testing.virtual_clock import VirtualClock
-from rowtide_connectors.memory import memory_broker
+from support.database import DATABASES, execute, opened, run_again, url_of
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{broker}');
@@ -51,68 +41,32 @@ DDL_OF = {
     "mariadb": OTHER_TYPES.format("smallint", "float", "json"),
 }
 """Columns that do not take every value; of SQLite only by a CHECK."""
-DOCUMENTS = ('{\\"b\\":1.0,  \\"a\\":[1.50]}', "[]", "none", '\\"x\\"')
-numbers = itertools.count()
+DOCUMENTS = ('{"b":1.0,  "a":[1.50]}', "[]", "none", '"x"')
 
 
-@pytest.fixture(
-    params=[
-        "sqlite",
-        pytest.param("postgres", marks=pytest.mark.postgres),
-        pytest.param("mariadb", marks=pytest.mark.mariadb),
-    ]
-)
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param != "sqlite":
-        url: str = request.getfixturevalue(f"{request.param}_url")
-        return url
-    return f"sqlite:///{tmp_path}/judged.db"
+@pytest.fixture(params=DATABASES)
+def server(request: pytest.FixtureRequest) -> str:
+    return url_of(request, request.param)
+
+
+def readings() -> list[tuple[int, dict[str, object]]]:
+    rng = random.Random(5)
+    rows: list[tuple[int, dict[str, object]]] = []
+    for number in range(60):
+        # PostgreSQL has no text with NUL, SQLite has: there nothing is refused for it.
+        label = rng.choice(("a", "b", "c", "d", "\0"))
+        row = {"number": number, "sensor": f"s{rng.randrange(5)}", "label": label, "share": number / 10}
+        rows.append((1_000 * number, {**row, "document": DOCUMENTS[number % 7 % 4]}))
+    return rows
 
 
 def run(url: str, rows: int) -> tuple[list[list[Any]], list[Any]]:
-    """Run everything again, committing every so many rows; give tables and refused rows."""
-    broker = f"refused {next(numbers)}"
-    plan = plan_pipeline(SQL.format(broker=broker, url=url))
-    topic = memory_broker(broker)
-    topic.ensure_topic("readings", 1)
-    rng = random.Random(5)
-    for number in range(60):
-        # PostgreSQL has no text with NUL, SQLite has: there nothing is refused for it.
-        label = rng.choice(("a", "b", "c", "d", "\\u0000"))
-        value = f'{{"number":{number},"sensor":"s{rng.randrange(5)}","label":"{label}","share":{number / 10},'
-        value += f'"document":"{DOCUMENTS[number % 7 % 4]}"}}'
-        topic.produce("readings", [value.encode()], timestamps=[1_000 * number])
-    engine = sa.create_engine(
-        url.replace("postgresql://", "postgresql+psycopg://").replace("mariadb://", "mariadb+pymysql://")
-    )
-    with engine.begin() as connection:
-        for table in TABLES:
-            connection.exec_driver_sql(f"drop table if exists {table}")
-        for statement in (*DDL, DDL_OF[sa.make_url(url).get_backend_name()]):
-            connection.exec_driver_sql(statement)
-    with open_pipeline(plan, "p") as pipeline:
-        pipeline.ledger.drop()
-        context = PipelineContext(
-            name="p",
-            plan=pipeline.plan,
-            sources=pipeline.sources,
-            database=pipeline.database,
-            ledger=pipeline.ledger,
-            clock=VirtualClock(),
-            pace=Pace(10**9, rows, None, None),
-            stopping=lambda: False,
-            threads=False,
-            poll_messages=min(rows, 50),
-        )
-        Service(context).run(until_end=True)
-        refused = pipeline.ledger.errors(ErrorFilter(), None)
-        found = compare(context, Range())
-        assert (found.count, found.differences) == (0, ())
-    with engine.begin() as connection:
-        tables = [
-            sorted(connection.exec_driver_sql(f"select * from {table}").all(), key=repr) for table in TABLES
-        ]
-    engine.dispose()
+    """Run everything again, committing every so many rows; return tables and refused rows."""
+    execute(url, [f"drop table if exists {table}" for table in TABLES])
+    execute(url, (*DDL, DDL_OF[sa.make_url(url).get_backend_name()]))
+    with opened(SQL, url, {"readings": readings()}) as pipeline:
+        refused = run_again(pipeline, rows)
+    tables = [execute(url, [f"select * from {table}"]) for table in TABLES]
     return tables, sorted((each.row.relation, each.row.offset, each.row.reason[:10]) for each in refused)
 
 

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 from dataclasses import dataclass
 
 import pytest
 import sqlalchemy as sa
 
-from contract.connectors.test_refused_by_databases import execute, marks, url_of
-from rowtide.checkpoint.error_stream import ErrorFilter
-from rowtide.runtime.pace import Pace
-from rowtide.runtime.pipeline import open_pipeline
-from rowtide.runtime.service import Service
-from rowtide.runtime.state.context import PipelineContext
-from rowtide.sql.pipeline import plan_pipeline
-from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.api import TableColumn, TargetTable
-from rowtide_connectors.memory import memory_broker
 from rowtide_connectors.rdbms.database import open_database
-
-numbers = itertools.count()
+from support.database import execute, marks, opened, run_again, url_of
 
 
 def postgres_trigger(table: str, when: str, body: str) -> tuple[str, ...]:
@@ -79,15 +67,15 @@ MARIADB_TRAPS = {
 ROWS = ["bad", "a", "bad", "bad", "c", "a"]
 
 
-def pipeline_of(url: str, broker: str, traps: dict[str, tuple[str, tuple[str, ...]]]) -> str:
+def pipeline_of(traps: dict[str, tuple[str, tuple[str, ...]]]) -> str:
     sinks = (
         f"CREATE FOREIGN TABLE {name} (id BIGINT, x VARCHAR(8){key}) SERVER d;\n"
         f"CREATE PUMP p_{name} STARTED AS INSERT INTO {name} SELECT STREAM id, x FROM s;\n"
         for name, (key, _) in traps.items()
     )
     return f"""
-CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{broker}');
-CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url '{url}');
+CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{{broker}}');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url '{{url}}');
 CREATE FOREIGN STREAM s (id BIGINT, x VARCHAR(8)) SERVER k OPTIONS (topic 't', format 'JSON');
 {"".join(sinks)}"""
 
@@ -107,28 +95,10 @@ def test_a_row_that_alone_meets_a_mistake_is_an_error_row_in_any_cut(
         own_key = key.replace("PRIMARY KEY", "primary key")
         execute(url, [f"create table {name} (id bigint, x varchar(8){own_key})", *setup])
 
+    messages = [(1_000 * number, {"id": number, "x": value}) for number, value in enumerate(ROWS)]
     for every in (1, 2, 100):
-        broker = f"at fault {next(numbers)}"
-        memory_broker(broker).ensure_topic("t", 1)
-        messages = [json.dumps({"id": number, "x": value}).encode() for number, value in enumerate(ROWS)]
-        memory_broker(broker).produce("t", messages, timestamps=[1_000 * n for n in range(len(ROWS))])
-        with open_pipeline(plan_pipeline(pipeline_of(url, broker, traps)), "p") as pipeline:
-            context = PipelineContext(
-                name="p",
-                plan=pipeline.plan,
-                sources=pipeline.sources,
-                database=pipeline.database,
-                ledger=pipeline.ledger,
-                clock=VirtualClock(),
-                pace=Pace(10**9, every, None, None),
-                stopping=lambda: False,
-                wait=False,
-                threads=False,
-                poll_messages=every,
-            )
-            pipeline.ledger.drop()
-            Service(context).run(until_end=True)
-            errors = pipeline.ledger.errors(ErrorFilter(), None)
+        with opened(pipeline_of(traps), url, {"t": messages}) as pipeline:
+            errors = run_again(pipeline, every)
         bad = [number for number, value in enumerate(ROWS) if value == "bad"]
         for name, (key, _) in traps.items():
             met = [each.row.offset for each in errors if each.row.relation == name.upper()]

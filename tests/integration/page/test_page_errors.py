@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support.recorded import BROKEN, RESUBMISSIONS, P, Recorded, recorded
+from support.recorded import BROKEN, RESUBMISSIONS, P, Recorded
 from support.tab import NARROW, WIDE, findings, tab
 
 if TYPE_CHECKING:
@@ -17,13 +16,6 @@ pytestmark = pytest.mark.browser
 
 
 READER = ("read",)
-
-
-@pytest.fixture
-def service() -> Iterator[Recorded]:
-    with recorded() as made:
-        made.runs()
-        yield made
 
 
 def wait_for_rows(page: Page, *numbers: int) -> None:

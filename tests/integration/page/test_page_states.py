@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +16,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture
-def service() -> Iterator[Recorded]:
-    with recorded() as made:
-        made.runs()
-        yield made
 
 
 tab = partial(opened, now="2026-01-01T09:40:03.000Z")

@@ -12,28 +12,19 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
-from typer.testing import CliRunner
 
 from real.postgres import PostgresServer
 from rowtide.app import context_of
-from rowtide.cli.main import app
 from rowtide.config.settings import Settings
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
+from support.database import NUMBERS, refused_start
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.postgres
-
-SQL = """
-CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{broker}');
-CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url '{url}');
-CREATE FOREIGN STREAM readings (number BIGINT) SERVER k OPTIONS (topic 'readings', format 'JSON');
-CREATE FOREIGN TABLE log (number BIGINT) SERVER d;
-CREATE PUMP p STARTED AS INSERT INTO log SELECT STREAM number FROM readings;
-"""
 
 
 @contextmanager
@@ -65,7 +56,7 @@ def test_a_service_goes_on_by_itself_when_a_setting_of_the_database_is_reset(
             return list(connection.exec_driver_sql("select number from log order by 1").scalars())
 
     send(5)
-    plan = plan_pipeline(SQL.format(broker=tmp_path, url=postgres_url))
+    plan = plan_pipeline(NUMBERS.format(broker=tmp_path, url=postgres_url))
     with open_pipeline(plan, "p") as pipeline, capture_logs() as logged:
         made = replace(
             context_of(pipeline, Settings()), wait=True, stopping=stop.is_set, pace=Pace(0, 10, None, None)
@@ -95,12 +86,9 @@ def test_a_service_goes_on_by_itself_when_a_setting_of_the_database_is_reset(
 def test_a_start_with_the_wrong_user_or_database_ends_with_a_hint(
     postgres_url: str, tmp_path: Path, wrong: str
 ) -> None:
-    memory_broker(str(tmp_path)).ensure_topic("readings", 1)
     changed: dict[str, Any] = {wrong: "nosuch"}
-    url = sa.make_url(postgres_url).set(**changed).render_as_string(hide_password=False)
-    file = tmp_path / "p.sql"
-    file.write_text(SQL.format(broker=tmp_path, url=url))
-    result = CliRunner().invoke(app, ["run", str(file), "--until-end", "--listen", "127.0.0.1:0"])
-    assert result.exit_code == 3
-    assert '"nosuch" does not exist' in result.output
-    assert "hint: C" in result.output
+    said = refused_start(
+        sa.make_url(postgres_url).set(**changed).render_as_string(hide_password=False), tmp_path
+    )
+    assert '"nosuch" does not exist' in said
+    assert "hint: C" in said

@@ -13,10 +13,10 @@ from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.polling.poller import TableShape
 from rowtide.runtime.service import Service
-from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.pipeline import plan_pipeline
-from rowtide.testing.virtual_clock import VirtualClock
 from rowtide_connectors.memory import memory_broker
+from support.database import DATABASES, execute, url_of
+from support.pipeline import process_of
 
 COLUMNS = """id INTEGER PRIMARY KEY, n INTEGER ARRAY, t VARCHAR(9) ARRAY, d DECIMAL(5, 2) ARRAY,
   f DOUBLE ARRAY, r REAL ARRAY, b VARBINARY ARRAY, at TIMESTAMP ARRAY, day DATE ARRAY, tm TIME ARRAY,
@@ -44,34 +44,15 @@ MESSAGES = [
 ]
 
 
-@pytest.fixture(
-    params=[
-        "sqlite",
-        pytest.param("postgres", marks=pytest.mark.postgres),
-        pytest.param("mariadb", marks=pytest.mark.mariadb),
-    ]
-)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'sink.db'}"
-    return str(request.getfixturevalue(f"{request.param}_url"))
+@pytest.fixture(params=DATABASES)
+def url(request: pytest.FixtureRequest) -> str:
+    return url_of(request, request.param)
 
 
 def worked(url: str, name: str, *, compares: bool) -> ReplayComparison | None:
     plan = plan_pipeline(SQL.format(broker=name, url=url))
     with open_pipeline(plan, "p") as pipeline:
-        context = PipelineContext(
-            name="p",
-            plan=pipeline.plan,
-            sources=pipeline.sources,
-            database=pipeline.database,
-            ledger=pipeline.ledger,
-            clock=VirtualClock(),
-            pace=Pace(0, 50, 300, None),
-            stopping=lambda: False,
-            threads=False,
-            poll_messages=20,
-        )
+        context = process_of(pipeline, Pace(0, 50, 300, None), poll_messages=20)
         if compares:
             return compare(context, Range())
         Service(context).run(until_end=True)
@@ -84,15 +65,6 @@ def differing(url: str, name: str) -> int:
     return found.count
 
 
-def execute(url: str, statement: str) -> None:
-    made = sa.make_url(url)
-    drivers = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
-    engine = sa.create_engine(made.set(drivername=drivers.get(made.get_backend_name(), "mysql+pymysql")))
-    with engine.begin() as connection:
-        connection.exec_driver_sql(statement)
-    engine.dispose()
-
-
 def test_a_table_of_arrays_is_compared_by_value(url: str, tmp_path: Path) -> None:
     broker = memory_broker(str(tmp_path))
     broker.ensure_topic("t", 1)
@@ -100,9 +72,10 @@ def test_a_table_of_arrays_is_compared_by_value(url: str, tmp_path: Path) -> Non
     worked(url, str(tmp_path), compares=False)
     assert differing(url, str(tmp_path)) == 0
     if not url.startswith("postgres"):
-        execute(url, "update held set n = '[ 1 , null ]', d = '[1.50, null]' where id = 1")
+        execute(url, ["update held set n = '[ 1 , null ]', d = '[1.50, null]' where id = 1"])
         assert differing(url, str(tmp_path)) == 0
-    execute(url, f"update held set n = '{'{1,2}' if url.startswith('postgres') else '[1,2]'}' where id = 1")
+    array = "{1,2}" if url.startswith("postgres") else "[1,2]"
+    execute(url, [f"update held set n = '{array}' where id = 1"])
     assert differing(url, str(tmp_path)) == 1
 
 
@@ -112,7 +85,7 @@ def test_a_pipeline_writes_arrays_of_postgresql(postgres_url: str, tmp_path: Pat
     broker.ensure_topic("t", 1)
     broker.produce("t", MESSAGES, timestamps=[1_000 * at for at in range(len(MESSAGES))], partition=0)
     worked(postgres_url, str(tmp_path), compares=False)
-    engine = sa.create_engine(sa.make_url(postgres_url).set(drivername="postgresql+psycopg"))
+    engine = sa.create_engine(postgres_url)
     with engine.connect() as connection:
         one = connection.exec_driver_sql(
             "select n, t, d, f, r, b, at::text, q, z::text, zs::text from held where id = 1"
