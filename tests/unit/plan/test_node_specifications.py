@@ -43,6 +43,7 @@ def test_every_kind_is_found() -> None:
     assert {kind for kind in KINDS if kind not in OPERATORS} == {
         nodes.Source,
         nodes.TableSource,
+        nodes.CommittedTable,
         nodes.GroupNode,
     }
 
