@@ -19,14 +19,17 @@ from rowtide.checkpoint.parts.files import FileParts
 from rowtide.checkpoint.parts.in_database import PartsOfServer
 from rowtide.checkpoint.parts.store import PartStore
 from rowtide.errors import StatementError
+from rowtide.flow.flow import bounds_of
+from rowtide.rowtime.bound import Bound
 from rowtide.runners.spark import frames
 from rowtide.runners.spark.shuffle.held import StageGiven
 from rowtide.runtime.backfill.begin import BackfillOrder
 from rowtide.runtime.backfill.slices import SliceLimits
 from rowtide.runtime.crashpoints import CrashAt, SimulatedCrash, raise_crash
+from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.recovery.begin import StartEdge
 from support.deaths import DEATHS_IN_COMMITS
-from support.history import CUT_MS, IDLE, Files
+from support.history import CUT_MS, IDLE, Files, planned
 
 SLICES = SliceLimits(interval_ms=11_000)
 
@@ -150,6 +153,39 @@ def test_silent_partitions_follow_as_in_a_backfill_without_parts(tmp_path: Path)
     for each in (whole, files):
         each.backfill(3, SLICED)
     check_equal(files, whole)
+
+
+def test_bounds_stay_in_a_slice_whose_messages_are_all_rejected(tmp_path: Path) -> None:
+    live, whole = (Files(tmp_path / name, idle="") for name in ("live", "whole"))
+    files = files_in_parts(tmp_path / "parts")
+    history(live, seconds=20)
+    for partition in range(3):
+        live.produce("clicks", 0, '"id":1,"n":7', partition)
+    # One of them has an explicit bound, too.
+    live.promise("clicks", 1_000, 1)
+    live.clock.sleep(22)
+    for partition in range(3):
+        live.broker.produce("clicks", [b"{"], partition=partition, timestamps=[live.clock.now_ms()])
+    live.live(8)
+    for each in (whole, files):
+        each.copy(live)
+        assert each.backfill(3, SLICED).slices > 2
+        check_equal(each, live)
+    assert bounds(files) == bounds(whole)
+    # Later rows are late, or not, as they are live.
+    history(live, 2, 9)
+    files.copy(live)
+    for each in (live, files):
+        each.live(6)
+    check_equal(files, live)
+
+
+def bounds(files: Files) -> dict[str, Bound]:
+    """Return the last bound of each step in the newest snapshot."""
+    with open_pipeline(planned(files.text, str(files.sql)), "idle") as pipeline:
+        snapshot = pipeline.ledger.newest_snapshot()
+    assert snapshot is not None
+    return bounds_of(snapshot.state, "given")
 
 
 def reported(monkeypatch: pytest.MonkeyPatch) -> list[int]:
