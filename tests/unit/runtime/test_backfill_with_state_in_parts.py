@@ -131,6 +131,17 @@ def test_slices_with_state_in_parts_are_all_live(tmp_path: Path, kind: str) -> N
     assert "Equal" in files.call("replay", "--compare")
 
 
+def test_a_service_goes_on_with_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
+    live, files = Files(tmp_path / "live", idle=""), Files(tmp_path / "parts", idle="")
+    files.parts = FileParts("what://bucket/folder")
+    history(live, seconds=9)
+    files.copy(live)
+    live.live(6)
+    files.batches(3, 6, snapshot_rows=1)
+    assert files.rows("(select 1 from rowtide_snapshots)")
+    check_equal(files, live)
+
+
 @pytest.mark.parametrize("point", DEATHS_IN_COMMITS)
 def test_one_that_is_killed_continues_in_another_number_of_parts(tmp_path: Path, point: str) -> None:
     whole, files = Files(tmp_path / "whole", idle=""), files_in_parts(tmp_path / "killed")

@@ -26,7 +26,8 @@ class FileParts:
     """The blobs are files below ``where``, a folder or an address that pyarrow knows; see ``store.PartStore``.
 
     Raises:
-      StatementError: it is a relative path, has a password, or is an address that pyarrow does not know.
+      StatementError: it is a relative path, or has a password; at ``check``, or at the first use, that pyarrow does
+        not know the address.
     """
 
     where: str
@@ -46,6 +47,15 @@ class FileParts:
                 hint="Snapshots name the address. Set the user in the environment, such as AWS_ACCESS_KEY_ID and "
                 "AWS_SECRET_ACCESS_KEY.",
             )
+
+    def check(self) -> None:
+        """Refuse an address that pyarrow does not know. One that cannot be reached now may be reached later.
+
+        Raises:
+          StatementError: naming the address.
+        """
+        with suppress(UnavailableError):
+            _opened(self.where)
 
     def write(self, name: str, pieces: Iterable[bytes]) -> None:
         """Write a file; on a file system of this machine it is flushed to the disk."""

@@ -9,6 +9,7 @@ import structlog
 
 from rowtide.checkpoint.parts.store import collect
 from rowtide.checkpoint.snapshot import DamagedSnapshotError
+from rowtide.errors import StatementError
 from rowtide.runtime.retry import Retry
 from rowtide.runtime.state.context import PipelineContext
 from rowtide_connectors.errors import ConnectorError
@@ -42,7 +43,7 @@ class UnnamedParts:
             # Read after the list: what is named meanwhile was not on it.
             named = self._retry.call(self._ledger.named_blobs) if found else ()
             removed = collect(self._store, folder, self._epoch, named, found)
-        except (ConnectorError, DamagedSnapshotError) as error:
+        except (ConnectorError, DamagedSnapshotError, StatementError) as error:
             _log.warning("parts_not_removed", pipeline=self._pipeline, reason=str(error))
         else:
             _log.debug("parts_removed", pipeline=self._pipeline, removed=removed, kept=len(found) - removed)
