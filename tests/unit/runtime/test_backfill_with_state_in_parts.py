@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +25,9 @@ from rowtide.runners.spark import frames
 from rowtide.runners.spark.shuffle.held import StageGiven
 from rowtide.runtime.backfill.begin import BackfillOrder
 from rowtide.runtime.backfill.slices import SliceLimits
+from rowtide.runtime.commit import collecting
 from rowtide.runtime.crashpoints import CrashAt, SimulatedCrash, raise_crash
+from rowtide.runtime.leadership.heart import Heart
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.recovery.begin import StartEdge
 from support.deaths import DEATHS_IN_COMMITS
@@ -292,6 +294,65 @@ def test_a_service_refuses_a_state_that_does_not_fit(
     assert "rowtide backfill --from watermark" in str(refused.value.hint)
     backfilled.live(3)
     assert backfilled.contents().keys() == before.keys()
+
+
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what a store is asked by a process that removes parts, and its signs of life, from now on."""
+    found: list[str] = []
+    names, drop, beat = FileParts.names, FileParts.drop, Heart.beat_if_due
+
+    def listing(store: FileParts, folder: str) -> Sequence[str]:
+        found.append("list")
+        return names(store, folder)
+
+    def dropping(store: FileParts, gone: Collection[str]) -> None:
+        found.append(f"drop {len(gone)}")
+        drop(store, gone)
+
+    def beating(heart: Heart) -> None:
+        found.append("beat")
+        beat(heart)
+
+    monkeypatch.setattr(FileParts, "names", listing)
+    monkeypatch.setattr(FileParts, "drop", dropping)
+    monkeypatch.setattr(Heart, "beat_if_due", beating)
+    return found
+
+
+def test_a_service_removes_a_few_parts_with_each_snapshot_and_then_asks_no_more(
+    backfilled: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, rng = len(stored(backfilled)), random.Random(6)
+    monkeypatch.setattr(collecting, "NAMES_AT_ONCE", count // 2)
+    found = asked(monkeypatch)
+    backfilled.batches(3, 14, lambda: backfilled.happen(rng), snapshot_rows=1)
+    sizes = [int(each.split()[1]) for each in found if each.startswith("drop")]
+    assert sum(sizes) == count
+    assert max(sizes) == count // 2
+    assert len(sizes) > 1
+    assert not stored(backfilled)
+    assert [each for each in found if each != "beat"][-1] == f"drop {sizes[-1]}"
+    ((commits,),) = backfilled.rows("(select commits from rowtide_pipelines)")
+    found.clear()
+    backfilled.batches(3, 6, lambda: backfilled.happen(rng), snapshot_rows=1)
+    ((more,),) = backfilled.rows("(select commits from rowtide_pipelines)")
+    assert int(str(more)) > int(str(commits)) + 1
+    assert [each for each in found if each != "beat"] == ["list"]
+
+
+def test_a_backfill_removes_all_parts_after_each_slice_and_shows_that_it_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collecting, "NAMES_AT_ONCE", 3)
+    files = files_in_parts(tmp_path / "files")
+    history(files)
+    found = asked(monkeypatch)
+    files.backfill(3, SLICED)
+    assert stored(files) == named(files)
+    drops = [at for at, each in enumerate(found) if each.startswith("drop")]
+    assert len(drops) > 4
+    assert {found[at] for at in drops} <= {"drop 1", "drop 2", "drop 3"}
+    assert all(found[at + 1] == "beat" for at in drops)
 
 
 @pytest.mark.parametrize("harm", ["changed", "cut", "missing"])
