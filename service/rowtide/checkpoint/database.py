@@ -420,7 +420,7 @@ class DatabaseLedger:
             connection = sql_connection(transaction)
             version = check_version(connection)
             found = None if version is None else self._snapshots_in(connection).newest(version)
-        return gathered(found, self._database)
+        return gathered(found, self._database, self.snapshots)
 
     def parts_folder(self) -> str:
         """Return the folder of the pipeline in any store of state in parts."""

@@ -272,7 +272,8 @@ class InMemoryLedger:
         for each in reversed(self._committed().snapshots):
             if why_unreadable(each.manifest) is None:
                 found = snapshot_from(each.manifest, each.chunks, each.checksum)
-                return gathered(replace(found, commits=each.entry.commits), self._database)
+                read = replace(found, commits=each.entry.commits)
+                return gathered(read, self._database, self.snapshots)
         return None
 
     def parts_folder(self) -> str:

@@ -23,7 +23,7 @@ from rowtide.checkpoint.snapshot import (
     snapshot_from,
     why_unreadable,
 )
-from rowtide.errors import StatementError
+from rowtide.errors import ReplacedSnapshotError, StatementError, UnusablePartError
 from rowtide.operators.contract import Account, State, Want
 from rowtide.operators.registry import split
 from rowtide.plan.nodes import KeyedTable, TableSource
@@ -123,13 +123,13 @@ def test_one_process_gets_the_state_of_a_step_as_one_operator_has_it(tmp_path: P
         "in parts": {"account": Account(rows_in=2).to_arrow(), PARTS: to_table(parts)},
         "here": state_of(["c"]),
     }
-    found = GatheredState(held, InMemoryDatabase(), lambda: None)
+    found = GatheredState(held, InMemoryDatabase(), lambda: True, lambda: None)
     assert rows_in(found["in parts"]) == sorted([*rows_in(state_of(["a"])), *rows_in(state_of(["b"]))])
     assert found["here"] is held["here"]
     assert list(found) == list(held)
     assert found.needed().most == 4_000_000
-    assert GatheredState(held, InMemoryDatabase(), lambda: 4_000_000)["in parts"]
-    small = GatheredState(held, InMemoryDatabase(), lambda: 3_999_999)
+    assert GatheredState(held, InMemoryDatabase(), lambda: True, lambda: 4_000_000)["in parts"]
+    small = GatheredState(held, InMemoryDatabase(), lambda: True, lambda: 3_999_999)
     store.drop([each.name for each in parts])
     # Whether a step is there is known without reading it, and what is here can be read.
     assert "in parts" in small
@@ -138,6 +138,19 @@ def test_one_process_gets_the_state_of_a_step_as_one_operator_has_it(tmp_path: P
         _ = small["in parts"]
     assert '2.0 MB, of which "in parts" is 2.0 MB' in refused.value.message
     assert "4.0 MB are free" in refused.value.message
+
+
+def test_what_newer_snapshots_have_replaced_is_not_damaged(tmp_path: Path) -> None:
+    store = FileParts(str(tmp_path))
+    parts = [kept(store, state_of([key]), at, 2) for at, key in enumerate("ab")]
+    held = {"in parts": {"account": Account().to_arrow(), PARTS: to_table(parts)}}
+    store.drop([parts[1].name])
+    with pytest.raises(UnusablePartError, match="is missing") as missing:
+        _ = GatheredState(held, InMemoryDatabase(), lambda: True)["in parts"]
+    assert "state drop" in str(missing.value.hint)
+    with pytest.raises(ReplacedSnapshotError) as replaced:
+        _ = GatheredState(held, InMemoryDatabase(), lambda: False)["in parts"]
+    assert "the newest one is read" in str(replaced.value.hint)
 
 
 def test_free_memory_is_known() -> None:

@@ -18,7 +18,7 @@ from rowtide.checkpoint.parts import gathered
 from rowtide.checkpoint.parts.files import FileParts
 from rowtide.checkpoint.parts.in_database import PartsOfServer
 from rowtide.checkpoint.parts.store import PartStore
-from rowtide.errors import StatementError
+from rowtide.errors import ReplacedSnapshotError, StatementError
 from rowtide.flow.flow import bounds_of
 from rowtide.rowtime.bound import Bound
 from rowtide.runners.spark import frames
@@ -353,6 +353,20 @@ def test_a_backfill_removes_all_parts_after_each_slice_and_shows_that_it_lives(
     assert len(drops) > 4
     assert {found[at] for at in drops} <= {"drop 1", "drop 2", "drop 3"}
     assert all(found[at + 1] == "beat" for at in drops)
+
+
+def test_a_snapshot_that_is_replaced_while_it_is_read_is_not_damaged(backfilled: Files) -> None:
+    rng = random.Random(6)
+    with open_pipeline(planned(backfilled.text, str(backfilled.sql)), "idle") as pipeline:
+        snapshot = pipeline.ledger.newest_snapshot()
+        assert snapshot is not None
+        backfilled.batches(3, 6, lambda: backfilled.happen(rng), snapshot_rows=1)
+        assert not stored(backfilled)
+        with pytest.raises(ReplacedSnapshotError):
+            list(snapshot.state.values())
+        newest = pipeline.ledger.newest_snapshot()
+        assert newest is not None
+        assert list(newest.state.values())
 
 
 @pytest.mark.parametrize("harm", ["changed", "cut", "missing"])

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from rowtide.checkpoint.parts.store import PartStore
 from rowtide.checkpoint.snapshot import PARTS, cut, streamed
-from rowtide.errors import StatementError, TransientError
+from rowtide.errors import TransientError, UnusablePartError
 from rowtide.operators.contract import State, Want
 from rowtide.operators.registry import OPERATORS, operator_type, split
 from rowtide.plan.nodes import Node
@@ -113,7 +113,7 @@ def get(store: PartStore, part: KeptPart) -> State:
     """Read the state of a part.
 
     Raises:
-      StatementError: the blob is not there, or is not the one that was written.
+      UnusablePartError: the blob is not there, or is not the one that was written.
       UnavailableError: the store cannot be reached.
     """
     state: dict[str, pa.Table] = {}
@@ -126,11 +126,11 @@ def get(store: PartStore, part: KeptPart) -> State:
                 content = bytes(held[: each.bytes])
                 del held[: each.bytes]
                 if blake2b(content, digest_size=32).hexdigest() != each.checksum:
-                    raise StatementError(f"{_named(part)} is damaged: its checksum differs", hint=_HINT)
+                    raise UnusablePartError(f"{_named(part)} is damaged: its checksum differs", hint=_HINT)
                 with pa.ipc.open_stream(content) as reader:
                     state[each.name] = reader.read_all()
         except GoneError as error:
-            raise StatementError(f"{_named(part)} is missing", hint=_HINT) from error
+            raise UnusablePartError(f"{_named(part)} is missing", hint=_HINT) from error
     return state
 
 
