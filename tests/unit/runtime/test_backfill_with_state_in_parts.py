@@ -22,6 +22,8 @@ from rowtide.errors import ReplacedSnapshotError, StatementError
 from rowtide.flow.flow import bounds_of
 from rowtide.rowtime.bound import Bound
 from rowtide.runners.spark import frames
+from rowtide.runners.spark.parts.queues import QueueTasks
+from rowtide.runners.spark.shuffle.exchange import Exchange, TaskFunction
 from rowtide.runners.spark.shuffle.held import StageGiven
 from rowtide.runtime.backfill.begin import BackfillOrder
 from rowtide.runtime.backfill.slices import SliceLimits
@@ -213,6 +215,25 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(StageGiven, "report", measured)
     return sizes
+
+
+def test_rows_that_wait_at_all_merges_are_brought_back_by_one_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports: list[int] = []
+    run_cells = Exchange.run_cells
+
+    def noted(exchange: Exchange, cells: Sequence[bytes], work: TaskFunction, turn: int) -> StageGiven:
+        if isinstance(work, QueueTasks):
+            ports.append(len(work.queues))
+        return run_cells(exchange, cells, work, turn)
+
+    monkeypatch.setattr(Exchange, "run_cells", noted)
+    files = files_in_parts(tmp_path / "files")
+    history(files)
+    slices = files.backfill(3, SLICED).slices
+    assert len(ports) <= slices - 1
+    assert max(ports) > 1
 
 
 def many_users(files: Files, count: int) -> None:

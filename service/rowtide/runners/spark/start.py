@@ -165,6 +165,7 @@ class Start:
         if not isinstance(self._program.steps[at].node, Merge):
             return state
         found, held = {name: table for name, table in state.items() if name != PARTS}, 0
+        parts = parts_in(state)
         for port in range(len(self._program.steps[at].place.port_origins)):
             queue = f"queue {port}"
             rows = state[queue]
@@ -172,7 +173,7 @@ class Start:
                 self.waiting[at, port] = rows
                 held += len(rows)
                 found[queue] = rows.slice(0, 0)
-            if kept := [each for each in parts_in(state) if each.tables[0].name == queue]:
+            if kept := [each for each in parts if each.tables[0].name == queue]:
                 self.kept_waiting[at, port] = kept
                 held += sum(each.facts.held for each in kept)
         account = Account.from_arrow(state["account"])

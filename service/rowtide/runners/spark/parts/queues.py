@@ -93,21 +93,25 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class QueueTasks:
-    """The tasks that make blocks of the rows of one port, which wait in parts. Pickled to the workers."""
+    """The tasks that make blocks of rows that wait in parts at some ports. Pickled to the workers.
 
-    port: int
-    row_type: RowType
+    ``queues`` has the number of each port at its merge, and the type of its rows. In the blocks they are rows of step
+    0, 1 and so on. A task gets some parts, each with the place of its port in ``queues``.
+    """
+
+    queues: Sequence[tuple[int, RowType]]
     layout: Layout
     store: PartStore
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read one task's parts."""
-        blocks = TaskBlocks(self.layout, {0: self.row_type})
+        blocks = TaskBlocks(self.layout, {at: row_type for at, (_, row_type) in enumerate(self.queues)})
         contents, _ = begun_in(blocks_of(batches))
         for content in contents:
-            parts: Sequence[KeptPart] = pickle.loads(content)
-            for part in parts:
-                for rows in rows_of(get(self.store, part)[queue_of(self.port)], self.row_type):
-                    blocks.rows(0, rows)
+            parts: Sequence[tuple[int, KeptPart]] = pickle.loads(content)
+            for at, part in parts:
+                port, row_type = self.queues[at]
+                for rows in rows_of(get(self.store, part)[queue_of(port)], row_type):
+                    blocks.rows(at, rows)
                     yield from blocks.taken()
         yield from blocks.close(None)
