@@ -416,6 +416,16 @@ def test_a_part_that_is_not_as_it_was_written_is_never_read(backfilled: Files, h
     assert "Equal" in backfilled.call("replay", "--compare")
 
 
+def test_a_dropped_pipeline_says_which_files_stay(backfilled: Files) -> None:
+    where = backfilled.database.parent / "parts"
+    backfilled.config.write_text(f'{backfilled.config.read_text()}[checkpoint]\nparts = "{where}"\n')
+    said = backfilled.call("state drop", "--all", "--yes")
+    ((folder,),) = [re.findall(r'may still be in (?s:.*): remove the folder "(\w+)"', said)]
+    assert {each.partition("/")[0] for each in stored(backfilled)} == {folder}
+    # One without state in parts says nothing of it.
+    assert "folder" not in backfilled.call("state drop", "--all", "--yes", code=1)
+
+
 def test_another_store_is_refused(backfilled: Files, tmp_path: Path) -> None:
     other = FileParts(str(tmp_path / "other"))
     later = replace(SLICED, until_ms=CUT_MS + 1, begin=StartEdge.WATERMARK)
