@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from rowtide.checkpoint.parts.files import FileParts
 from rowtide.checkpoint.parts.kept import KeptPart, get
+from rowtide.operators.merge.merge import queue_of
 from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import VARCHAR, Field, RowType
 from rowtide.runners.spark.parts import queues
 from rowtide.runners.spark.parts.keeping import PartKeeper
-from rowtide.runners.spark.parts.queues import KeptQueues, queue_of
+from rowtide.runners.spark.parts.queues import KeptQueues
 
 ROWS = RowType((Field("text", VARCHAR),))
 NEVER = 1 << 60

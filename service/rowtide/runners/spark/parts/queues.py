@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from rowtide.checkpoint.parts.kept import KeptPart, PartFacts, get
 from rowtide.checkpoint.parts.store import PartStore
+from rowtide.operators.merge.merge import queue_of
 from rowtide.plan.nodes import Merge
 from rowtide.rows.tray import COUNTER, ORIGIN, ROWTIME, Tray, same_place
 from rowtide.rows.types import RowType
@@ -28,11 +29,6 @@ PART_BYTES = 64 << 20
 column."""
 HELD_BYTES = 256 << 20
 """Bytes of the rows of all ports after which a task keeps those of the port with the most."""
-
-
-def queue_of(port: int) -> str:
-    """Return the table of a merge's state with the rows that wait at a port."""
-    return f"queue {port}"
 
 
 class KeptQueues:
