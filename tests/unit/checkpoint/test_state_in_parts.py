@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 from rowtide.checkpoint.ledger import KeptSnapshot
 from rowtide.checkpoint.parts.files import FileParts
 from rowtide.checkpoint.parts.gathered import GatheredState, available_bytes
-from rowtide.checkpoint.parts.kept import KeptPart, PartFacts, from_table, get, part_of, put, to_table, whole
+from rowtide.checkpoint.parts.kept import (
+    SEVERAL,
+    WAITING,
+    KeptPart,
+    PartFacts,
+    from_table,
+    get,
+    part_of,
+    put,
+    to_table,
+    whole,
+)
 from rowtide.checkpoint.snapshot import (
     PARTS,
     Checksum,
@@ -80,6 +91,23 @@ def test_the_part_of_a_task_is_read_alone(tmp_path: Path) -> None:
     assert rows_in(part_of(NODE, parts, 1, 3, store)) == rows_in(state_of(["b"]))
     with pytest.raises(StatementError, match="is missing"):
         part_of(NODE, parts, 1, 2, store)
+
+
+@pytest.mark.parametrize(
+    ("number", "of", "named"),
+    [
+        (2, 3, "part 2 of 3 of the state of a KeyedTable"),
+        (SEVERAL, 3, "a part with keys of several of 3 of the state of a KeyedTable"),
+        (4, WAITING, "a part of the rows that wait in a KeyedTable"),
+    ],
+)
+def test_a_part_that_is_missing_is_named(tmp_path: Path, number: int, of: int, named: str) -> None:
+    store = FileParts(str(tmp_path))
+    part = kept(store, state_of(["a"]), number, of)
+    store.drop([part.name])
+    with pytest.raises(UnusablePartError) as missing:
+        get(store, part)
+    assert missing.value.message == f'{named}, "{part.name}" in "{tmp_path}", is missing'
 
 
 def test_a_blob_is_checked_table_by_table(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ from rowtide_connectors.errors import GoneError, UnavailableError
 ACCOUNT = "account"
 SEVERAL = -1
 """The number of a part that has the keys of several."""
+WAITING = 0
+"""In place of the number of parts: a part has rows that wait in a merge, some of one port, whatever their keys."""
 _HINT = "Restore the store, or type `rowtide state drop PIPELINE --snapshots`: the next start reads the log instead."
 
 _TABLES = pa.list_(
@@ -135,7 +137,12 @@ def get(store: PartStore, part: KeptPart) -> State:
 
 
 def _named(part: KeptPart) -> str:
-    return f'part {part.number} of {part.of} of the state of a {part.kind}, "{part.name}" in "{part.where}",'
+    if part.of == WAITING:
+        what = f"a part of the rows that wait in a {part.kind}"
+    else:
+        which = "a part with keys of several" if part.number == SEVERAL else f"part {part.number}"
+        what = f"{which} of {part.of} of the state of a {part.kind}"
+    return f'{what}, "{part.name}" in "{part.where}",'
 
 
 def part_of(node: Node, parts: Sequence[KeptPart], number: int, of: int, store: PartStore) -> State:

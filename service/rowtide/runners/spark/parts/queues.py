@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from rowtide.checkpoint.parts.kept import KeptPart, PartFacts, get
+from rowtide.checkpoint.parts.kept import WAITING, KeptPart, PartFacts, get
 from rowtide.checkpoint.parts.store import PartStore
 from rowtide.operators.merge.merge import queue_of
 from rowtide.plan.nodes import Merge
@@ -60,7 +60,7 @@ class KeptQueues:
         if count:
             state = {queue_of(port): rows.combine_chunks()}
             number, facts = len(self._parts), PartFacts(count, count)
-            self._parts.append(self._keeper.put(number, 0, Merge, state, facts))
+            self._parts.append(self._keeper.put(number, WAITING, Merge, state, facts))
 
 
 class _Held:
