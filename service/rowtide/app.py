@@ -7,9 +7,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rowtide.checkpoint.parts.files import FileParts
-from rowtide.checkpoint.parts.in_database import PartsOfServer
-from rowtide.checkpoint.parts.store import IN_DATABASE, PartStore
 from rowtide.clock import Clock, SystemClock
 from rowtide.config.settings import Settings
 from rowtide.errors import StatementError
@@ -25,7 +22,7 @@ from rowtide.runtime.pipeline import Pipeline
 from rowtide.runtime.query.query_work import QueryLimits
 from rowtide.runtime.requests import Requests
 from rowtide.runtime.resubmitting.resubmit import resubmit
-from rowtide.runtime.runnable import database_server
+from rowtide.runtime.runnable import parts_store
 from rowtide.runtime.service import Runs, Service
 from rowtide.runtime.state.context import PipelineContext
 from rowtide.sql.sent_statements import SentStatements
@@ -88,7 +85,12 @@ class PipelineProcess:
 
 
 def context_of(pipeline: Pipeline, settings: Settings) -> PipelineContext:
-    """Return the context of a command that processes a pipeline once and then ends."""
+    """Return the context of a command that processes a pipeline once and then ends.
+
+    Raises:
+      StatementError: the store of state in parts that the settings name cannot be used.
+    """
+    url = settings.checkpoint.url
     return PipelineContext(
         name=pipeline.name,
         plan=pipeline.plan,
@@ -105,22 +107,8 @@ def context_of(pipeline: Pipeline, settings: Settings) -> PipelineContext:
         max_held_rows=settings.limits.held_rows,
         max_held_bytes=settings.limits.held_bytes,
         standby=Standby(settings.standby.takeover_ms / 1000),
-        parts=_parts_store(pipeline.plan, settings),
+        parts=parts_store(pipeline.plan, settings.checkpoint.parts, None if url is None else url.reveal()),
     )
-
-
-def _parts_store(plan: Plan, settings: Settings) -> PartStore | None:
-    """Return the store in which tasks of Spark keep state in parts; None: the settings name none.
-
-    Raises:
-      StatementError: the store cannot be used.
-    """
-    where = settings.checkpoint.parts
-    if where != IN_DATABASE:
-        return None if where is None else FileParts(where)
-    url = settings.checkpoint.url
-    server = database_server(plan, None if url is None else url.reveal())
-    return PartsOfServer(server.wrapper, dict(server.options))
 
 
 def build_process(

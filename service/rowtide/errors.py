@@ -94,6 +94,10 @@ def without_secrets(text: str) -> str:
     return _SECRET.sub(masked, text)
 
 
+class UnusablePartError(StatementError):
+    """A part of a stored state is not there, or is not the one that was written."""
+
+
 class UnknownRelationError(StatementError):
     """A request names a relation that the pipeline does not have."""
 
@@ -161,6 +165,10 @@ def rejection_of(error: Exception, reason: Reason) -> RejectedRowError:
 
 class TransientError(RowtideError):
     """A dependency (broker, database) is down or slow: back off and repeat the step."""
+
+
+class ReplacedSnapshotError(TransientError):
+    """Newer snapshots have taken the place of the one that is being read: begin again with the newest."""
 
 
 class SupersededError(RowtideError):

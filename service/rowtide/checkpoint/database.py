@@ -43,7 +43,7 @@ from rowtide.checkpoint.ledger import (
 )
 from rowtide.checkpoint.migrate import check_version, migrate
 from rowtide.checkpoint.parts.gathered import gathered
-from rowtide.checkpoint.parts.in_database import drop_parts, folder_of
+from rowtide.checkpoint.parts.in_database import drop_parts, folder_of, known_folder
 from rowtide.checkpoint.polled_log import drop_logs
 from rowtide.checkpoint.sessions import written_by
 from rowtide.checkpoint.snapshot_part import SnapshotPart
@@ -420,13 +420,21 @@ class DatabaseLedger:
             connection = sql_connection(transaction)
             version = check_version(connection)
             found = None if version is None else self._snapshots_in(connection).newest(version)
-        return gathered(found, self._database)
+        return gathered(found, self._database, self.snapshots)
 
     def parts_folder(self) -> str:
         """Return the folder of the pipeline in any store of state in parts."""
         with self._database.begin() as transaction:
             connection = sql_connection(transaction)
             return folder_of(connection, self._of(connection), self._pipeline)
+
+    def known_parts_folder(self) -> str | None:
+        """Return the same; None: nothing has asked for it before."""
+        with self._database.begin() as transaction:
+            connection = sql_connection(transaction)
+            if (check_version(connection) or "") < SINCE_PARTS:
+                return None
+            return known_folder(connection, self._of(connection), self._pipeline)
 
     def named_blobs(self) -> Sequence[str]:
         """Return the names of the blobs that the stored snapshots name."""

@@ -491,6 +491,9 @@ class Ledger(Protocol):
         The tables exist.
         """
 
+    def known_parts_folder(self) -> str | None:
+        """Return the same, or None if nothing has asked for it before: no state was kept in parts."""
+
     def named_blobs(self) -> Sequence[str]:
         """Return the names of the blobs of state in parts that the stored snapshots name; see ``parts.store``.
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from rowtide.errors import StatementError
 from rowtide.flow.program import Port, Program, Step
 from rowtide.operators.contract import HoldsTable, Operator, State
-from rowtide.operators.merge.merge import PROMISED
+from rowtide.operators.merge.merge import PROMISED, queue_of
 from rowtide.plan.nodes import KeyedTable, Merge, Model, Node, Sort, below_same_rowtime
 from rowtide.rows.rowop import Opcode
 from rowtide.rows.tray import ORIGIN, Tray
@@ -104,10 +104,10 @@ class Succession:
                 continue
             state = operator.snapshot()
             inputs = dict(_inputs(self._older, at))
-            held = [port for port in inputs if len(state[f"queue {port}"])]
+            held = [port for port in inputs if len(state[queue_of(port)])]
             if len(held) != 1 or inputs[held[0]] not in newer:
                 raise _waiting(step)
-            rows = self._origins_moved(state[f"queue {held[0]}"])
+            rows = self._origins_moved(state[queue_of(held[0])])
             position = newer[inputs[held[0]]]
             readers = {newer.get(target) for target, _ in step.targets}
             names = tuple(name for name, place in self._older.outputs.items() if place == at)
@@ -165,13 +165,13 @@ class Succession:
                 port if source is None and port in replaced else source for port, source in enumerate(ports)
             ]
             replaced.difference_update(port for port in ports if port is not None)
-        if any(len(state[f"queue {port}"]) for port in replaced):
+        if any(len(state[queue_of(port)]) for port in replaced):
             raise _waiting(self._older.steps[before])
-        empty = state["queue 0"].slice(0, 0)
+        empty = state[queue_of(0)].slice(0, 0)
         bounds = state["bounds"]
         no_bound = _no_bound(bounds)
         moved = {
-            f"queue {port}": empty if source is None else state[f"queue {source}"]
+            queue_of(port): empty if source is None else state[queue_of(source)]
             for port, source in enumerate(ports)
         }
         rows = [no_bound if source is None else bounds.slice(source, 1) for source in ports]

@@ -1,25 +1,30 @@
 """Which plans can run, and where they commit: ``check``, ``connectors check`` and ``run`` refuse the same ones.
 
-Nothing here connects.
+Nothing here connects, but an object store may be asked where it is.
 """
 
 from __future__ import annotations
 
+from rowtide.checkpoint.parts.files import FileParts
+from rowtide.checkpoint.parts.store import IN_DATABASE, PartStore
 from rowtide.errors import StatementError
 from rowtide.plan.plan import Plan, Server
 from rowtide.runtime.topics import refuse_own_topics
 from rowtide_connectors.registry import find_sink
 
 
-def refuse_unrunnable(plan: Plan, checkpoint_url: str | None) -> None:
+def refuse_unrunnable(plan: Plan, checkpoint_url: str | None, parts: str | None) -> None:
     """Refuse a plan that no run takes. One without pumps may be checked: see ``nothing_to_run``.
 
+    ``parts`` is the setting ``checkpoint.parts``.
+
     Raises:
-      As ``refuse_own_topics`` and ``database_server``.
+      As ``refuse_own_topics``, ``database_server`` and ``parts_store``.
     """
     refuse_own_topics(plan)
     if plan.pumps:
         database_server(plan, checkpoint_url)
+        parts_store(plan, parts, checkpoint_url)
 
 
 def nothing_to_run(plan: Plan) -> StatementError | None:
@@ -62,3 +67,25 @@ def database_server(plan: Plan, checkpoint_url: str | None) -> Server:
             hint="Set checkpoint.url in the configuration.",
         )
     return Server("checkpoint.url", "RDBMS", (("url", checkpoint_url),))
+
+
+def parts_store(plan: Plan, where: str | None, checkpoint_url: str | None) -> PartStore | None:
+    """Return the store in which tasks of Spark keep state in parts: ``checkpoint.parts`` is ``where``.
+
+    Raises:
+      StatementError: it cannot be used.
+      As ``database_server``, whose database may be the store.
+    """
+    if where is None:
+        return None
+    if where == IN_DATABASE:
+        from rowtide.checkpoint.parts.in_database import PartsOfServer
+
+        server = database_server(plan, checkpoint_url)
+        return PartsOfServer(server.wrapper, dict(server.options))
+    try:
+        store = FileParts(where)
+        store.check()
+    except StatementError as error:
+        raise StatementError(f"checkpoint.parts: {error.message}", hint=error.hint) from error
+    return store

@@ -52,6 +52,7 @@ class Checkpoint:
     last_decision: int = 0
     decision_numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
     beats: int = 0
+    parts_folder: str | None = None
 
     @property
     def errors(self) -> list[ErrorRow]:

@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from hashlib import blake2b
 from itertools import islice
 
 from rowtide.checkpoint.database_snapshots import KEPT_SNAPSHOTS
@@ -29,6 +28,7 @@ from rowtide.checkpoint.ledger import (
     why_not_ours,
 )
 from rowtide.checkpoint.parts.gathered import gathered
+from rowtide.checkpoint.parts.store import new_folder
 from rowtide.checkpoint.snapshot import SnapshotInParts, blobs_in, snapshot_from, why_unreadable
 from rowtide.checkpoint.snapshot_part import Chunk, SnapshotPart
 from rowtide.checkpoint.texts import storable
@@ -272,12 +272,21 @@ class InMemoryLedger:
         for each in reversed(self._committed().snapshots):
             if why_unreadable(each.manifest) is None:
                 found = snapshot_from(each.manifest, each.chunks, each.checksum)
-                return gathered(replace(found, commits=each.entry.commits), self._database)
+                read = replace(found, commits=each.entry.commits)
+                return gathered(read, self._database, self.snapshots)
         return None
 
     def parts_folder(self) -> str:
         """Return the folder of the pipeline in any store of state in parts."""
-        return blake2b(f"{id(self._database)} {self._pipeline}".encode(), digest_size=8).hexdigest()
+        with self._database.begin() as transaction:
+            checkpoint = self._within(transaction)
+            if checkpoint.parts_folder is None:
+                checkpoint.parts_folder = new_folder()
+            return checkpoint.parts_folder
+
+    def known_parts_folder(self) -> str | None:
+        """Return the same; None: nothing has asked for it before."""
+        return self._committed().parts_folder
 
     def named_blobs(self) -> Sequence[str]:
         """Return the names of the blobs that the stored snapshots name."""

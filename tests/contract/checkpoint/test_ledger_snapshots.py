@@ -218,7 +218,14 @@ def test_a_pipeline_has_a_folder_in_stores_that_no_other_has(database: Database,
     others = [ledger_of(database, name) for name in ("other", "prices/2")]
     for each in (ledger, *others):
         each.claim("digest", "a")
+        assert each.known_parts_folder() is None
     folders = [each.parts_folder() for each in (ledger, *others)]
     assert len(set(folders)) == 3
     assert all(folder.isalnum() for folder in folders)
     assert [each.parts_folder() for each in (ledger, *others)] == folders
+    assert [each.known_parts_folder() for each in (ledger, *others)] == folders
+    # A pipeline that is dropped and begins again has another one.
+    ledger.drop()
+    assert ledger.known_parts_folder() is None
+    ledger.claim("digest", "a")
+    assert ledger.parts_folder() not in folders

@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 from rowtide.checkpoint.ledger import KeptSnapshot
 from rowtide.checkpoint.parts.files import FileParts
 from rowtide.checkpoint.parts.gathered import GatheredState, available_bytes
-from rowtide.checkpoint.parts.kept import KeptPart, PartFacts, from_table, get, part_of, put, to_table, whole
+from rowtide.checkpoint.parts.kept import (
+    SEVERAL,
+    WAITING,
+    KeptPart,
+    PartFacts,
+    from_table,
+    get,
+    part_of,
+    put,
+    to_table,
+    whole,
+)
 from rowtide.checkpoint.snapshot import (
     PARTS,
     Checksum,
@@ -23,7 +34,7 @@ from rowtide.checkpoint.snapshot import (
     snapshot_from,
     why_unreadable,
 )
-from rowtide.errors import StatementError
+from rowtide.errors import ReplacedSnapshotError, StatementError, UnusablePartError
 from rowtide.operators.contract import Account, State, Want
 from rowtide.operators.registry import split
 from rowtide.plan.nodes import KeyedTable, TableSource
@@ -82,6 +93,23 @@ def test_the_part_of_a_task_is_read_alone(tmp_path: Path) -> None:
         part_of(NODE, parts, 1, 2, store)
 
 
+@pytest.mark.parametrize(
+    ("number", "of", "named"),
+    [
+        (2, 3, "part 2 of 3 of the state of a KeyedTable"),
+        (SEVERAL, 3, "a part with keys of several of 3 of the state of a KeyedTable"),
+        (4, WAITING, "a part of the rows that wait in a KeyedTable"),
+    ],
+)
+def test_a_part_that_is_missing_is_named(tmp_path: Path, number: int, of: int, named: str) -> None:
+    store = FileParts(str(tmp_path))
+    part = kept(store, state_of(["a"]), number, of)
+    store.drop([part.name])
+    with pytest.raises(UnusablePartError) as missing:
+        get(store, part)
+    assert missing.value.message == f'{named}, "{part.name}" in "{tmp_path}", is missing'
+
+
 def test_a_blob_is_checked_table_by_table(tmp_path: Path) -> None:
     store = FileParts(str(tmp_path))
     part = kept(store, {"account": Account().to_arrow(), "none": pa.table({})}, 0, 1)
@@ -123,13 +151,13 @@ def test_one_process_gets_the_state_of_a_step_as_one_operator_has_it(tmp_path: P
         "in parts": {"account": Account(rows_in=2).to_arrow(), PARTS: to_table(parts)},
         "here": state_of(["c"]),
     }
-    found = GatheredState(held, InMemoryDatabase(), lambda: None)
+    found = GatheredState(held, InMemoryDatabase(), lambda: True, lambda: None)
     assert rows_in(found["in parts"]) == sorted([*rows_in(state_of(["a"])), *rows_in(state_of(["b"]))])
     assert found["here"] is held["here"]
     assert list(found) == list(held)
     assert found.needed().most == 4_000_000
-    assert GatheredState(held, InMemoryDatabase(), lambda: 4_000_000)["in parts"]
-    small = GatheredState(held, InMemoryDatabase(), lambda: 3_999_999)
+    assert GatheredState(held, InMemoryDatabase(), lambda: True, lambda: 4_000_000)["in parts"]
+    small = GatheredState(held, InMemoryDatabase(), lambda: True, lambda: 3_999_999)
     store.drop([each.name for each in parts])
     # Whether a step is there is known without reading it, and what is here can be read.
     assert "in parts" in small
@@ -138,6 +166,19 @@ def test_one_process_gets_the_state_of_a_step_as_one_operator_has_it(tmp_path: P
         _ = small["in parts"]
     assert '2.0 MB, of which "in parts" is 2.0 MB' in refused.value.message
     assert "4.0 MB are free" in refused.value.message
+
+
+def test_what_newer_snapshots_have_replaced_is_not_damaged(tmp_path: Path) -> None:
+    store = FileParts(str(tmp_path))
+    parts = [kept(store, state_of([key]), at, 2) for at, key in enumerate("ab")]
+    held = {"in parts": {"account": Account().to_arrow(), PARTS: to_table(parts)}}
+    store.drop([parts[1].name])
+    with pytest.raises(UnusablePartError, match="is missing") as missing:
+        _ = GatheredState(held, InMemoryDatabase(), lambda: True)["in parts"]
+    assert "state drop" in str(missing.value.hint)
+    with pytest.raises(ReplacedSnapshotError) as replaced:
+        _ = GatheredState(held, InMemoryDatabase(), lambda: False)["in parts"]
+    assert "the newest one is read" in str(replaced.value.hint)
 
 
 def test_free_memory_is_known() -> None:

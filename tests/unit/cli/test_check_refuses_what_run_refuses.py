@@ -31,6 +31,13 @@ CASES = {
     ),
     "the database of the checkpoint": (STREAMS, CHECKPOINT, None),
     "the database of a table": (STREAMS + TABLE.format("db"), "", None),
+    "a store that nothing knows": (
+        STREAMS,
+        CHECKPOINT + 'parts = "what://bucket/folder"\n',
+        'checkpoint.parts: address "what://bucket/folder" cannot be used',
+    ),
+    "a store without an absolute path": (STREAMS, CHECKPOINT + 'parts = "folder"\n', "checkpoint.parts: the folder"),
+    "a store in a folder": (STREAMS, CHECKPOINT + 'parts = "{folder}/parts"\n', None),
     "its own rows": (
         STREAMS.replace("topic 'readings'", "topic_pattern '.*s'"),
         CHECKPOINT,

@@ -13,6 +13,7 @@ from zlib import crc32
 import pytest
 
 from rowtide.clock import SystemClock
+from rowtide.runners.spark.parts import queues
 from rowtide.testing.on_spark import SparkRunners
 from rowtide.testing.reading import find_scenarios
 from rowtide.testing.session import ScenarioRun, Verdict
@@ -33,6 +34,11 @@ def cases() -> list[object]:
             marks = [] if is_always else [pytest.mark.long]
             found.append(pytest.param(path, parts, turn, id=f"{name}-{parts}", marks=marks))
     return found
+
+
+@pytest.fixture(autouse=True)
+def _rows_that_wait_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues, "PART_ROWS", 2)
 
 
 @pytest.mark.parametrize(("path", "parts", "seed"), cases())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,15 +18,22 @@ from rowtide.checkpoint.parts import gathered
 from rowtide.checkpoint.parts.files import FileParts
 from rowtide.checkpoint.parts.in_database import PartsOfServer
 from rowtide.checkpoint.parts.store import PartStore
-from rowtide.errors import StatementError
+from rowtide.errors import ReplacedSnapshotError, StatementError
+from rowtide.flow.flow import bounds_of
+from rowtide.rowtime.bound import Bound
 from rowtide.runners.spark import frames
+from rowtide.runners.spark.parts.queues import QueueTasks
+from rowtide.runners.spark.shuffle.exchange import Exchange, TaskFunction
 from rowtide.runners.spark.shuffle.held import StageGiven
 from rowtide.runtime.backfill.begin import BackfillOrder
 from rowtide.runtime.backfill.slices import SliceLimits
+from rowtide.runtime.commit import collecting
 from rowtide.runtime.crashpoints import CrashAt, SimulatedCrash, raise_crash
+from rowtide.runtime.leadership.heart import Heart
+from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.recovery.begin import StartEdge
 from support.deaths import DEATHS_IN_COMMITS
-from support.history import CUT_MS, IDLE, Files
+from support.history import CUT_MS, IDLE, Files, planned
 
 SLICES = SliceLimits(interval_ms=11_000)
 
@@ -128,6 +135,17 @@ def test_slices_with_state_in_parts_are_all_live(tmp_path: Path, kind: str) -> N
     assert "Equal" in files.call("replay", "--compare")
 
 
+def test_a_service_goes_on_with_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
+    live, files = Files(tmp_path / "live", idle=""), Files(tmp_path / "parts", idle="")
+    files.parts = FileParts("what://bucket/folder")
+    history(live, seconds=9)
+    files.copy(live)
+    live.live(6)
+    files.batches(3, 6, snapshot_rows=1)
+    assert files.rows("(select 1 from rowtide_snapshots)")
+    check_equal(files, live)
+
+
 @pytest.mark.parametrize("point", DEATHS_IN_COMMITS)
 def test_one_that_is_killed_continues_in_another_number_of_parts(tmp_path: Path, point: str) -> None:
     whole, files = Files(tmp_path / "whole", idle=""), files_in_parts(tmp_path / "killed")
@@ -152,6 +170,39 @@ def test_silent_partitions_follow_as_in_a_backfill_without_parts(tmp_path: Path)
     check_equal(files, whole)
 
 
+def test_bounds_stay_in_a_slice_whose_messages_are_all_rejected(tmp_path: Path) -> None:
+    live, whole = (Files(tmp_path / name, idle="") for name in ("live", "whole"))
+    files = files_in_parts(tmp_path / "parts")
+    history(live, seconds=20)
+    for partition in range(3):
+        live.produce("clicks", 0, '"id":1,"n":7', partition)
+    # One of them has an explicit bound, too.
+    live.promise("clicks", 1_000, 1)
+    live.clock.sleep(22)
+    for partition in range(3):
+        live.broker.produce("clicks", [b"{"], partition=partition, timestamps=[live.clock.now_ms()])
+    live.live(8)
+    for each in (whole, files):
+        each.copy(live)
+        assert each.backfill(3, SLICED).slices > 2
+        check_equal(each, live)
+    assert bounds(files) == bounds(whole)
+    # Later rows are late, or not, as they are live.
+    history(live, 2, 9)
+    files.copy(live)
+    for each in (live, files):
+        each.live(6)
+    check_equal(files, live)
+
+
+def bounds(files: Files) -> dict[str, Bound]:
+    """Return the last bound of each step in the newest snapshot."""
+    with open_pipeline(planned(files.text, str(files.sql)), "idle") as pipeline:
+        snapshot = pipeline.ledger.newest_snapshot()
+    assert snapshot is not None
+    return bounds_of(snapshot.state, "given")
+
+
 def reported(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the sizes of the reports of tasks, from now on."""
     sizes: list[int] = []
@@ -164,6 +215,25 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(StageGiven, "report", measured)
     return sizes
+
+
+def test_rows_that_wait_at_all_merges_are_brought_back_by_one_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports: list[int] = []
+    run_cells = Exchange.run_cells
+
+    def noted(exchange: Exchange, cells: Sequence[bytes], work: TaskFunction, turn: int) -> StageGiven:
+        if isinstance(work, QueueTasks):
+            ports.append(len(work.queues))
+        return run_cells(exchange, cells, work, turn)
+
+    monkeypatch.setattr(Exchange, "run_cells", noted)
+    files = files_in_parts(tmp_path / "files")
+    history(files)
+    slices = files.backfill(3, SLICED).slices
+    assert len(ports) <= slices - 1
+    assert max(ports) > 1
 
 
 def many_users(files: Files, count: int) -> None:
@@ -247,6 +317,79 @@ def test_a_service_refuses_a_state_that_does_not_fit(
     assert backfilled.contents().keys() == before.keys()
 
 
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what a store is asked by a process that removes parts, and its signs of life, from now on."""
+    found: list[str] = []
+    names, drop, beat = FileParts.names, FileParts.drop, Heart.beat_if_due
+
+    def listing(store: FileParts, folder: str) -> Sequence[str]:
+        found.append("list")
+        return names(store, folder)
+
+    def dropping(store: FileParts, gone: Collection[str]) -> None:
+        found.append(f"drop {len(gone)}")
+        drop(store, gone)
+
+    def beating(heart: Heart) -> None:
+        found.append("beat")
+        beat(heart)
+
+    monkeypatch.setattr(FileParts, "names", listing)
+    monkeypatch.setattr(FileParts, "drop", dropping)
+    monkeypatch.setattr(Heart, "beat_if_due", beating)
+    return found
+
+
+def test_a_service_removes_a_few_parts_with_each_snapshot_and_then_asks_no_more(
+    backfilled: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, rng = len(stored(backfilled)), random.Random(6)
+    monkeypatch.setattr(collecting, "NAMES_AT_ONCE", count // 2)
+    found = asked(monkeypatch)
+    backfilled.batches(3, 14, lambda: backfilled.happen(rng), snapshot_rows=1)
+    sizes = [int(each.split()[1]) for each in found if each.startswith("drop")]
+    assert sum(sizes) == count
+    assert max(sizes) == count // 2
+    assert len(sizes) > 1
+    assert not stored(backfilled)
+    assert [each for each in found if each != "beat"][-1] == f"drop {sizes[-1]}"
+    ((commits,),) = backfilled.rows("(select commits from rowtide_pipelines)")
+    found.clear()
+    backfilled.batches(3, 6, lambda: backfilled.happen(rng), snapshot_rows=1)
+    ((more,),) = backfilled.rows("(select commits from rowtide_pipelines)")
+    assert int(str(more)) > int(str(commits)) + 1
+    assert [each for each in found if each != "beat"] == ["list"]
+
+
+def test_a_backfill_removes_all_parts_after_each_slice_and_shows_that_it_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collecting, "NAMES_AT_ONCE", 3)
+    files = files_in_parts(tmp_path / "files")
+    history(files)
+    found = asked(monkeypatch)
+    files.backfill(3, SLICED)
+    assert stored(files) == named(files)
+    drops = [at for at, each in enumerate(found) if each.startswith("drop")]
+    assert len(drops) > 4
+    assert {found[at] for at in drops} <= {"drop 1", "drop 2", "drop 3"}
+    assert all(found[at + 1] == "beat" for at in drops)
+
+
+def test_a_snapshot_that_is_replaced_while_it_is_read_is_not_damaged(backfilled: Files) -> None:
+    rng = random.Random(6)
+    with open_pipeline(planned(backfilled.text, str(backfilled.sql)), "idle") as pipeline:
+        snapshot = pipeline.ledger.newest_snapshot()
+        assert snapshot is not None
+        backfilled.batches(3, 6, lambda: backfilled.happen(rng), snapshot_rows=1)
+        assert not stored(backfilled)
+        with pytest.raises(ReplacedSnapshotError):
+            list(snapshot.state.values())
+        newest = pipeline.ledger.newest_snapshot()
+        assert newest is not None
+        assert list(newest.state.values())
+
+
 @pytest.mark.parametrize("harm", ["changed", "cut", "missing"])
 def test_a_part_that_is_not_as_it_was_written_is_never_read(backfilled: Files, harm: str) -> None:
     live = backfilled.contents()
@@ -271,6 +414,16 @@ def test_a_part_that_is_not_as_it_was_written_is_never_read(backfilled: Files, h
     backfilled.live(3)
     assert backfilled.contents() == live
     assert "Equal" in backfilled.call("replay", "--compare")
+
+
+def test_a_dropped_pipeline_says_which_files_stay(backfilled: Files) -> None:
+    where = backfilled.database.parent / "parts"
+    backfilled.config.write_text(f'{backfilled.config.read_text()}[checkpoint]\nparts = "{where}"\n')
+    said = backfilled.call("state drop", "--all", "--yes")
+    ((folder,),) = [re.findall(r'may still be in (?s:.*): remove the folder "(\w+)"', said)]
+    assert {each.partition("/")[0] for each in stored(backfilled)} == {folder}
+    # One without state in parts says nothing of it.
+    assert "folder" not in backfilled.call("state drop", "--all", "--yes", code=1)
 
 
 def test_another_store_is_refused(backfilled: Files, tmp_path: Path) -> None:

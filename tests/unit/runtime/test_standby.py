@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from rowtide.checkpoint.ledger import SKIP, Decision, Writer
-from rowtide.errors import FaultError, StatementError
+from rowtide.checkpoint.ledger import SKIP, Decision, KeptSnapshot, Writer
+from rowtide.errors import FaultError, ReplacedSnapshotError, StatementError
 from rowtide.metrics import Metrics
+from rowtide.operators.contract import State
 from rowtide.plan.plan import Plan
 from rowtide.runtime.crashpoints import NoCrash
 from rowtide.runtime.inspect.replay import Range, compare
@@ -429,6 +430,44 @@ def test_a_follower_shows_its_lag_and_does_not_commit(world: World, made: Replic
     shown = second.status
     assert shown.replica is not None
     assert (shown.epoch, shown.replica.role, shown.replica.takeovers) == (2, "leader", 1)
+
+
+class _Replaced(dict[str, State]):
+    """The state in parts of a snapshot that was replaced while it was read."""
+
+    def __getitem__(self, key: str) -> State:
+        raise ReplacedSnapshotError(f'the parts of "{key}" are gone')
+
+
+def test_a_follower_whose_snapshot_is_replaced_begins_with_the_newest(
+    world: World, made: Replicas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, pace = random.Random(1), Pace(500, 60, 1, None)
+    first = made.start(pace=pace)
+    fill(world.topic, rng, 60)
+    made.let_pass(2)
+    newest = InMemoryLedger.newest_snapshot
+    replaced: list[int] = []
+
+    def read(self: InMemoryLedger) -> KeptSnapshot | None:
+        found = newest(self)
+        if found is None or len(replaced) == 2:
+            return found
+        replaced.append(1)
+        return replace(found, state=_Replaced(found.state))
+
+    monkeypatch.setattr(InMemoryLedger, "newest_snapshot", read)
+    second = made.start(pace=pace)
+    for _ in range(3):
+        fill(world.topic, rng, 60)
+        made.let_pass(2)
+    assert len(replaced) == 2
+    assert (second.status.phase, lag(second)) == ("following", 0)
+    made.kill(first)
+    fill(world.topic, rng, 60)
+    made.let_pass(TAKEOVER_S + 1.5)
+    assert second.role == "leader"
+    assert world.state() == undisturbed(world)
 
 
 def test_metrics_of_a_replica_are_those_of_its_role(world: World, made: Replicas) -> None:

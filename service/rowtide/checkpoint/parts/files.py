@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +19,8 @@ from rowtide_connectors.errors import DeniedError, GoneError, UnavailableError
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
+_DROPS_AT_ONCE = 16
+"""Files that are removed at the same time."""
 _HINT = "It is the path of a folder from the root on, or an address that begins with file://, s3://, gs://, abfs:// or hdfs://."
 
 
@@ -26,7 +29,8 @@ class FileParts:
     """The blobs are files below ``where``, a folder or an address that pyarrow knows; see ``store.PartStore``.
 
     Raises:
-      StatementError: it is a relative path, has a password, or is an address that pyarrow does not know.
+      StatementError: it is a relative path, or has a password; at ``check``, or at the first use, that pyarrow does
+        not know the address.
     """
 
     where: str
@@ -46,6 +50,15 @@ class FileParts:
                 hint="Snapshots name the address. Set the user in the environment, such as AWS_ACCESS_KEY_ID and "
                 "AWS_SECRET_ACCESS_KEY.",
             )
+
+    def check(self) -> None:
+        """Refuse an address that pyarrow does not know. One that cannot be reached now may be reached later.
+
+        Raises:
+          StatementError: naming the address.
+        """
+        with suppress(UnavailableError):
+            _opened(self.where)
 
     def write(self, name: str, pieces: Iterable[bytes]) -> None:
         """Write a file; on a file system of this machine it is flushed to the disk."""
@@ -81,10 +94,15 @@ class FileParts:
     def drop(self, names: Collection[str]) -> None:
         """Remove files, and folders of this machine that have become empty."""
         system, root = _opened(self.where)
-        for name in names:
+
+        def drop_one(name: str) -> None:
             # One that is gone was removed before.
             with suppress(GoneError), _asking(self.where, f"{root}/{name}"):
                 system.delete_file(f"{root}/{name}")
+
+        # An object store takes some hundredths of a second for each, and pyarrow knows no call for several.
+        with ThreadPoolExecutor(_DROPS_AT_ONCE) as pool:
+            list(pool.map(drop_one, names))
         if _is_local(system):
             _drop_empty(root, names)
 

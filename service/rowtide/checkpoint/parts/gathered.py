@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rowtide.checkpoint.ledger import KeptSnapshot
+from rowtide.checkpoint.ledger import KeptSnapshot, SnapshotEntry
 from rowtide.checkpoint.parts.files import FileParts
 from rowtide.checkpoint.parts.kept import KeptPart, all_of, parts_in
 from rowtide.checkpoint.parts.store import IN_DATABASE, PartStore
 from rowtide.checkpoint.snapshot import PARTS
-from rowtide.errors import StatementError
+from rowtide.errors import ReplacedSnapshotError, StatementError, UnusablePartError
 from rowtide.operators.contract import State
 from rowtide_connectors.api import Database
 
@@ -51,6 +51,8 @@ class GatheredState(Mapping[str, State]):
     Args:
       kept: the state in the snapshot.
       database: that of the checkpoint.
+      is_stored: returns whether the snapshot is still stored. Newer ones take its place at any time, and the blobs
+        that only it names are removed then.
       available: returns the memory that this process can still take (bytes); None: it is not known.
     """
 
@@ -58,10 +60,12 @@ class GatheredState(Mapping[str, State]):
         self,
         kept: Mapping[str, State],
         database: Database,
+        is_stored: Callable[[], bool],
         available: Callable[[], int | None] | None = None,
     ) -> None:
         self.kept = kept
         self._database = database
+        self._is_stored = is_stored
         self._available = available or available_bytes
         self._fits = False
 
@@ -70,14 +74,22 @@ class GatheredState(Mapping[str, State]):
 
         Raises:
           StatementError: the state in parts is larger than the memory, or a part is missing or damaged.
-          TransientError: a store cannot be reached.
+          TransientError: a store cannot be reached, or newer snapshots have taken the place of this one.
         """
         state = self.kept[step]
         parts = parts_in(state)
         if not parts:
             return state
         self._check_fits()
-        return all_of(state, store_at(parts[0].where, self._database))
+        try:
+            return all_of(state, store_at(parts[0].where, self._database))
+        except UnusablePartError as error:
+            if self._is_stored():
+                raise
+            raise ReplacedSnapshotError(
+                "newer snapshots have taken the place of the one that was being read",
+                hint="Try again: the newest one is read then.",
+            ) from error
 
     def __contains__(self, step: object) -> bool:
         return step in self.kept
@@ -113,11 +125,22 @@ class GatheredState(Mapping[str, State]):
         self._fits = True
 
 
-def gathered(found: KeptSnapshot | None, database: Database) -> KeptSnapshot | None:
-    """Return a snapshot that was read from ``database``, with its state in parts gathered when it is asked for."""
+def gathered(
+    found: KeptSnapshot | None, database: Database, stored: Callable[[], Iterable[SnapshotEntry]]
+) -> KeptSnapshot | None:
+    """Return a snapshot that was read from ``database``, with its state in parts gathered when it is asked for.
+
+    ``stored`` lists the stored snapshots.
+    """
     if found is None or not any(PARTS in state for state in found.state.values()):
         return found
-    return replace(found, state=GatheredState(found.state, database))
+
+    commits = found.commits
+
+    def is_stored() -> bool:
+        return any(each.commits == commits for each in stored())
+
+    return replace(found, state=GatheredState(found.state, database, is_stored))
 
 
 def is_in_parts(state: Mapping[str, State]) -> bool:

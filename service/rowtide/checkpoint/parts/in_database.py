@@ -123,22 +123,33 @@ def folder_of(connection: sa.Connection, tables: Tables, pipeline: str) -> str:
 
     It is a random one: databases with pipelines of one name may share a store.
     """
+    folder = known_folder(connection, tables, pipeline)
+    if folder is None:
+        folder = new_folder()
+        entry = {"name": _entry(pipeline), "chunk": 0, "content": folder.encode()}
+        connection.execute(sa.insert(tables.state_parts).values(entry))
+    return folder
+
+
+def known_folder(connection: sa.Connection, tables: Tables, pipeline: str) -> str | None:
+    """Return the folder of a pipeline; None: it has none yet."""
     table = tables.state_parts
-    entry = f"{_FOLDER} {pipeline}"
-    wanted = sa.select(table.c.content).where(table.c.name == entry, table.c.chunk == 0)
+    wanted = sa.select(table.c.content).where(table.c.name == _entry(pipeline), table.c.chunk == 0)
     found = connection.execute(wanted).scalar()
-    if found is None:
-        found = new_folder().encode()
-        connection.execute(sa.insert(table).values(name=entry, chunk=0, content=found))
-    return bytes(found).decode()
+    return None if found is None else bytes(found).decode()
 
 
 def drop_parts(connection: sa.Connection, tables: Tables, pipeline: str) -> None:
     """Drop the blobs of a pipeline that are in the database, and its folder."""
     table = tables.state_parts
-    folder = folder_of(connection, tables, pipeline)
-    for which in (_is_in(table, folder), table.c.name == f"{_FOLDER} {pipeline}"):
-        connection.execute(sa.delete(table).where(which))
+    folder = known_folder(connection, tables, pipeline)
+    if folder is not None:
+        for which in (_is_in(table, folder), table.c.name == _entry(pipeline)):
+            connection.execute(sa.delete(table).where(which))
+
+
+def _entry(pipeline: str) -> str:
+    return f"{_FOLDER} {pipeline}"
 
 
 def _is_in(table: sa.Table, folder: str) -> sa.ColumnElement[bool]:

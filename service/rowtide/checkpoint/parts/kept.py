@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from rowtide.checkpoint.parts.store import PartStore
 from rowtide.checkpoint.snapshot import PARTS, cut, streamed
-from rowtide.errors import StatementError, TransientError
+from rowtide.errors import TransientError, UnusablePartError
 from rowtide.operators.contract import State, Want
 from rowtide.operators.registry import OPERATORS, operator_type, split
 from rowtide.plan.nodes import Node
@@ -28,6 +28,8 @@ from rowtide_connectors.errors import GoneError, UnavailableError
 ACCOUNT = "account"
 SEVERAL = -1
 """The number of a part that has the keys of several."""
+WAITING = 0
+"""In place of the number of parts: a part has rows that wait in a merge, some of one port, whatever their keys."""
 _HINT = "Restore the store, or type `rowtide state drop PIPELINE --snapshots`: the next start reads the log instead."
 
 _TABLES = pa.list_(
@@ -113,7 +115,7 @@ def get(store: PartStore, part: KeptPart) -> State:
     """Read the state of a part.
 
     Raises:
-      StatementError: the blob is not there, or is not the one that was written.
+      UnusablePartError: the blob is not there, or is not the one that was written.
       UnavailableError: the store cannot be reached.
     """
     state: dict[str, pa.Table] = {}
@@ -126,16 +128,21 @@ def get(store: PartStore, part: KeptPart) -> State:
                 content = bytes(held[: each.bytes])
                 del held[: each.bytes]
                 if blake2b(content, digest_size=32).hexdigest() != each.checksum:
-                    raise StatementError(f"{_named(part)} is damaged: its checksum differs", hint=_HINT)
+                    raise UnusablePartError(f"{_named(part)} is damaged: its checksum differs", hint=_HINT)
                 with pa.ipc.open_stream(content) as reader:
                     state[each.name] = reader.read_all()
         except GoneError as error:
-            raise StatementError(f"{_named(part)} is missing", hint=_HINT) from error
+            raise UnusablePartError(f"{_named(part)} is missing", hint=_HINT) from error
     return state
 
 
 def _named(part: KeptPart) -> str:
-    return f'part {part.number} of {part.of} of the state of a {part.kind}, "{part.name}" in "{part.where}",'
+    if part.of == WAITING:
+        what = f"a part of the rows that wait in a {part.kind}"
+    else:
+        which = "a part with keys of several" if part.number == SEVERAL else f"part {part.number}"
+        what = f"{which} of {part.of} of the state of a {part.kind}"
+    return f'{what}, "{part.name}" in "{part.where}",'
 
 
 def part_of(node: Node, parts: Sequence[KeptPart], number: int, of: int, store: PartStore) -> State:

@@ -56,22 +56,19 @@ def folder_of_commit(folder: str, epoch: int, commit: int) -> str:
     return f"{folder}/{epoch}/{commit}"
 
 
-def collect(store: PartStore, folder: str, epoch: int, named: Iterable[str], found: Iterable[str]) -> int:
-    """Remove the blobs of a pipeline that no snapshot names, and return their number.
+def unnamed(folder: str, epoch: int, named: Iterable[str], found: Iterable[str]) -> list[str]:
+    """Return the blobs of a pipeline that no snapshot names, and that none will name.
 
-    Blobs of a later epoch stay: its process may be about to commit their names.
+    Blobs of a later epoch are not among them: its process may be about to commit their names.
 
     Args:
-      store: the store.
       folder: that of the pipeline.
-      epoch: that of the process that collects. None of its tasks runs.
+      epoch: that of the process that asks. None of its tasks runs.
       named: the blobs that snapshots name. They were read after ``found``.
       found: the blobs that the store has.
     """
     kept = frozenset(named)
-    gone = [each for each in found if each not in kept and _is_until(each, folder, epoch)]
-    store.drop(gone)
-    return len(gone)
+    return [each for each in found if each not in kept and _is_until(each, folder, epoch)]
 
 
 def _is_until(name: str, folder: str, epoch: int) -> bool:

@@ -54,7 +54,8 @@ def check(
         missing = check_options(plan, text, file=str(pipeline))
         if (idle := nothing_to_run(plan)) is not None:
             missing += (Notice(settings.pipeline.name or pipeline.stem, f"{idle.message}. {idle.hint}"),)
-        refuse_unrunnable(plan, None if (url := settings.checkpoint.url) is None else url.reveal())
+        url = settings.checkpoint.url
+        refuse_unrunnable(plan, None if url is None else url.reveal(), settings.checkpoint.parts)
         found = described(session, plan, missing)
         if as_json:
             typer.echo(json.dumps({"ok": True, **found}, indent=2))

@@ -213,7 +213,7 @@ def check(
         plan = configured(plan, settings)
     url = settings.checkpoint.url
     tried = [
-        *_start(plan, pipeline.stem, None if url is None else url.reveal()),
+        *_start(plan, pipeline.stem, None if url is None else url.reveal(), settings.checkpoint.parts),
         *try_everything(plan, sample),
     ]
     if all(each.ok for each in tried):
@@ -284,12 +284,12 @@ def try_everything(plan: Plan, sample: int = 0) -> Iterator[Tried]:
             yield _failed("table", table.name, error)
 
 
-def _start(plan: Plan, name: str, checkpoint_url: str | None) -> Iterator[Tried]:
+def _start(plan: Plan, name: str, checkpoint_url: str | None, parts: str | None) -> Iterator[Tried]:
     """Yield why no run of the pipeline starts, if there is a reason. Definitions alone may be checked."""
     if (idle := nothing_to_run(plan)) is not None:
         yield Tried("pipeline", name, True, idle.message, hint=idle.hint)
     try:
-        refuse_unrunnable(plan, checkpoint_url)
+        refuse_unrunnable(plan, checkpoint_url, parts)
     except (ConnectorError, StatementError) as error:
         yield _failed("pipeline", name, error)
 

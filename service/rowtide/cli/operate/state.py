@@ -25,6 +25,7 @@ from rowtide.cli.service_url import (
     pipeline_of,
     running_service,
 )
+from rowtide.checkpoint.parts.store import IN_DATABASE
 from rowtide.errors import StatementError
 from rowtide.plan.outputs import table_nodes
 from rowtide.rows.types import Kind
@@ -136,7 +137,7 @@ def drop(
     Exit code 0: dropped. 1: nothing is stored, or not confirmed. 2: neither --snapshots nor --all is
     given, or the standard input is not a terminal. 3: the database is down.
     """
-    with shown_to_user(), opened(pipeline, config) as (found, _):
+    with shown_to_user(), opened(pipeline, config) as (found, settings):
         if snapshots == everything:
             raise StatementError("nothing to drop is selected", hint="Add --snapshots or --all.")
         record = found.ledger.read()
@@ -154,11 +155,15 @@ def drop(
             what = "all snapshots" if snapshots else "all stored state"
             if not typer.confirm(f'Drop {what} of pipeline "{found.name}"?'):
                 raise typer.Exit(FAILED)
+        folder = None if snapshots else found.ledger.known_parts_folder()
         dropped = found.ledger.drop_snapshots() if snapshots else int(found.ledger.drop())
         if snapshots:
             typer.echo(f"{dropped} snapshots dropped.")
         else:
             typer.echo("Dropped." if dropped else f'No stored state of pipeline "{found.name}".')
+            place = settings.checkpoint.parts or "the store of checkpoint.parts"
+            if folder is not None and place != IN_DATABASE:
+                typer.echo(f'Files of state in parts may still be in {place}: remove the folder "{folder}" there.')
     if not dropped:
         raise typer.Exit(FAILED)
 

@@ -49,6 +49,13 @@ AFTER_ALL = LATEST - 1
 END: Place = (LATEST, 0, 0)
 """A place after all rows."""
 PROMISED = "promised"
+QUEUE = "queue "
+"""What the names of tables of the state begin with that have the rows that wait at a port."""
+
+
+def queue_of(port: int) -> str:
+    """Return the table of the state with the rows that wait at a port."""
+    return f"{QUEUE}{port}"
 
 
 class MergeOperator(Whole):
@@ -190,7 +197,7 @@ class MergeOperator(Whole):
             "bounds": saved_bounds(self._bounds),
         }
         for port, queue in enumerate(self._queues):
-            state[f"queue {port}"] = queue.contents().to_arrow()
+            state[queue_of(port)] = queue.contents().to_arrow()
         return state
 
     def restore(self, state: State) -> None:
@@ -199,7 +206,7 @@ class MergeOperator(Whole):
         self.remember(promised)
         self._bounds = loaded_bounds(state["bounds"])
         for port in range(len(self._bounds)):
-            rows = Tray.from_arrow(self._node.row_type, state[f"queue {port}"])
+            rows = Tray.from_arrow(self._node.row_type, state[queue_of(port)])
             self._queues[port].append(rows)
             self._held += len(rows)
 

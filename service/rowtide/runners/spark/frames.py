@@ -185,10 +185,11 @@ class SparkRun:
 
     def _bring_back_waiting(self) -> None:
         """Let tasks make blocks of the rows that wait in merges and are kept in parts."""
-        for (at, port), cells in self._in_parts.queues(self._exchange.parts).items():
-            work = self._in_parts.queue_tasks((at, port), self._rows.layout_of_waiting((at, port)))
-            description = f"rows that wait: {self._program.steps[at].node.relation}"
-            self._rows.take(BEFORE, self._run_cells(description, cells, work))
+        ports = list(self._start.kept_waiting)
+        if ports:
+            work = self._in_parts.queue_tasks(ports, self._rows.layout_of_waiting(ports))
+            cells = self._in_parts.queues(ports, self._exchange.parts)
+            self._rows.take(BEFORE, self._run_cells("rows that wait in merges", cells, work))
 
     def _is_source(self, number: int) -> bool:
         return isinstance(self._program.steps[self._segments[number].entries[0]].node, Source | TableSource)

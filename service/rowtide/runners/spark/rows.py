@@ -85,15 +85,15 @@ class SegmentRows:
     def _put_waiting(self, port: Port, start: Start) -> None:
         """Put the rows that waited at a port of a merge into blocks."""
         row_type = self._program.steps[port[0]].node.row_type
-        blocks = TaskBlocks(self.layout_of_waiting(port), {0: row_type})
+        blocks = TaskBlocks(self.layout_of_waiting([port]), {0: row_type})
         for rows in rows_of(start.waiting[port], row_type):
             blocks.rows(0, rows)
         self.take(BEFORE, self._exchange.put(blocks.close(None), self.turn(BEFORE)))
 
-    def layout_of_waiting(self, port: Port) -> Layout:
-        """Return where the rows go that waited at a port of a merge, which are those of step 0."""
-        slots = [(slot, by) for by, slot in self._waiting[port].items()]
-        return Layout(self._exchange.parts, {0: slots}, has_seq=True)
+    def layout_of_waiting(self, ports: Iterable[Port]) -> Layout:
+        """Return where the rows go that waited at ports of merges: those of the first are of step 0, and so on."""
+        slots = [[(slot, by) for by, slot in self._waiting[port].items()] for port in ports]
+        return Layout(self._exchange.parts, dict(enumerate(slots)), has_seq=True)
 
     def take(self, number: int, given: StageGiven) -> None:
         """Note what tasks of a segment gave."""

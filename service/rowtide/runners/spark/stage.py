@@ -326,6 +326,8 @@ class SegmentWork:
             at = self._entries[partition]
             if at in self._left:
                 self.begin_from(pickle.loads(self._left.pop(at)))
+                # The steps report the bound that they had, also if none of the messages is a row or a bound.
+                self.push({at: [(0, None, self.promised.get(at, NO_BOUND))]})
             if isinstance(part, Fault):
                 self._given.faults([part])
                 self.entered.rejected += 1

@@ -22,6 +22,7 @@ from rowtide.flow.flow import bounds_of
 from rowtide.flow.program import Port, Program
 from rowtide.flow.segments import Segment
 from rowtide.operators.contract import Account, Operator, State
+from rowtide.operators.merge.merge import queue_of
 from rowtide.operators.registry import split
 from rowtide.plan.nodes import Merge
 from rowtide.rows.tray import Tray
@@ -165,14 +166,15 @@ class Start:
         if not isinstance(self._program.steps[at].node, Merge):
             return state
         found, held = {name: table for name, table in state.items() if name != PARTS}, 0
+        parts = parts_in(state)
         for port in range(len(self._program.steps[at].place.port_origins)):
-            queue = f"queue {port}"
+            queue = queue_of(port)
             rows = state[queue]
             if len(rows):
                 self.waiting[at, port] = rows
                 held += len(rows)
                 found[queue] = rows.slice(0, 0)
-            if kept := [each for each in parts_in(state) if each.tables[0].name == queue]:
+            if kept := [each for each in parts if each.tables[0].name == queue]:
                 self.kept_waiting[at, port] = kept
                 held += sum(each.facts.held for each in kept)
         account = Account.from_arrow(state["account"])

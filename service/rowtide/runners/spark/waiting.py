@@ -24,13 +24,13 @@ from rowtide.checkpoint.parts.kept import KeptPart, to_table
 from rowtide.checkpoint.snapshot import PARTS
 from rowtide.flow.program import Program
 from rowtide.operators.contract import State, Want
-from rowtide.operators.merge.merge import MergeOperator
+from rowtide.operators.merge.merge import MergeOperator, queue_of
 from rowtide.operators.merge.merge import Place as RankedPlace
 from rowtide.rows.tray import Tray, tray_schema
 from rowtide.rows.types import RowType
 from rowtide.rowtime.bound import LATEST, Bound
 from rowtide.runners.spark.parts.keeping import PartKeeper
-from rowtide.runners.spark.parts.queues import KeptQueues, queue_of
+from rowtide.runners.spark.parts.queues import KeptQueues
 from rowtide.runners.spark.shuffle.blocks import BlockWriter, blocks_of
 from rowtide.runners.spark.shuffle.runs import TaskInputs
 

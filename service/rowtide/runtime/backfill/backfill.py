@@ -278,12 +278,19 @@ class _Backfill:
         if self._session.sparkContext.uiWebUrl is not None:
             _log.info("spark_ui", url=self._session.sparkContext.uiWebUrl)
         flow = Flow(self._definition.outputs, self._definition.partitions)
-        committer = Committer(context, record, flow.source_of, retry=self._database, fetching=self._broker)
         heart = Heart(
             context.ledger.leadership,
             context.clock,
             last_commit=lambda: committer.commits,
             failed=lambda: context.observer.retried(DATABASE),
+        )
+        committer = Committer(
+            context,
+            record,
+            flow.source_of,
+            retry=self._database,
+            fetching=self._broker,
+            beat=heart.beat_if_due,
         )
         heart.lead(record.epoch, context.standby.beat_s)
         order = self._order

@@ -95,6 +95,7 @@ class Committer:
       source_of: returns the partition of an origin.
       retry: repeats what fails because the database is down.
       fetching: repeats what fails because a broker is down.
+      beat: of a process whose tasks keep state in parts; see ``UnnamedParts``.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Committer:
         *,
         retry: Retry,
         fetching: Retry,
+        beat: Callable[[], None] | None = None,
     ) -> None:
         self._database = context.database
         self._ledger = context.ledger
@@ -123,7 +125,7 @@ class Committer:
         self._parts: SnapshotInParts | None = None
         self._parts_seconds = 0.0
         self._is_dropped = False
-        self._unnamed = UnnamedParts(context, record.epoch, retry)
+        self._unnamed = UnnamedParts(context, record.epoch, retry, beat)
 
     @property
     def is_storing(self) -> bool:

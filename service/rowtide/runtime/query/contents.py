@@ -12,7 +12,7 @@ from rowtide.checkpoint.parts.gathered import kept_of
 from rowtide.checkpoint.parts.kept import parts_in
 from rowtide.errors import UnknownRelationError
 from rowtide.flow.flow import ENTRANCES, Flow
-from rowtide.operators.merge.merge import PROMISED
+from rowtide.operators.merge.merge import PROMISED, QUEUE
 
 _NO_ROWS = frozenset({"account", "bounds", "clock", PROMISED, "totals"})
 """Tables of a step's state that are not rows."""
@@ -76,8 +76,8 @@ def state_entries(snapshot: KeptSnapshot) -> list[StateEntry]:
             for each in (table for part in parts for table in part.tables if table.name not in _NO_ROWS):
                 counts[each.name] = counts.get(each.name, 0) + each.rows
         # A merge has a queue for each input. Other operators have several tables of the same rows.
-        queued = sum(count for part, count in counts.items() if part.startswith("queue "))
-        rows = max([queued, *(count for part, count in counts.items() if not part.startswith("queue "))])
+        queued = sum(count for part, count in counts.items() if part.startswith(QUEUE))
+        rows = max([queued, *(count for part, count in counts.items() if not part.startswith(QUEUE))])
         size = sum(table.nbytes for table in tables.values()) + sum(part.memory for part in parts)
         found.append(StateEntry(relation, operator, int(partition) if partition else None, rows, size))
     return sorted(found, key=lambda each: (each.relation, each.operator, each.partition or 0))

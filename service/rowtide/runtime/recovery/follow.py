@@ -17,7 +17,7 @@ from functools import partial
 import structlog
 
 from rowtide.checkpoint.ledger import PartitionId, Pulse, Record
-from rowtide.errors import FaultError, LostCommitsError, StatementError
+from rowtide.errors import FaultError, LostCommitsError, ReplacedSnapshotError, StatementError
 from rowtide.runtime.ingest.idle import DecisionLog
 from rowtide.runtime.leadership.release import RecordRelease
 from rowtide.runtime.leadership.watch import LeaderWatch, Standby
@@ -138,7 +138,12 @@ class FollowingReplica:
         if self._warm is not None:
             self._warm.aim(record)
         elif not self._is_cold(checked):
-            self._warm = _WarmState.at_snapshot(self._io, checked, record)
+            try:
+                self._warm = _WarmState.at_snapshot(self._io, checked, record)
+            except ReplacedSnapshotError as error:
+                # The next look begins with the newest one.
+                _log.warning("snapshot_replaced", pipeline=self._io.context.name, reason=error.message)
+                return
             _log.info(
                 "following",
                 pipeline=self._io.context.name,

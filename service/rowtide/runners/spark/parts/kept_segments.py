@@ -112,17 +112,16 @@ class KeptSegments:
     def _behind(self, number: int, at: int) -> set[int]:
         return steps_behind(self._program, at, frozenset(self._segments[number].steps))
 
-    def queues(self, tasks: int) -> dict[Port, list[bytes]]:
-        """Return what some tasks get to read the rows that wait at each port; see ``QueueTasks``."""
-        return {
-            port: [pickle.dumps(parts[task::tasks]) for task in range(min(tasks, len(parts)))]
-            for port, parts in self._start.kept_waiting.items()
-        }
+    def queues(self, ports: Sequence[Port], tasks: int) -> list[bytes]:
+        """Return what some tasks get to read the rows that wait at ports; see ``QueueTasks``."""
+        parts = [(at, part) for at, port in enumerate(ports) for part in self._start.kept_waiting[port]]
+        return [pickle.dumps(parts[task::tasks]) for task in range(min(tasks, len(parts)))]
 
-    def queue_tasks(self, port: Port, layout: Layout) -> QueueTasks:
-        """Return the tasks that read the rows that wait at a port."""
+    def queue_tasks(self, ports: Sequence[Port], layout: Layout) -> QueueTasks:
+        """Return the tasks that read the rows that wait at ports."""
         assert self.keeper is not None
-        return QueueTasks(port[1], self._program.steps[port[0]].node.row_type, layout, self.keeper.store)
+        queues = [(port, self._program.steps[at].node.row_type) for at, port in ports]
+        return QueueTasks(queues, layout, self.keeper.store)
 
     def elsewhere(self, circuits: Iterable[Circuit]) -> dict[int, State]:
         """Return the states of all steps of circuits that are kept in parts, by step: the names of the parts."""
