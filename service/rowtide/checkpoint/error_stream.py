@@ -21,6 +21,8 @@ MAX_RESUBMISSIONS = 1_000
 """Limit for one pipeline. Each remains a partition of its stream forever, because a replay must find it."""
 RESUBMITTED_ROWS = 10_000
 """Maximum rows of one resubmission. They enter the flow at once."""
+RESUBMITTED_BYTES = 64 * 1024 * 1024
+"""Maximum bytes of one resubmission (``ErrorRow.size``), unless it has one row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,5 +164,22 @@ def together(rows: Iterable[StoredError]) -> Iterator[Sequence[StoredError]]:
         row = stored.row
         groups.setdefault((row.stream, row.relation, row.row is not None), []).append(stored)
     for group in groups.values():
-        for start in range(0, len(group), RESUBMITTED_ROWS):
-            yield group[start : start + RESUBMITTED_ROWS]
+        for part, _ in parts_of(group, RESUBMITTED_ROWS):
+            yield part
+
+
+def parts_of(rows: Iterable[StoredError], most: int) -> Iterator[tuple[list[StoredError], bool]]:
+    """Yield rows in parts of at most ``most`` rows and RESUBMITTED_BYTES, each with whether others follow it.
+
+    A larger row is a part of its own. A part is there as soon as the row after it is read.
+    """
+    part: list[StoredError] = []
+    size = 0
+    for stored in rows:
+        if part and (len(part) == most or size + stored.row.size > RESUBMITTED_BYTES):
+            yield part, True
+            part, size = [], 0
+        part.append(stored)
+        size += stored.row.size
+    if part:
+        yield part, False

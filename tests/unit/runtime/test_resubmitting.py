@@ -9,11 +9,13 @@ from typing import Any, cast
 
 import pytest
 
+from rowtide.checkpoint import error_stream
 from rowtide.checkpoint.error_stream import ErrorFilter
 from rowtide.checkpoint.ledger import StoredError
 from rowtide.errors import OvertakenError, StatementError
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
+from rowtide.runtime.resubmitting import resubmit as resubmitting
 from rowtide.runtime.resubmitting.resubmit import CHOICES, MISSING, ResubmittedRows, resubmit
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
@@ -97,6 +99,62 @@ def test_parts_of_a_limited_size_have_each_row_once_also_past_rows_that_stay(
         stay += done.stay
         after = done.last
     assert (taken, len(stay), pending(pipeline)) == (late, 1, [])
+
+
+def size_of(pipeline: Pipeline, number: int) -> int:
+    (found,) = pipeline.ledger.errors(ErrorFilter(numbers=(number,)))
+    return found.row.size
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+@pytest.mark.parametrize("rows", [0, 1, 2, 10])
+def test_parts_of_limited_bytes_have_each_row_once(
+    pipeline: Pipeline, rows: int, is_named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, taken = late_of(pipeline), list[int]()
+    most = rows * max(size_of(pipeline, each) for each in late)
+    monkeypatch.setattr(error_stream, "RESUBMITTED_BYTES", most)
+    stay: dict[int, str] = {}
+    wanted, after = ErrorFilter(numbers=(*late, 10_000) if is_named else (), kind="LATE"), None
+    while after != 0:
+        done = resubmit(pipeline, replace(wanted, after=after or 0), most=100)
+        assert len(done.rows) == 1 or sum(each.row.size for each in done.rows) <= most
+        taken += numbers(done.rows)
+        # A row that was not looked at yet is not missing.
+        stay |= done.stay
+        after = done.last or 0
+    assert (taken, pending(pipeline)) == (late, [])
+    assert stay == ({10_000: MISSING} if is_named else {})
+
+
+class Reading:
+    """A ledger that notes how many rows it has returned."""
+
+    def __init__(self, ledger: Any) -> None:
+        self._ledger = ledger
+        self.returned: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def errors(self, *arguments: Any) -> Any:
+        found = self._ledger.errors(*arguments)
+        self.returned.append(len(found))
+        return found
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_no_more_rows_are_read_than_the_bytes_allow(
+    pipeline: Pipeline, is_named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = late_of(pipeline)
+    monkeypatch.setattr(error_stream, "RESUBMITTED_BYTES", 1)
+    monkeypatch.setattr(resubmitting, "PORTION_ROWS", 2)
+    ledger = Reading(pipeline.ledger)
+    wanted = ErrorFilter(numbers=tuple(late) if is_named else (), kind="LATE")
+    would = resubmit(replace(pipeline, ledger=cast("Any", ledger)), wanted, dry_run=True, most=100)
+    assert (numbers(would.rows), would.last) == (late[:1], late[0])
+    assert ledger.returned == [2]
 
 
 class Overtaken:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from starlette.requests import Request
 
-from rowtide.checkpoint.error_stream import RESUBMITTED_ROWS, ErrorFilter
+from rowtide.checkpoint.error_stream import RESUBMITTED_BYTES, RESUBMITTED_ROWS, ErrorFilter
 from rowtide.runtime.resubmitting.resubmit import ResubmittedRows
 from rowtide.runtime.resubmitting.where_counts import Counting
 from rowtide.web.access import Page, note_effect
@@ -94,7 +94,8 @@ RESUBMIT = ApiPath(
     Right.OPERATE,
     "Resubmit error rows, as `rowtide errors resubmit` does: some by number, or all that match and were not "
     "resubmitted. A row is taken once, so a request may be sent again. A request looks at "
-    f"{RESUBMITTED_ROWS:,} rows at most, the oldest first.",
+    f"{RESUBMITTED_ROWS:,} rows at most, the oldest first, and at as many as have "
+    f"{RESUBMITTED_BYTES // (1024 * 1024)} MiB.",
     (PIPELINE, NUMBERS, OF_KIND, OF_NAME, WITH_REASON, ALL_PENDING, CONTINUED, DRY_RUN),
     problems=(Problem.NOT_POSSIBLE,),
     refused=Problem.NOT_POSSIBLE,
