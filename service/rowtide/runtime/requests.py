@@ -164,19 +164,17 @@ class Requests:
           TransientError: the pipeline does not run, or the main loop did not finish a turn in time.
         """
         refuse_heavy(question)
+        committed = CommittedTables.of(self._io.context.plan, question.node)
         if question.is_committed:
-            return Follower(question, Flow({}, {}), {})
+            return Follower(question, Flow({}, {}), {}, committed)
         if not self._passes_rows:
             raise StatementError(
                 "a pipeline on Spark answers no queries of its streams: their rows do not pass through the service",
                 hint="Query the foreign tables that it writes.",
             )
-        return self.questions.ask(lambda work: work.followers.add(question, work.flow, list(work.positions)))
-
-    @property
-    def committed(self) -> CommittedTables:
-        """What reads the foreign tables of the pipeline."""
-        return CommittedTables.of(self._io.context.plan)
+        return self.questions.ask(
+            lambda work: work.followers.add(question, work.flow, list(work.positions), committed)
+        )
 
     def contents(self, relation: str, limit: int, after: int = 0) -> TableContents:
         """Return at most ``limit`` of the current rows of an engine table, those after the first ``after``.

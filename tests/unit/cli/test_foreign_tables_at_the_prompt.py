@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from rowtide.cli.main import app
 from rowtide.clock import SystemClock
 from rowtide.config.settings import Settings
 from rowtide.embedded.engine import EmbeddedEngine
-from rowtide.runtime.query.query_work import QueryLimits
+from rowtide.runtime.query.query_work import QueryLimits, QueryText
 from rowtide.runtime.recovery.begin import parse_begin
+from rowtide.runtime.state.committed_tables import CommittedTables
 from rowtide.runtime.state.output import TableOutput
 from rowtide.runtime.state.questions import Questions
-from rowtide.sql.pipeline import plan_pipeline
+from rowtide.sql.pipeline import SqlSession, plan_pipeline
 from rowtide_connectors.memory import memory_broker
 from rowtide_connectors.registry import find_sink
 from support.served import served
@@ -200,6 +202,33 @@ def test_a_query_of_what_is_committed_asks_nothing_of_the_pipeline(
         monkeypatch.setattr(Questions, "ask", never)
         query = "SELECT COUNT(*) AS n FROM latest"
         assert rows_of(call("--service", url, "-e", query, "--json")) == [[3]]
+
+
+ELSEWHERE = """
+CREATE SERVER e FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///elsewhere.db');
+CREATE FOREIGN TABLE hidden (sensor VARCHAR(8)) SERVER e;
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "servers"),
+    [
+        ("SELECT * FROM rooms", []),
+        ("SELECT STREAM * FROM readings", []),
+        ("SELECT * FROM latest", ["d"]),
+        ("SELECT sensor FROM rooms WHERE sensor IN (SELECT sensor FROM hidden)", ["e"]),
+        ("SELECT * FROM latest AS l JOIN hidden AS h ON l.sensor = h.sensor", ["d", "e"]),
+    ],
+)
+def test_the_process_of_a_query_gets_the_options_of_the_servers_alone_that_it_reads_from(
+    query: str, servers: list[str]
+) -> None:
+    session = SqlSession(committed=True)
+    session.feed(SQL.format(file="out.db") + ELSEWHERE, file="readings.sql")
+    tables = CommittedTables.of(session.plan, session.listing(query).node)
+    assert [server.name.lower() for server, _ in tables.tables] == servers
+    # What is sent before the query is planned has the text of the pipeline alone.
+    assert [each.name for each in fields(QueryText)] == ["pipeline", "file", "sql", "once"]
 
 
 def never(*_: object) -> None:
