@@ -19,7 +19,8 @@ from rowtide.plan.plan import ForeignTable, Plan, Server
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
-from rowtide.runtime.state.output import rows_of_target, target_table
+from rowtide.runtime.state.declared_rows import declared_rows
+from rowtide.runtime.state.output import target_table
 from rowtide_connectors.api import Transaction
 from rowtide_connectors.errors import GoneError
 from rowtide_connectors.registry import find_sink
@@ -73,10 +74,11 @@ def _rows(table: ForeignTable, transaction: Transaction) -> Iterator[Row]:
     """Yield the rows of a table in row form.
 
     Raises:
-      StatementError: the table does not exist, or a value is none of its declared type.
+      StatementError: the table does not exist.
+      RejectedRowError: a value is none of its declared type.
     """
     try:
-        yield from rows_of_target(table.row_type, transaction.rows(target_table(table)))
+        yield from declared_rows(table, transaction.rows(target_table(table)))
     except GoneError as error:
         raise StatementError(
             error.message, hint="`rowtide run` creates it when it starts the pipeline for the first time."
