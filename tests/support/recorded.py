@@ -315,6 +315,7 @@ class Recorded:
                 ],
                 "refused": [{"number": each["number"], "why": BROKEN} for each in found if each not in taken],
                 "next": found[-1]["number"] if others else None,
+                "left": 1_000 - 2 if taken else 1_000 - 1,
             }
         )
 

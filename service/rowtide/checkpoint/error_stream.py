@@ -115,14 +115,9 @@ def mark_resubmitted(
     last = connection.execute(
         sa.select(sa.func.coalesce(sa.func.max(table.c.resubmitted), 0)).where(table.c.pipeline == pipeline)
     ).scalar_one()
-    number = last
-    for group in together(rows):
-        number += 1
-        if number > MAX_RESUBMISSIONS:
-            raise StatementError(
-                f"the pipeline has {last} resubmissions, and {MAX_RESUBMISSIONS} is the limit",
-                hint=f"Resubmit many rows at once: one resubmission takes {RESUBMITTED_ROWS} rows of a relation.",
-            )
+    groups = list(together(rows))
+    left_after(last, len(groups))
+    for number, group in enumerate(groups, last + 1):
         marked = connection.execute(
             sa.update(table)
             .where(table.c.error_id.in_([row.error_id for row in group]), table.c.resubmitted.is_(None))
@@ -132,7 +127,22 @@ def mark_resubmitted(
             raise OvertakenError(
                 "some of the error rows were resubmitted by another command; nothing has changed"
             )
-    return int(number - last)
+    return len(groups)
+
+
+def left_after(last: int, more: int) -> int:
+    """Return how many resubmissions a pipeline may have after ``more`` than those up to the number ``last``.
+
+    Raises:
+      StatementError: it may not have so many.
+    """
+    left = MAX_RESUBMISSIONS - last - more
+    if more and left < 0:
+        raise StatementError(
+            f"the pipeline has {last} resubmissions, and {MAX_RESUBMISSIONS} is the limit",
+            hint=f"Resubmit many rows at once: one resubmission takes {RESUBMITTED_ROWS} rows of a relation.",
+        )
+    return left
 
 
 def stored_error(row: Any) -> StoredError:

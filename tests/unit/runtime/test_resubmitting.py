@@ -75,7 +75,20 @@ def test_rows_are_taken_once_and_others_stay_with_the_reason(pipeline: Pipeline)
     assert again.stay == {late[1]: BEFORE, 10_000: MISSING}
     rest = resubmit(pipeline, ErrorFilter(kind="LATE"))
     assert (numbers(rest.rows), rest.stay, pending(pipeline)) == (late[3:], {}, [])
-    assert resubmit(pipeline, ErrorFilter(kind="LATE")) == ResubmittedRows([], {}, {})
+    assert [each.left for each in (would, first, again, rest)] == [999, 999, 998, 997]
+    assert resubmit(pipeline, ErrorFilter(kind="LATE")) == ResubmittedRows([], {}, {}, left=997)
+
+
+def test_a_dry_run_refuses_more_resubmissions_than_a_flow_may_hold(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = late_of(pipeline)
+    monkeypatch.setattr(error_stream, "MAX_RESUBMISSIONS", 1)
+    assert resubmit(pipeline, ErrorFilter(numbers=(late[0],))).left == 0
+    for dry_run in (True, False):
+        with pytest.raises(StatementError, match="has 1 resubmissions, and 1 is the limit"):
+            resubmit(pipeline, ErrorFilter(kind="LATE"), dry_run=dry_run)
+    assert pending(pipeline) == late[1:]
 
 
 def test_of_rows_that_are_named_all_or_none_are_resubmitted_if_that_is_asked(pipeline: Pipeline) -> None:

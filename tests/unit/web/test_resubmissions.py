@@ -34,6 +34,7 @@ DONE = ResubmittedRows(
     {16: "its message has no bytes, or its bytes are unknown"},
     {17: Counting(1_000, (("PER_MINUTE", 60_000),)), 19: Counting(2_000, ())},
     last=19,
+    left=996,
 )
 
 
@@ -123,6 +124,7 @@ def test_the_answer_has_what_is_taken_where_it_counts_and_what_stays(dry_run: bo
         ],
         "refused": [{"number": 16, "why": "its message has no bytes, or its bytes are unknown"}],
         "next": 19,
+        "left": 996,
     }
 
 

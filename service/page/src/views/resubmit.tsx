@@ -102,6 +102,7 @@ function Outcome({ answer }: { readonly answer: Resubmissions }) {
           {rows(answer.taken.length)} {answer.dry_run ? "would be resubmitted" : "resubmitted"}
           {of && `: ${of}`}.
         </strong>{" "}
+        {answer.dry_run && answer.taken.length > 0 && `After this the pipeline may have ${count(answer.left)} more resubmissions.`}
         {!answer.dry_run && answer.taken.length > 0 && "The pipeline reads them within seconds; what fails again is a new error row."}
       </p>
       {lines.length > 0 && (

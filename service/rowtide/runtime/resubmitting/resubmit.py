@@ -9,7 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rowtide.checkpoint.database import DatabaseLedger
-from rowtide.checkpoint.error_stream import ErrorFilter, parts_of
+from rowtide.checkpoint.error_stream import (
+    MAX_RESUBMISSIONS,
+    ErrorFilter,
+    left_after,
+    parts_of,
+    together,
+)
 from rowtide.checkpoint.ledger import StoredError
 from rowtide.errors import OvertakenError, StatementError
 from rowtide.runtime.pipeline import Pipeline
@@ -30,13 +36,14 @@ class ResubmittedRows:
     """The rows that are resubmitted, or would be, and those that stay, by number with the reason.
 
     ``counting`` is where late rows count, by number. ``last`` is the number of the last row that was looked at, if the
-    filter may match others after it.
+    filter may match others after it. ``left`` is how many resubmissions the pipeline may have after this.
     """
 
     rows: Sequence[StoredError]
     stay: Mapping[int, str]
     counting: Mapping[int, Counting]
     last: int | None = None
+    left: int = MAX_RESUBMISSIONS
 
 
 def resubmit(
@@ -80,7 +87,11 @@ def resubmit(
 
 
 def _chosen(pipeline: Pipeline, wanted: ErrorFilter, most: int | None) -> ResubmittedRows:
-    """Return what would be resubmitted now."""
+    """Return what would be resubmitted now.
+
+    Raises:
+      StatementError: the checkpoint is of another plan, or the pipeline has too many resubmissions.
+    """
     record = pipeline.ledger.read()
     if record is not None:
         refuse_another_plan(pipeline.name, record, plan_digests(pipeline.plan))
@@ -102,7 +113,9 @@ def _chosen(pipeline: Pipeline, wanted: ErrorFilter, most: int | None) -> Resubm
         rows.append(row)
         if (counts := late.counting(row)) is not None:
             counting[row.error_id] = counts
-    return ResubmittedRows(rows, stay, counting, last)
+    before = max((each.number for each in pipeline.ledger.resubmissions()), default=0)
+    left = left_after(before, sum(1 for _ in together(rows)))
+    return ResubmittedRows(rows, stay, counting, last, left)
 
 
 def _matching(ledger: DatabaseLedger, wanted: ErrorFilter) -> Iterator[StoredError]:

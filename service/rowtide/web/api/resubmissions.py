@@ -57,7 +57,8 @@ class StayingRow:
 class ResubmissionsAnswer:
     """The error rows that are resubmitted, by number; after a dry run those that would be.
 
-    ``next`` is ``after`` of the rows that the filter matches beyond the limit, null if there are none.
+    ``next`` is ``after`` of the rows that the filter matches beyond the limit, null if there are none. ``left`` is how
+    many resubmissions the pipeline may have after this: each answer takes one for each relation.
     """
 
     dry_run: bool
@@ -66,6 +67,7 @@ class ResubmissionsAnswer:
     counts: list[CountingAnswer]
     refused: list[StayingRow]
     next: int | None
+    left: int
 
 
 NUMBERS = Parameter(
@@ -155,6 +157,7 @@ def _answer(done: ResubmittedRows, dry_run: bool) -> ResubmissionsAnswer:
         [_counting(at, each) for at, each in done.counting.items()],
         [StayingRow(at, why) for at, why in done.stay.items()],
         done.last,
+        done.left,
     )
 
 
