@@ -170,7 +170,7 @@ ERRORS = [
     ),
 ]
 """The error rows of the orders pipeline."""
-BROKEN = "its message does not change, and cannot be decoded: invalid character"
+BROKEN = "the message does not change, and cannot be decoded: invalid character"
 """Why rejected rows of the orders pipeline cannot be resubmitted."""
 RESUBMISSIONS = f"{P}/errors/resubmissions"
 

@@ -108,7 +108,7 @@ def test_a_late_row_goes_to_the_relation_that_refused_it_at_the_least_time_it_ac
     assert 3 not in [row[0] for row in files.rows("direct")]
     late = next(row for row in files.errors() if row["relation"] == "TIMED")
     assert late["resubmitted_at"] is not None
-    assert "was resubmitted before" in files.call("errors resubmit", str(late["number"]), code=2)
+    assert "already resubmitted" in files.call("errors resubmit", str(late["number"]), code=2)
     assert "0 rows are resubmitted" in files.call("errors resubmit", "--relation", "timed")
     for _ in range(2):
         files.run()
@@ -128,7 +128,7 @@ def test_what_fails_again_is_a_new_error_row_of_the_same_message(files: Files) -
     }
     broken = next(str(row["number"]) for row in again if row["relation"] == "READINGS")
     stays = files.call("errors resubmit", "--reason", "decode")
-    assert f"{broken} stays: its message does not change, and cannot be decoded: " in stays
+    assert f"{broken} stays: the message does not change, and cannot be decoded: " in stays
     assert "0 rows are resubmitted, 1 stay." in stays
     assert "cannot be decoded" in files.call("errors resubmit", broken, code=2)
     assert [row[1] for row in files.rows("in_time")].count(4) == 1

@@ -29,7 +29,7 @@ CREATE FOREIGN TABLE found (number INTEGER) SERVER d;
 CREATE PUMP p STARTED AS INSERT INTO found SELECT STREAM number FROM readings;
 """
 LATE = 5
-BEFORE = "it was resubmitted before"
+BEFORE = "already resubmitted"
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ export function Resubmit({ chosen, word, isOffered }: ResubmitOf) {
       {step.kind === "asked" && <p>The service is asked…</p>}
       {step.kind === "refused" && <Refused refusal={step.refusal} />}
       {answer !== null && <Outcome answer={answer} />}
-      {next !== null && <p>More rows match: a request looks at the oldest ones.</p>}
+      {next !== null && <p>More rows match. They come after these.</p>}
       <p class="buttons">
         {toConfirm !== null && (
           <button type="button" onClick={() => ask({ numbers: toConfirm.taken }, next)}>

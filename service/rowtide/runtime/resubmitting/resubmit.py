@@ -28,7 +28,7 @@ CHOICES = 3
 """How often rows are chosen again because others resubmit some of them at the same time."""
 PORTION_ROWS = 100
 """How many rows are read at once: they are in memory before their bytes are known."""
-MISSING = "it does not exist, or is not one of these"
+MISSING = "no such row, or other filters exclude it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from rowtide.runtime.resubmitting.resubmit import ResubmittedRows
 from rowtide.runtime.resubmitting.where_counts import Counting
 from rowtide.web.access import Page, note_effect
 from rowtide.web.api.answers import rfc3339
-from rowtide.web.api.error_rows import GREATEST, KIND, OF_RELATION, REASON
+from rowtide.web.api.error_rows import GREATEST, KIND, OF_RELATION, REASON, FilterFields
 from rowtide.web.declared import AFTER, BODY_BYTES, OF_PIPELINE, PIPELINE, ApiPath, Parameter
 from rowtide.web.handlers import Handlers
-from rowtide.web.parameters import flag, number, numbers, optional
+from rowtide.web.parameters import flag, numbers
 from rowtide.web.problems import Problem, ProblemError
 from rowtide.web.tokens import Right
 
@@ -88,6 +88,7 @@ ALL_PENDING = Parameter(
     where="body",
 )
 CONTINUED = replace(AFTER, where="body")
+IN_BODY = FilterFields(OF_KIND, OF_NAME, WITH_REASON, ALL_PENDING, CONTINUED)
 DRY_RUN = Parameter(
     "dry_run", "say which rows would be resubmitted; change nothing", False, kind="boolean", where="body"
 )
@@ -130,15 +131,7 @@ def _wanted(request: Request) -> ErrorFilter:
     Raises:
       ProblemError: it chooses none.
     """
-    kind, reason = optional(request, OF_KIND), optional(request, WITH_REASON)
-    wanted = ErrorFilter(
-        numbers=numbers(request, NUMBERS),
-        kind=None if kind is None else kind.upper(),
-        relation=optional(request, OF_NAME),
-        reason=None if reason is None else reason.upper(),
-        pending=flag(request, ALL_PENDING),
-        after=number(request, CONTINUED),
-    )
+    wanted = IN_BODY.chosen(request, numbers(request, NUMBERS))
     if wanted == ErrorFilter(after=wanted.after):
         raise ProblemError(
             Problem.INVALID_BODY,
