@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rowtide.checkpoint.error_stream import ErrorFilter
 from rowtide.clock import Clock, SystemClock
 from rowtide.config.settings import Settings
 from rowtide.errors import StatementError
@@ -21,7 +22,7 @@ from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import Pipeline
 from rowtide.runtime.query.query_work import QueryLimits
 from rowtide.runtime.requests import Requests
-from rowtide.runtime.resubmitting.resubmit import resubmit
+from rowtide.runtime.resubmitting.resubmit import ResubmittedRows, resubmit
 from rowtide.runtime.runnable import parts_store
 from rowtide.runtime.service import Runs, Service
 from rowtide.runtime.state.context import PipelineContext
@@ -163,7 +164,7 @@ def build_process(
             progress=service.progress,
             events=events,
             errors=pipeline.ledger.errors,
-            resubmit=lambda wanted, dry_run, most: resubmit(pipeline, wanted, dry_run=dry_run, most=most),
+            resubmit=resubmits(pipeline, service.requests),
             snapshots=pipeline.ledger.snapshots,
             allow_export=settings.service.allow_export,
         ),
@@ -175,6 +176,16 @@ def build_process(
         _monitoring(service, metrics, clock, settings, options),
         events,
     )
+
+
+def resubmits(pipeline: Pipeline, requests: Requests) -> Callable[[ErrorFilter, bool, int], ResubmittedRows]:
+    """Return the function of the API that resubmits error rows, see ``Handlers``."""
+
+    def resubmitted(wanted: ErrorFilter, dry_run: bool, most: int) -> ResubmittedRows:
+        requests.refuse_resubmission()
+        return resubmit(pipeline, wanted, dry_run=dry_run, most=most)
+
+    return resubmitted
 
 
 def _provider(settings: Settings, clock: Clock) -> OidcProvider | None:

@@ -170,7 +170,7 @@ ERRORS = [
     ),
 ]
 """The error rows of the orders pipeline."""
-BROKEN = "its message does not change, and cannot be decoded: invalid character"
+BROKEN = "the message does not change, and cannot be decoded: invalid character"
 """Why rejected rows of the orders pipeline cannot be resubmitted."""
 RESUBMISSIONS = f"{P}/errors/resubmissions"
 
@@ -315,6 +315,7 @@ class Recorded:
                 ],
                 "refused": [{"number": each["number"], "why": BROKEN} for each in found if each not in taken],
                 "next": found[-1]["number"] if others else None,
+                "left": 1_000 - 2 if taken else 1_000 - 1,
             }
         )
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rowtide.app import resubmits
 from rowtide.cli.run.run import query_of
 from rowtide.clock import SystemClock
 from rowtide.metrics import Metrics
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.query.query_work import QueryLimits
-from rowtide.runtime.resubmitting.resubmit import resubmit
 from rowtide.runtime.service import Service
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.web import Handlers, WebServer, build_app
@@ -43,7 +43,7 @@ def served(file: Path, limits: QueryLimits | None = None, access: Access | None 
                 contents=service.requests.contents,
                 execute=service.requests.execute,
                 errors=pipeline.ledger.errors,
-                resubmit=lambda wanted, dry_run, most: resubmit(pipeline, wanted, dry_run=dry_run, most=most),
+                resubmit=resubmits(pipeline, service.requests),
                 snapshots=pipeline.ledger.snapshots,
                 query=query_of(file, service.requests, limits),
                 progress=service.progress,

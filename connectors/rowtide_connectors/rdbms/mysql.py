@@ -34,6 +34,7 @@ from rowtide_connectors.rdbms.sql_type import (
     SqlType,
     TargetColumn,
     target_of,
+    whole,
     whole_numbers,
 )
 from rowtide_connectors.rdbms.table import (
@@ -84,8 +85,8 @@ _DDL = {
 _READ = {
     # As text, a FLOAT has six digits.
     "REAL": "cast({0} as double)",
-    # CHAR is stored without the spaces at its end.
-    "CHAR": "rpad({0}, {1}, ' ')",
+    # CHAR is stored without the spaces at its end. RPAD alone would cut a text of a longer column.
+    "CHAR": "rpad({0}, greatest(char_length({0}), {1}), ' ')",
     "DATE": "datediff({0}, '1970-01-01')",
     "TIME": "timestampdiff(microsecond, '1970-01-01', timestamp('1970-01-01', {0})) div 1000",
     **dict.fromkeys(TIMESTAMPS, "timestampdiff(microsecond, '1970-01-01', {0}) div 1000"),
@@ -93,8 +94,8 @@ _READ = {
 _PYTHON: dict[str, Callable[[Any], object]] = {
     "BOOLEAN": bool,
     "DECIMAL": Decimal,
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), int),
-    **dict.fromkeys(("INTERVAL DAY TO SECOND", "INTERVAL YEAR TO MONTH"), int),
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), whole),
+    **dict.fromkeys(("INTERVAL DAY TO SECOND", "INTERVAL YEAR TO MONTH"), whole),
 }
 """Types whose column may be of another one."""
 _COLUMNS_OF = """

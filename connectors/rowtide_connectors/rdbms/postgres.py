@@ -36,6 +36,7 @@ from rowtide_connectors.rdbms.sql_type import (
     SqlType,
     TargetColumn,
     target_of,
+    whole,
     whole_numbers,
 )
 from rowtide_connectors.rdbms.table import (
@@ -119,11 +120,6 @@ _WRITE = {
 _READ = {
     # As text, a real has the digits that tell it from other reals, and not its own.
     "REAL": "{0}::float8",
-    # A numeric column may have been declared.
-    "TINYINT": "{0}::int8",
-    "SMALLINT": "{0}::int8",
-    "INTEGER": "{0}::int8",
-    "BIGINT": "{0}::int8",
     "DATE": "{0} - date '1970-01-01'",
     "TIME": "(extract(epoch from {0}) * 1000)::int8",
     **dict.fromkeys(TIMESTAMPS, "(extract(epoch from {0}) * 1000)::int8"),
@@ -436,8 +432,12 @@ class Postgres:
             limited(f"select {', '.join(selected)} from {table_sql(connection, table)}", limit),
             execution_options={"yield_per": FETCH_ROWS},
         )
+        wholes = [index for index, column in enumerate(table.columns) if _is_whole_in_numeric(column)]
         for row in result:
-            yield tuple(row)
+            values = list(row)
+            for index in wholes:
+                values[index] = None if values[index] is None else whole(values[index])
+            yield tuple(values)
 
 
 def is_pooled(connection: Any) -> bool:
@@ -469,7 +469,7 @@ def _selected(column: PhysicalColumn, name: str) -> str:
         return f"{name}::text"
     if _is_array(column):
         return _array_as_json(column, name)
-    if column.type.name == "DECIMAL":
+    if column.type.name == "DECIMAL" or _is_whole_in_numeric(column):
         return f"{name}::numeric"
     return _READ.get(column.type.name, "{0}").format(name)
 
@@ -477,6 +477,11 @@ def _selected(column: PhysicalColumn, name: str) -> str:
 def _column_type(column: PhysicalColumn) -> str:
     """Return the type of a column in the database; of one that is not looked up, the type of a new column."""
     return TYPES["postgresql"][column.type.name].created if column.target is None else column.target.type
+
+
+def _is_whole_in_numeric(column: PhysicalColumn) -> bool:
+    """Return whether a column of integers may have fractions, which a cast to an integer would round."""
+    return column.type.name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT") and _column_type(column) == "numeric"
 
 
 def _is_array(column: PhysicalColumn) -> bool:

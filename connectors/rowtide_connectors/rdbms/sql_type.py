@@ -266,6 +266,12 @@ def target_of(kind: str, sql_type: SqlType, name: str, limit: Limit | None = Non
     return TargetColumn(name, None if limit is None or limit.takes_all(sql_type) else limit)
 
 
+def whole(value: int | Decimal) -> int | Decimal:
+    """Return a number that an integer was written as; one with a fraction, which others have written, as it is."""
+    found = int(value)
+    return found if found == value else value
+
+
 def same_json(text: str) -> str:
     """Return one text for all JSON texts of one value, which JSONB stores alike."""
     try:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -309,10 +310,9 @@ def _writer(sql_type: SqlType) -> Callable[[Any], object] | None:
 def _reader(sql_type: SqlType) -> Callable[[Any], object]:
     match sql_type.name:
         case "DECIMAL":
-            unit = Decimal(1).scaleb(-sql_type.scale)
-            return lambda value: Decimal(str(value)).quantize(unit, context=_WIDE)
+            return partial(_decimal, Decimal(1).scaleb(-sql_type.scale))
         case "BOOLEAN":
-            return bool
+            return lambda value: bool(value) if value in (0, 1) else value
         case "REAL" | "DOUBLE":
             return float
         case "DATE":
@@ -325,6 +325,13 @@ def _reader(sql_type: SqlType) -> Callable[[Any], object]:
             return _instant
         case _:
             return lambda value: value
+
+
+def _decimal(unit: Decimal, value: object) -> Decimal:
+    """Return a number with the declared digits; with its own if it has more."""
+    found = Decimal(str(value))
+    filled = found.quantize(unit, context=_WIDE)
+    return filled if filled == found else found
 
 
 def _instant(text: str) -> int:

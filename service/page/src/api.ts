@@ -134,6 +134,7 @@ export interface ErrorRows {
 /**
  * Error rows that are resubmitted, by number; after a dry run those that would be. `counts` are where late rows count at
  * the earliest. `next` is `after` of further rows that match; null: these are all.
+ * `left` is how many resubmissions the pipeline may have after this.
  */
 export interface Resubmissions {
   readonly dry_run: boolean;
@@ -142,6 +143,7 @@ export interface Resubmissions {
   readonly counts: readonly Counting[];
   readonly refused: readonly { readonly number: number; readonly why: string }[];
   readonly next: number | null;
+  readonly left: number;
 }
 
 export interface Counting {

@@ -21,6 +21,8 @@ MAX_RESUBMISSIONS = 1_000
 """Limit for one pipeline. Each remains a partition of its stream forever, because a replay must find it."""
 RESUBMITTED_ROWS = 10_000
 """Maximum rows of one resubmission. They enter the flow at once."""
+RESUBMITTED_BYTES = 64 * 1024 * 1024
+"""Maximum bytes of one resubmission (``ErrorRow.size``), unless it has one row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +115,9 @@ def mark_resubmitted(
     last = connection.execute(
         sa.select(sa.func.coalesce(sa.func.max(table.c.resubmitted), 0)).where(table.c.pipeline == pipeline)
     ).scalar_one()
-    number = last
-    for group in together(rows):
-        number += 1
-        if number > MAX_RESUBMISSIONS:
-            raise StatementError(
-                f"the pipeline has {last} resubmissions, and {MAX_RESUBMISSIONS} is the limit",
-                hint=f"Resubmit many rows at once: one resubmission takes {RESUBMITTED_ROWS} rows of a relation.",
-            )
+    groups = list(together(rows))
+    left_after(last, len(groups))
+    for number, group in enumerate(groups, last + 1):
         marked = connection.execute(
             sa.update(table)
             .where(table.c.error_id.in_([row.error_id for row in group]), table.c.resubmitted.is_(None))
@@ -130,7 +127,22 @@ def mark_resubmitted(
             raise OvertakenError(
                 "some of the error rows were resubmitted by another command; nothing has changed"
             )
-    return int(number - last)
+    return len(groups)
+
+
+def left_after(last: int, more: int) -> int:
+    """Return how many resubmissions a pipeline may have after ``more`` than those up to the number ``last``.
+
+    Raises:
+      StatementError: it may not have so many.
+    """
+    left = MAX_RESUBMISSIONS - last - more
+    if more and left < 0:
+        raise StatementError(
+            f"the pipeline has {last} resubmissions, and {MAX_RESUBMISSIONS} is the limit",
+            hint=f"Resubmit many rows at once: one resubmission takes {RESUBMITTED_ROWS} rows of a relation.",
+        )
+    return left
 
 
 def stored_error(row: Any) -> StoredError:
@@ -162,5 +174,22 @@ def together(rows: Iterable[StoredError]) -> Iterator[Sequence[StoredError]]:
         row = stored.row
         groups.setdefault((row.stream, row.relation, row.row is not None), []).append(stored)
     for group in groups.values():
-        for start in range(0, len(group), RESUBMITTED_ROWS):
-            yield group[start : start + RESUBMITTED_ROWS]
+        for part, _ in parts_of(group, RESUBMITTED_ROWS):
+            yield part
+
+
+def parts_of(rows: Iterable[StoredError], most: int) -> Iterator[tuple[list[StoredError], bool]]:
+    """Yield rows in parts of at most ``most`` rows and RESUBMITTED_BYTES, each with whether others follow it.
+
+    A larger row is a part of its own. A part is there as soon as the row after it is read.
+    """
+    part: list[StoredError] = []
+    size = 0
+    for stored in rows:
+        if part and (len(part) == most or size + stored.row.size > RESUBMITTED_BYTES):
+            yield part, True
+            part, size = [], 0
+        part.append(stored)
+        size += stored.row.size
+    if part:
+        yield part, False

@@ -128,6 +128,11 @@ class ErrorRow:
             return None
         return self.bound - self.rowtime
 
+    @property
+    def size(self) -> int:
+        """About how many bytes its message and its row take."""
+        return sum(len(each) for each in (self.raw, self.key, self.headers, self.row) if each is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class StoredError:

@@ -246,7 +246,7 @@ class EmbeddedEngine:
             TopicReading(plan, (each for each in plan.foreign_streams if each.name in read), self._begin)
         ) as topics:
             flow = Flow({RESULT: node}, {name: sorted(held) for name, held in topics.ends().items()})
-            yield flow, topics, CommittedTables.of(plan)
+            yield flow, topics, CommittedTables.of(plan, node)
 
     def _run(
         self, node: Node, flow: Flow, topics: TopicReading, tables: CommittedTables

@@ -305,11 +305,7 @@ class Flow:
         return Counts(self._program, ((at, each) for at, each in operators if each is not None))
 
     def check(self) -> None:
-        """Check that every row is accounted for (law 4).
-
-        Raises:
-          FaultError: naming the relation and its numbers.
-        """
+        """Check that every row is accounted for (law 4), as ``counts`` does, with the same error."""
         self.counts()
 
     def held(self) -> int:
@@ -329,6 +325,11 @@ class Flow:
     def step_bounds(self) -> list[int]:
         """Return the rowtime bound of each step (ms), by position."""
         return [bound.rowtime for bound in self._circuit.bounds.values()]
+
+    def step_losses(self) -> dict[int, int]:
+        """Return how many rows were late or rejected at each step so far, by position."""
+        operators = self._circuit.operators.items()
+        return {at: each.account.late + each.account.rejected for at, each in operators if each is not None}
 
     def promised(self) -> dict[str, int]:
         """Return the rowtime bound of each output (ms)."""

@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 class Requests:
     """The requests to one pipeline. Any thread makes them, and the thread that runs the pipeline answers.
 
-    ``answers_queries`` False: the rows do not pass through this process, so no query can follow them.
+    ``passes_rows`` False: the rows do not pass through this process, so no query can follow them, and no error rows can
+    be read again.
     """
 
-    def __init__(self, io: PipelineIO, *, answers_queries: bool = True) -> None:
-        self._answers_queries = answers_queries
+    def __init__(self, io: PipelineIO, *, passes_rows: bool = True) -> None:
+        self._passes_rows = passes_rows
         self.questions = Questions()
         self._io = io
         self._backpressure: Backpressure | None = None
@@ -141,6 +142,19 @@ class Requests:
         self._io.statement_sent.set()
         return StatementAnswer(outcome_of(log, statement, context.clock, PATIENCE_S if wait else 0.0))
 
+    def refuse_resubmission(self) -> None:
+        """Refuse to resubmit error rows if this process does not read them.
+
+        Raises:
+          StatementError: the pipeline runs on Spark.
+        """
+        if not self._passes_rows:
+            raise StatementError(
+                "a pipeline on Spark reads no error rows again, and Spark does not continue one that has read some",
+                hint="Stop the service, run `rowtide errors resubmit PIPELINE.sql`, and from then on run the pipeline "
+                "in one process, without --runner spark.",
+            )
+
     def follow(self, question: Question) -> Follower:
         """Start a query that follows the running pipeline, or reads its present contents once.
 
@@ -150,19 +164,17 @@ class Requests:
           TransientError: the pipeline does not run, or the main loop did not finish a turn in time.
         """
         refuse_heavy(question)
+        committed = CommittedTables.of(self._io.context.plan, question.node)
         if question.is_committed:
-            return Follower(question, Flow({}, {}), {})
-        if not self._answers_queries:
+            return Follower(question, Flow({}, {}), {}, committed)
+        if not self._passes_rows:
             raise StatementError(
                 "a pipeline on Spark answers no queries of its streams: their rows do not pass through the service",
                 hint="Query the foreign tables that it writes.",
             )
-        return self.questions.ask(lambda work: work.followers.add(question, work.flow, list(work.positions)))
-
-    @property
-    def committed(self) -> CommittedTables:
-        """What reads the foreign tables of the pipeline."""
-        return CommittedTables.of(self._io.context.plan)
+        return self.questions.ask(
+            lambda work: work.followers.add(question, work.flow, list(work.positions), committed)
+        )
 
     def contents(self, relation: str, limit: int, after: int = 0) -> TableContents:
         """Return at most ``limit`` of the current rows of an engine table, those after the first ``after``.

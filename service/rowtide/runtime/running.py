@@ -41,7 +41,7 @@ def run_live(
         io.partitions.looked_up(relation, held)
     outboxes = io.open_outboxes(record)
     admission = Admission(io, state)
-    admission.begin()
+    admission.begin(until_end=until_end)
     desk = StatementDesk(io, state, context.statements)
     inbox = io.open_inbox(state.positions, io.channels(state.flow))
     # A run to the end leaves the rest of history, if there is more, to the next one.

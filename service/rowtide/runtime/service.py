@@ -24,8 +24,8 @@ _log = structlog.get_logger("rowtide")
 class Runs(Protocol):
     """Runs a pipeline that is recovered, from its committed positions on."""
 
-    answers_queries: bool
-    """Whether all rows pass through this process, so that queries can follow them."""
+    passes_rows: bool
+    """Whether all rows pass through this process: queries can follow them, and resubmitted rows join them."""
 
     def check(self, io: PipelineIO) -> None:
         """Refuse, before the epoch is taken, what it cannot run.
@@ -43,7 +43,7 @@ class Runs(Protocol):
 class RunLive:
     """Runs a pipeline in this process."""
 
-    answers_queries = True
+    passes_rows = True
 
     def check(self, io: PipelineIO) -> None:
         """Refuse nothing."""
@@ -66,7 +66,7 @@ class Service:
         self._runs = runs or RunLive()
         self.board = self._io.board
         self.progress = self._io.progress
-        self.requests = Requests(self._io, answers_queries=self._runs.answers_queries)
+        self.requests = Requests(self._io, passes_rows=self._runs.passes_rows)
 
     def run(self, begin: Begin = StartEdge.WATERMARK, *, until_end: bool = False) -> None:
         """Start, then run until a stop is requested or, with ``until_end``, to the current ends.

@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from rowtide.checkpoint.database import DatabaseLedger
+from rowtide.checkpoint import error_stream
 from rowtide.checkpoint.error_stream import ErrorFilter
 from rowtide.checkpoint.ledger import (
     RESET,
@@ -324,6 +325,20 @@ def test_error_rows_are_resubmitted_once_and_read_in_the_order_of_their_rowtimes
     with pytest.raises(OvertakenError, match="resubmitted by another command; nothing has changed"):
         ledger.resubmit(rows[2:])
     assert ledger.errors(ErrorFilter(numbers=(rows[3].error_id,)))[0].resubmitted is None
+
+
+def test_a_resubmission_has_no_more_bytes_than_are_read_at_once(
+    database: Database, ledger: AnyLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epoch = ledger.claim("digest", "a").epoch
+    small = replace(LATE, stream="ORDERS", raw=b"12345", key=b"", row=None)
+    large = replace(small, raw=b"1234567890123")
+    with database.begin() as transaction:
+        ledger.write_errors(transaction, epoch, [small, small, small, large, small])
+    monkeypatch.setattr(error_stream, "RESUBMITTED_BYTES", 2 * small.size)
+    assert ledger.resubmit(ledger.errors()) == 4
+    read = [[each.row.raw for each in ledger.resubmitted(number)] for number in range(1, 5)]
+    assert read == [[small.raw] * 2, [small.raw], [large.raw], [small.raw]]
 
 
 def test_decisions_are_read_in_the_order_of_their_commit(database: Database, ledger: AnyLedger) -> None:

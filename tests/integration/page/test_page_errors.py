@@ -124,6 +124,7 @@ def test_rows_that_match_are_resubmitted_once_they_are_confirmed(
         page.goto(f"{service.url}#/errors?pending=true")
         page.get_by_role("button", name="Resubmit all that match…").click()
         outcome(page).get_by_text(OUTLOOK[0]).wait_for()
+        outcome(page).get_by_text("After this the pipeline may have 998 more resubmissions.").wait_for()
         assert outcome(page).get_by_role("listitem").all_inner_texts() == [
             OUTLOOK[1],
             f"Row 16 cannot be resubmitted: {BROKEN}.",
@@ -169,6 +170,17 @@ def test_one_row_is_resubmitted_with_the_keyboard_alone(chromium: Browser, servi
         page.keyboard.press("Enter")
         outcome(page).wait_for(state="detached")
         assert page.get_by_role("button", name="Resubmit…").count() == 0
+
+
+def test_what_is_asked_of_one_row_is_not_shown_of_another(chromium: Browser, service: Recorded) -> None:
+    with tab(chromium) as page:
+        page.goto(f"{service.url}#/errors/17")
+        page.get_by_role("button", name="Resubmit…").click()
+        outcome(page).get_by_role("button", name="Resubmit 1 row").wait_for()
+        page.evaluate("location.hash = '#/errors/16'")
+        page.get_by_role("heading", name="Error row 16").wait_for()
+        page.get_by_role("button", name="Resubmit…").wait_for()
+        assert outcome(page).count() == 0
 
 
 def test_what_matches_beyond_the_limit_of_a_request_is_resubmitted_by_the_next_ones(

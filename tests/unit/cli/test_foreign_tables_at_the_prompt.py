@@ -6,10 +6,13 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import fields
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from typer.testing import CliRunner
 
 import rowtide
@@ -17,11 +20,13 @@ from rowtide.cli.main import app
 from rowtide.clock import SystemClock
 from rowtide.config.settings import Settings
 from rowtide.embedded.engine import EmbeddedEngine
-from rowtide.runtime.query.query_work import QueryLimits
+from rowtide.errors import StatementError
+from rowtide.runtime.query.query_work import QueryLimits, QueryText
 from rowtide.runtime.recovery.begin import parse_begin
+from rowtide.runtime.state.committed_tables import CommittedTables
 from rowtide.runtime.state.output import TableOutput
 from rowtide.runtime.state.questions import Questions
-from rowtide.sql.pipeline import plan_pipeline
+from rowtide.sql.pipeline import SqlSession, plan_pipeline
 from rowtide_connectors.memory import memory_broker
 from rowtide_connectors.registry import find_sink
 from support.served import served
@@ -202,6 +207,33 @@ def test_a_query_of_what_is_committed_asks_nothing_of_the_pipeline(
         assert rows_of(call("--service", url, "-e", query, "--json")) == [[3]]
 
 
+ELSEWHERE = """
+CREATE SERVER e FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///elsewhere.db');
+CREATE FOREIGN TABLE hidden (sensor VARCHAR(8)) SERVER e;
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "servers"),
+    [
+        ("SELECT * FROM rooms", []),
+        ("SELECT STREAM * FROM readings", []),
+        ("SELECT * FROM latest", ["d"]),
+        ("SELECT sensor FROM rooms WHERE sensor IN (SELECT sensor FROM hidden)", ["e"]),
+        ("SELECT * FROM latest AS l JOIN hidden AS h ON l.sensor = h.sensor", ["d", "e"]),
+    ],
+)
+def test_the_process_of_a_query_gets_the_options_of_the_servers_alone_that_it_reads_from(
+    query: str, servers: list[str]
+) -> None:
+    session = SqlSession(committed=True)
+    session.feed(SQL.format(file="out.db") + ELSEWHERE, file="readings.sql")
+    tables = CommittedTables.of(session.plan, session.listing(query).node)
+    assert [server.name.lower() for server, _ in tables.tables] == servers
+    # What is sent before the query is planned has the text of the pipeline alone.
+    assert [each.name for each in fields(QueryText)] == ["pipeline", "file", "sql", "once"]
+
+
 def never(*_: object) -> None:
     raise AssertionError("the loop of the pipeline was asked")
 
@@ -236,7 +268,14 @@ VALUES = {
 """Two values of each type."""
 
 
-@pytest.mark.parametrize(
+def url_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
+    if kind == "sqlite":
+        return f"sqlite:///{folder}/out.db"
+    url: str = request.getfixturevalue(f"{kind}_url")
+    return url
+
+
+KINDS = pytest.mark.parametrize(
     "kind",
     [
         "sqlite",
@@ -244,10 +283,13 @@ VALUES = {
         pytest.param("mariadb", marks=pytest.mark.mariadb),
     ],
 )
+
+
+@KINDS
 def test_values_of_each_type_are_read_as_they_were_written(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    url = f"sqlite:///{tmp_path}/out.db" if kind == "sqlite" else request.getfixturevalue(f"{kind}_url")
+    url = url_of(kind, request, tmp_path)
     columns = ", ".join(f"c{at} {kind}" for at, kind in enumerate(VALUES))
     first, second = (", ".join(values) for values in zip(*VALUES.values(), strict=True))
     nothing = ", ".join(["NULL"] * len(VALUES))
@@ -272,3 +314,52 @@ def test_values_of_each_type_are_read_as_they_were_written(
     assert {timed.row[0]: timed.row for timed in held.rows()} == {
         timed.row[0]: timed.row for timed in given.rows()
     }
+
+
+WIDER = {
+    "DECIMAL(10, 2)": ("decimal(12, 4)", "1.2300", Decimal("1.23"), "1.239"),
+    "DECIMAL(4, 2)": ("decimal(12, 4)", "-99.99", Decimal("-99.99"), "100"),
+    "INTEGER": ("decimal(12, 2)", "-5", -5, "1.70"),
+    "SMALLINT": ("bigint", "32767", 32_767, "32768"),
+    "VARCHAR(3)": ("varchar(9)", "'ab '", "ab ", "'abc '"),
+    "CHAR(3)": ("varchar(9)", "'abc'", "abc", "'abcd'"),
+    "CHAR(2)": ("char(5)", "'ab'", "ab", "'abc'"),
+}
+"""By the declared type: that of the column, a value and how it is read, and a value that does not fit."""
+
+
+@KINDS
+def test_values_of_wider_columns_are_read_exactly_or_refused(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    url = url_of(kind, request, tmp_path)
+    columns = ", ".join(f"c{at} {declared}" for at, declared in enumerate(WIDER))
+    there = ", ".join(f"c{at} {of}" for at, (of, *_) in enumerate(WIDER.values()))
+    if kind == "sqlite":
+        # A column of integers takes any number.
+        there = there.replace("decimal(12, 2)", "integer")
+    database = sa.create_engine(url)
+
+    def write(values: list[str]) -> None:
+        with database.begin() as connection:
+            connection.exec_driver_sql("delete from held")
+            connection.exec_driver_sql(f"insert into held values ({', '.join(values)})")
+
+    try:
+        with database.begin() as connection:
+            connection.exec_driver_sql(f"create table held ({there})")
+        engine = engine_of(
+            f"CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url '{url}');"
+            f"CREATE FOREIGN TABLE held ({columns}) SERVER d;"
+        )
+        right = [value for _, value, _, _ in WIDER.values()]
+        write(right)
+        (row,) = engine.answer("SELECT * FROM held").tray.rows()
+        assert list(row.row) == [read for _, _, read, _ in WIDER.values()]
+        for at, (declared, (_, _, _, wrong)) in enumerate(WIDER.items()):
+            write([*right[:at], wrong, *right[at + 1 :]])
+            with pytest.raises(StatementError) as refused:
+                engine.answer("SELECT * FROM held")
+            assert f'does not fit its declaration: column "C{at}" ({declared}) has' in refused.value.message
+    finally:
+        database.dispose()

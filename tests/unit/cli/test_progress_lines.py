@@ -76,6 +76,8 @@ def test_the_line_says_what_was_done_and_what_is_waited_for(
 
 
 def test_what_was_read_before_the_first_line_counts() -> None:
+    # Another run of the pipeline, as after a take-over, counts from 0.
+    assert " (0/s), " in progress_line(BEFORE, NOW, 10.0, ())
     assert progress_line(NOW, replace(BEFORE, summary=None), 10.0, ()).startswith(
         "running: read 40,240 (4,024/s)"
     )

@@ -3,19 +3,22 @@
 import json
 import random
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from rowtide.checkpoint import error_stream
-from rowtide.checkpoint.ledger import PartitionId, StoredError
+from rowtide.checkpoint.ledger import PartitionId, StoredError, is_resubmission
 from rowtide.flow.flow import Flow
 from rowtide.operators.contract import RESUBMITTED
 from rowtide.rowtime.bound import LATEST, Bound
 from rowtide.runtime.crashpoints import NoCrash, SimulatedCrash
 from rowtide.runtime.live import resubmission
+from rowtide.runtime.live.live import Live
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.resubmitting.resubmittable import Resubmittable
+from rowtide.runtime.service import Service
 from support.growing import DiesAnywhere, Growing, Until
 from support.pipeline import PipelineFiles
 
@@ -94,7 +97,7 @@ def test_error_rows_have_their_row_their_stream_and_the_time_of_their_message(fi
 def test_a_late_row_goes_to_the_relation_that_refused_it_at_the_least_time_it_accepts(files: Files) -> None:
     before = {table: files.rows(table) for table in ("direct", "in_time", "ratios")}
     answer = files.call("errors resubmit", "--relation", "timed", "--kind", "late", "--dry-run")
-    assert "1 rows would be resubmitted, 0 stay" in answer
+    assert "1 rows would be resubmitted, 0 stay. After this the pipeline may have 999 more" in answer
     files.run()
     assert {table: files.rows(table) for table in before} == before
     files.call("errors resubmit", "--relation", "timed", "--kind", "late")
@@ -105,7 +108,7 @@ def test_a_late_row_goes_to_the_relation_that_refused_it_at_the_least_time_it_ac
     assert 3 not in [row[0] for row in files.rows("direct")]
     late = next(row for row in files.errors() if row["relation"] == "TIMED")
     assert late["resubmitted_at"] is not None
-    assert "was resubmitted before" in files.call("errors resubmit", str(late["number"]), code=2)
+    assert "already resubmitted" in files.call("errors resubmit", str(late["number"]), code=2)
     assert "0 rows are resubmitted" in files.call("errors resubmit", "--relation", "timed")
     for _ in range(2):
         files.run()
@@ -125,7 +128,7 @@ def test_what_fails_again_is_a_new_error_row_of_the_same_message(files: Files) -
     }
     broken = next(str(row["number"]) for row in again if row["relation"] == "READINGS")
     stays = files.call("errors resubmit", "--reason", "decode")
-    assert f"{broken} stays: its message does not change, and cannot be decoded: " in stays
+    assert f"{broken} stays: the message does not change, and cannot be decoded: " in stays
     assert "0 rows are resubmitted, 1 stay." in stays
     assert "cannot be decoded" in files.call("errors resubmit", broken, code=2)
     assert [row[1] for row in files.rows("in_time")].count(4) == 1
@@ -345,6 +348,32 @@ def test_a_running_service_finds_what_is_resubmitted(tmp_path: Path) -> None:
         record = pipeline.ledger.read()
     assert record is not None
     assert any(place[1] >= RESUBMITTED and offset > 0 for place, offset in record.positions().items())
+    assert world.compare().count == 0
+
+
+def test_a_commit_takes_in_as_many_resubmissions_as_it_has_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(error_stream, "RESUBMITTED_ROWS", 1)
+    world = Growing(tmp_path, random.Random(3), jitter=(0, 9_000))
+    world.produce()
+    until = Until(world, 1.0)
+    world.run(NoCrash(), until, until.clock)
+    late = [row for row in world.errors() if row.row.relation == "TIMED"]
+    world.resubmit(late)
+    admitted, commit = [0], Live.commit
+
+    def noting(live: Live, **options: bool) -> None:
+        commit(live, **options)
+        admitted.append(sum(is_resubmission(place) for place in live.work.positions))
+
+    monkeypatch.setattr(Live, "commit", noting)
+    until = Until(world, 8.0)
+    with open_pipeline(world.plan, "p") as pipeline:
+        context = world.context(pipeline, NoCrash(), until, until.clock)
+        Service(replace(context, pace=replace(context.pace, commit_max_bytes=1))).run()
+    assert admitted[-1] == len(late) > 2
+    assert max(after - before for before, after in pairwise(admitted)) == 1
     assert world.compare().count == 0
 
 

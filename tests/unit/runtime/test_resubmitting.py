@@ -9,11 +9,13 @@ from typing import Any, cast
 
 import pytest
 
+from rowtide.checkpoint import error_stream
 from rowtide.checkpoint.error_stream import ErrorFilter
 from rowtide.checkpoint.ledger import StoredError
 from rowtide.errors import OvertakenError, StatementError
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
+from rowtide.runtime.resubmitting import resubmit as resubmitting
 from rowtide.runtime.resubmitting.resubmit import CHOICES, MISSING, ResubmittedRows, resubmit
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
@@ -27,7 +29,7 @@ CREATE FOREIGN TABLE found (number INTEGER) SERVER d;
 CREATE PUMP p STARTED AS INSERT INTO found SELECT STREAM number FROM readings;
 """
 LATE = 5
-BEFORE = "it was resubmitted before"
+BEFORE = "already resubmitted"
 
 
 @pytest.fixture
@@ -73,7 +75,20 @@ def test_rows_are_taken_once_and_others_stay_with_the_reason(pipeline: Pipeline)
     assert again.stay == {late[1]: BEFORE, 10_000: MISSING}
     rest = resubmit(pipeline, ErrorFilter(kind="LATE"))
     assert (numbers(rest.rows), rest.stay, pending(pipeline)) == (late[3:], {}, [])
-    assert resubmit(pipeline, ErrorFilter(kind="LATE")) == ResubmittedRows([], {}, {})
+    assert [each.left for each in (would, first, again, rest)] == [999, 999, 998, 997]
+    assert resubmit(pipeline, ErrorFilter(kind="LATE")) == ResubmittedRows([], {}, {}, left=997)
+
+
+def test_a_dry_run_refuses_more_resubmissions_than_a_flow_may_hold(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = late_of(pipeline)
+    monkeypatch.setattr(error_stream, "MAX_RESUBMISSIONS", 1)
+    assert resubmit(pipeline, ErrorFilter(numbers=(late[0],))).left == 0
+    for dry_run in (True, False):
+        with pytest.raises(StatementError, match="has 1 resubmissions, and 1 is the limit"):
+            resubmit(pipeline, ErrorFilter(kind="LATE"), dry_run=dry_run)
+    assert pending(pipeline) == late[1:]
 
 
 def test_of_rows_that_are_named_all_or_none_are_resubmitted_if_that_is_asked(pipeline: Pipeline) -> None:
@@ -97,6 +112,62 @@ def test_parts_of_a_limited_size_have_each_row_once_also_past_rows_that_stay(
         stay += done.stay
         after = done.last
     assert (taken, len(stay), pending(pipeline)) == (late, 1, [])
+
+
+def size_of(pipeline: Pipeline, number: int) -> int:
+    (found,) = pipeline.ledger.errors(ErrorFilter(numbers=(number,)))
+    return found.row.size
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+@pytest.mark.parametrize("rows", [0, 1, 2, 10])
+def test_parts_of_limited_bytes_have_each_row_once(
+    pipeline: Pipeline, rows: int, is_named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, taken = late_of(pipeline), list[int]()
+    most = rows * max(size_of(pipeline, each) for each in late)
+    monkeypatch.setattr(error_stream, "RESUBMITTED_BYTES", most)
+    stay: dict[int, str] = {}
+    wanted, after = ErrorFilter(numbers=(*late, 10_000) if is_named else (), kind="LATE"), None
+    while after != 0:
+        done = resubmit(pipeline, replace(wanted, after=after or 0), most=100)
+        assert len(done.rows) == 1 or sum(each.row.size for each in done.rows) <= most
+        taken += numbers(done.rows)
+        # A row that was not looked at yet is not missing.
+        stay |= done.stay
+        after = done.last or 0
+    assert (taken, pending(pipeline)) == (late, [])
+    assert stay == ({10_000: MISSING} if is_named else {})
+
+
+class Reading:
+    """A ledger that notes how many rows it has returned."""
+
+    def __init__(self, ledger: Any) -> None:
+        self._ledger = ledger
+        self.returned: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def errors(self, *arguments: Any) -> Any:
+        found = self._ledger.errors(*arguments)
+        self.returned.append(len(found))
+        return found
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_no_more_rows_are_read_than_the_bytes_allow(
+    pipeline: Pipeline, is_named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = late_of(pipeline)
+    monkeypatch.setattr(error_stream, "RESUBMITTED_BYTES", 1)
+    monkeypatch.setattr(resubmitting, "PORTION_ROWS", 2)
+    ledger = Reading(pipeline.ledger)
+    wanted = ErrorFilter(numbers=tuple(late) if is_named else (), kind="LATE")
+    would = resubmit(replace(pipeline, ledger=cast("Any", ledger)), wanted, dry_run=True, most=100)
+    assert (numbers(would.rows), would.last) == (late[:1], late[0])
+    assert ledger.returned == [2]
 
 
 class Overtaken:

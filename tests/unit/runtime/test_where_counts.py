@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from rowtide.runtime.resubmitting.where_counts import has_times_of
 from support.pipeline import PipelineFiles
+
+if TYPE_CHECKING:
+    from rowtide.plan.nodes import Node
 
 SQL = """
 CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
@@ -63,3 +68,28 @@ def test_without_a_window_only_the_rowtime_is_said(tmp_path: Path) -> None:
     shown = files.call("errors resubmit", "--all")
     assert "counts at 1970-01-01 00:03:15.000 or later\n" in shown
     assert "(resubmitted)" in files.call("errors list")
+
+
+class Step:
+    """Stands for a node that keeps the rowtimes of what it reads, and counts its visits."""
+
+    relation = "V"
+    keeps_rowtime = True
+
+    def __init__(self, *inputs: Step) -> None:
+        self._inputs = inputs
+        self.visits = 0
+
+    @property
+    def inputs(self) -> tuple[Step, ...]:
+        self.visits += 1
+        return self._inputs
+
+
+def test_a_view_that_reads_another_twice_again_and_again_is_searched_once() -> None:
+    steps = [Step()]
+    for _ in range(12):
+        steps.append(Step(steps[-1], steps[-1]))
+    assert not has_times_of("OTHER", cast("Node", steps[-1]))
+    assert [each.visits for each in steps] == [1] * len(steps)
+    assert has_times_of("V", cast("Node", steps[-1]))

@@ -6,6 +6,8 @@ Precise cuts of time, which others asked for, are those of ``replay --from --to`
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from rowtide.errors import StatementError
 from rowtide.flow.why_not import Holder, Keeper, Silence, Wait
 from rowtide.plan.plan import Plan
 from rowtide.runtime.inspect.facts import Facts, PartitionFacts
-from rowtide.runtime.inspect.why_not import FLOWING_MS, Cause, SilenceExplanation
+from rowtide.runtime.inspect.why_not import FLOWING_MS, STOOD_MS, Cause, SilenceExplanation
 from rowtide.runtime.inspect.why_not import answer as put_together
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.service import Service
@@ -172,27 +174,50 @@ def test_what_flows_comes_after_what_keeps_rows_back() -> None:
 
 
 TIMES_MS = (None, 0, FLOWING_MS, FLOWING_MS + 1, 10_000_000)
+LOSSES: dict[str, dict[str, Any]] = {
+    "none": {},
+    "before": {"lost_ms": {3: FLOWING_MS + 1}, "rejected_ms": {"CLICKS": FLOWING_MS + 1}},
+    "of others": {"lost_ms": {9: 0}, "rejected_ms": {"VIEWS": 0}},
+    "late": {"lost_ms": {3: FLOWING_MS}},
+    "rejected on the way": {"lost_ms": {1: 0}},
+    "rejected": {"rejected_ms": {"CLICKS": 0}},
+}
+"""What is lost of the rows of a partition, by what it is."""
 
 
 @pytest.mark.parametrize("heard_ms", TIMES_MS)
-@pytest.mark.parametrize("still_ms", TIMES_MS)
+@pytest.mark.parametrize("still_ms", [*TIMES_MS, STOOD_MS - 1, STOOD_MS])
 @pytest.mark.parametrize("now_ms", [89_999, 90_000])
-def test_a_partition_flows_while_its_bound_moves_or_the_clock_has_not_reached_what_is_waited_for(
+def test_a_partition_flows_while_its_bound_moves_or_may_or_the_clock_has_not_reached_what_is_waited_for(
     heard_ms: int | None, still_ms: int | None, now_ms: int
 ) -> None:
-    keeper = Keeper("CLICKS", 0, "CLICKS", 10_000, 60_000, 90_000, step=3)
+    for watched_ms, lost in product((None, STOOD_MS - 1, STOOD_MS), LOSSES):
+        _assert_flows(heard_ms, still_ms, watched_ms, now_ms, lost)
+
+
+def _assert_flows(
+    heard_ms: int | None, still_ms: int | None, watched_ms: int | None, now_ms: int, lost: str
+) -> None:
+    keeper = Keeper("CLICKS", 0, "CLICKS", 10_000, 60_000, 90_000, path=(0, 1, 3, 9), step=3)
     silence = Silence("OUT", 0, (), (keeper,), (), (keeper,))
     known = PartitionFacts("clicks", 9, 9, heard_ms=heard_ms)
     moved = {} if still_ms is None else {3: still_ms}
-    facts = Facts({("CLICKS", 0): known}, now_ms=now_ms, still_ms=moved)
+    facts = Facts(
+        {("CLICKS", 0): known}, now_ms=now_ms, still_ms=moved, watched_ms=watched_ms, **LOSSES[lost]
+    )
     found = only(put_together("p", "OUT", silence, facts))
     is_early, is_moving = now_ms < 90_000, still_ms is not None and still_ms <= FLOWING_MS
-    assert found.cause == ("FLOWING" if is_early or is_moving else "IDLE")
-    assert ("later than now" in found.why) == is_early
     # Messages that move no bound are not silence.
     is_heard = heard_ms is not None and heard_ms <= FLOWING_MS
+    stood_ms = watched_ms if still_ms is None else still_ms
+    may_move = is_heard and stood_ms is not None and stood_ms < STOOD_MS and lost in ("none", "before", "of others")
+    assert found.cause == ("FLOWING" if is_early or is_moving or may_move else "IDLE")
+    assert ("later than now" in found.why) == is_early
+    assert ("neither late nor rejected" in found.why) == (may_move and not is_early and not is_moving)
     assert ("messages do not move its bound" in found.why) == (found.cause == "IDLE" and is_heard)
     assert ("rowtide errors list" in found.change) == (found.cause == "IDLE" and is_heard)
+    # Each message ends the silence.
+    assert ("idle_timeout" in found.released + found.change) == (found.cause == "IDLE" and not is_heard)
 
 
 RAW_AND_SORTED = (
@@ -208,7 +233,8 @@ MESSAGES = {
     "newer": ('{{"k":"a","n":1,"at":{at}}}', {"OUT": "FLOWING", "RAW": "FLOWING"}),
     # The time of the messages advances, and that of the rows does not.
     "late": ('{{"k":"a","n":1,"at":20000}}', {"OUT": "IDLE", "RAW": "FLOWING"}),
-    "not newer": ('{{"k":"a","n":1,"at":99000}}', {"OUT": "IDLE", "RAW": "FLOWING"}),
+    # For a minute they may be of one period.
+    "not newer": ('{{"k":"a","n":1,"at":99000}}', {"OUT": "FLOWING", "RAW": "FLOWING"}),
     "rejected": ("{{", {"OUT": "IDLE", "RAW": "IDLE"}),
 }
 
@@ -230,6 +256,44 @@ def test_messages_that_move_no_bound_do_not_hide_the_cause(kind: str, relation: 
     found = only(asked.ask(relation, 6.0, each_turn=flow))
     assert found.cause == expected[relation]
     assert ("messages do not move its bound" in found.why) == (found.cause == "IDLE")
+
+
+WHOLE_MINUTES = """
+CREATE FOREIGN STREAM clicks (n INTEGER, at TIMESTAMP) SERVER k OPTIONS (topic 'clicks');
+CREATE VIEW timed AS SELECT STREAM CAST(FLOOR(at TO MINUTE) AS TIMESTAMP) AS ROWTIME, n FROM clicks;
+CREATE FOREIGN TABLE out (period TIMESTAMP, n BIGINT, PRIMARY KEY (period)) SERVER d;
+CREATE PUMP p STARTED AS INSERT INTO out
+  SELECT STREAM FLOOR(ROWTIME TO MINUTE), COUNT(*) FROM timed GROUP BY FLOOR(ROWTIME TO MINUTE);
+"""
+
+
+@pytest.mark.parametrize(
+    ("advances", "asked_s", "cause"),
+    [
+        (True, 30.0, "FLOWING"),
+        (True, 62.0, "FLOWING"),
+        (True, 110.0, "FLOWING"),
+        (False, 30.0, "FLOWING"),
+        (False, 70.0, "IDLE"),
+    ],
+)
+def test_a_partition_whose_time_is_in_whole_minutes_is_well_while_its_messages_come(
+    advances: bool, asked_s: float, cause: str
+) -> None:
+    asked = enquiry(WHOLE_MINUTES, [(0, 0)])
+    clock = asked.world.clock
+    began, came = clock.seconds, [0.0]
+
+    def flow() -> None:
+        passed = clock.seconds - began
+        if passed >= came[-1] + 0.5:
+            came.append(passed)
+            at = int(passed) if advances else 0
+            add(asked.topics["CLICKS"], [(0, at, f'{{"n":1,"at":{at * 1000}}}')])
+
+    found = only(asked.ask("OUT", asked_s, each_turn=flow))
+    assert found.cause == cause
+    assert ("messages do not move its bound" in found.why) == (cause == "IDLE")
 
 
 def test_a_partition_that_has_brought_nothing_does_not_flow() -> None:

@@ -31,9 +31,10 @@ DONE = ResubmittedRows(
         StoredError(18, replace(LATE, relation="ORDERS"), 3, 9_000),
         StoredError(19, LATE, 3, 9_000),
     ],
-    {16: "its message has no bytes, or its bytes are unknown"},
+    {16: "the message has no bytes, or they are unknown"},
     {17: Counting(1_000, (("PER_MINUTE", 60_000),)), 19: Counting(2_000, ())},
     last=19,
+    left=996,
 )
 
 
@@ -121,8 +122,9 @@ def test_the_answer_has_what_is_taken_where_it_counts_and_what_stays(dry_run: bo
             },
             {"number": 19, "rowtime": "1970-01-01T00:00:02.000Z", "windows": []},
         ],
-        "refused": [{"number": 16, "why": "its message has no bytes, or its bytes are unknown"}],
+        "refused": [{"number": 16, "why": "the message has no bytes, or they are unknown"}],
         "next": 19,
+        "left": 996,
     }
 
 

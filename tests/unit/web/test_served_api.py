@@ -148,7 +148,7 @@ def test_late_rows_are_resubmitted_once_by_two_requests_at_once(url: str, folder
     with ThreadPoolExecutor(2) as both:
         done = list(both.map(lambda _: resubmit(numbers=numbers), range(2)))
     assert sorted(each for answer in done for each in answer["taken"]) == numbers
-    again = [{"number": each, "why": "it was resubmitted before"} for each in numbers]
+    again = [{"number": each, "why": "already resubmitted"} for each in numbers]
     assert sorted([*done[0]["refused"], *done[1]["refused"]], key=lambda each: int(each["number"])) == again
     assert resubmit(numbers=numbers) == would | {
         "dry_run": False,

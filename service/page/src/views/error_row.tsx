@@ -35,7 +35,7 @@ function Shown({ row }: { readonly row: ErrorRow }) {
       </p>
       <Facts row={row} />
       {mayOperate.value && (
-        <Resubmit chosen={{ number: row.number }} word="Resubmit…" isOffered={row.resubmission === null} />
+        <Resubmit key={row.number} chosen={{ number: row.number }} word="Resubmit…" isOffered={row.resubmission === null} />
       )}
       {row.raw_base64 !== null && <Bytes title="Message" base64={row.raw_base64} place={place} />}
       {row.key_base64 !== null && <Bytes title="Key" base64={row.key_base64} place={null} />}

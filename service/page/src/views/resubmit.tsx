@@ -62,7 +62,7 @@ export function Resubmit({ chosen, word, isOffered }: ResubmitOf) {
       {step.kind === "asked" && <p>The service is asked…</p>}
       {step.kind === "refused" && <Refused refusal={step.refusal} />}
       {answer !== null && <Outcome answer={answer} />}
-      {next !== null && <p>More rows match: a request looks at the oldest ones.</p>}
+      {next !== null && <p>More rows match. They come after these.</p>}
       <p class="buttons">
         {toConfirm !== null && (
           <button type="button" onClick={() => ask({ numbers: toConfirm.taken }, next)}>
@@ -102,6 +102,7 @@ function Outcome({ answer }: { readonly answer: Resubmissions }) {
           {rows(answer.taken.length)} {answer.dry_run ? "would be resubmitted" : "resubmitted"}
           {of && `: ${of}`}.
         </strong>{" "}
+        {answer.dry_run && answer.taken.length > 0 && `After this the pipeline may have ${count(answer.left)} more resubmissions.`}
         {!answer.dry_run && answer.taken.length > 0 && "The pipeline reads them within seconds; what fails again is a new error row."}
       </p>
       {lines.length > 0 && (

@@ -128,6 +128,7 @@ def resubmit(
                 "would_resubmit": taken if dry_run else [],
                 "counts": [_counting(number, each) for number, each in done.counting.items()],
                 "refused": [{"number": number, "why": why} for number, why in done.stay.items()],
+                "left": done.left,
             }
             typer.echo(json.dumps(document, indent=2))
             return
@@ -138,7 +139,8 @@ def resubmit(
         for number, why in done.stay.items():
             typer.echo(f"{number:>6} stays: {why}")
         typer.echo(
-            f"{len(done.rows)} rows {'would be' if dry_run else 'are'} resubmitted, {len(done.stay)} stay."
+            f"{len(done.rows)} rows {'would be' if dry_run else 'are'} resubmitted, {len(done.stay)} stay. "
+            f"After this the pipeline may have {done.left:,} more resubmissions."
         )
 
 

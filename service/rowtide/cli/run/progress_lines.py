@@ -59,7 +59,8 @@ def progress_line(
     parts = []
     if (done := now.summary) is not None:
         lag = lag_of(now.positions)
-        read = done.read - (0 if before.summary is None else before.summary.read)
+        # A replica that takes over, or follows again, counts from 0.
+        read = max(0, done.read - (0 if before.summary is None else before.summary.read))
         parts += [
             f"read {done.read:,} ({read / seconds:,.0f}/s)",
             f"written {sum(done.written.values()):,}",

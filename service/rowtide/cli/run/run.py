@@ -276,7 +276,7 @@ def query_of(file: Path, requests: Requests, limits: QueryLimits | None = None) 
     def query(text: str, once: bool) -> StartedQuery:
         process = QueryProcess(limits or QueryLimits())
         try:
-            planned = process.plan(QueryText(statements, str(file), text, once, requests.committed))
+            planned = process.plan(QueryText(statements, str(file), text, once))
             return started(planned, requests.follow(planned), process)
         except BaseException:
             process.close()

@@ -30,10 +30,13 @@ class Admission:
         self._work = state
         self._ask_again = 0.0
 
-    def begin(self) -> None:
-        """Admit new partitions before the readers are opened."""
+    def begin(self, *, until_end: bool) -> None:
+        """Admit new partitions before the readers are opened.
+
+        A run ``until_end`` may end before the next call, so it admits all resubmitted rows at once.
+        """
         self.join()
-        self._resubmit()
+        self._resubmit(at_once=until_end)
 
     def admit(self, inbox: Inbox) -> None:
         """Admit new partitions, and read them, too."""
@@ -80,13 +83,19 @@ class Admission:
                 found |= {(relation, partition): topic_id for partition, topic_id in ids.items()}
         return found
 
-    def _resubmit(self) -> None:
-        """Admit the error rows that were resubmitted since the last call."""
+    def _resubmit(self, *, at_once: bool = False) -> None:
+        """Admit the error rows that were resubmitted since the last call.
+
+        Unless ``at_once``, those that a commit has no room for follow after it.
+        """
         context, work = self._io.context, self._work
         self._ask_again = context.clock.monotonic() + LOOK_UP_S
         for each in self._io.database.call(context.ledger.resubmissions):
             if each.place in work.positions:
                 continue
+            if not at_once and work.raw_bytes >= context.pace.commit_max_bytes:
+                self._ask_again = 0.0
+                return
             source = context.sources[each.stream]
             bound_ms = work.join(each.place, source.topic, 0, Target(each.relation, each.entered))
             rows = self._io.resubmitted(each.place)

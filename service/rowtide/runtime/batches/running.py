@@ -36,7 +36,7 @@ class RunBatches:
       pace: when they begin.
     """
 
-    answers_queries = False
+    passes_rows = False
 
     def __init__(self, spark: OnSpark, pace: BatchPace) -> None:
         self._spark = replace(spark, staged_from=STAGED_FROM)

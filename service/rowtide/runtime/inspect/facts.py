@@ -50,7 +50,8 @@ class Facts:
     commit, ``refused`` those that the tables did not take. ``met`` has the bounds that partitions of an idle
     stream take from the other streams that it meets; ``alone`` those that they would take if no other stream
     were idle. ``now_ms`` is the time of the clock, if it is known; ``still_ms`` the time since the bound of
-    a step moved.
+    a step moved, and ``watched_ms`` that since such moves would have been seen; ``lost_ms`` the time since a row was
+    late or rejected at a step, ``rejected_ms`` that since a message of a stream was rejected.
     """
 
     partitions: Mapping[PartitionId, PartitionFacts]
@@ -62,6 +63,9 @@ class Facts:
     alone: Mapping[PartitionId, int] = field(default_factory=dict)
     now_ms: int | None = None
     still_ms: Mapping[int, int] = field(default_factory=dict)
+    watched_ms: int | None = None
+    lost_ms: Mapping[int, int] = field(default_factory=dict)
+    rejected_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 def gathered(
@@ -98,7 +102,7 @@ def gathered(
             messages=account.messages,
             rejected=account.rejected,
         )
-    watch.bounds.look(state.flow)
+    watch.bounds.look(state)
     met, alone = bounds_of_idle(state.flow, partitions)
     return Facts(
         partitions,
@@ -109,6 +113,9 @@ def gathered(
         met=met,
         alone=alone,
         still_ms=watch.bounds.still_ms(),
+        watched_ms=watch.bounds.watched_ms(),
+        lost_ms=watch.bounds.lost_ms(),
+        rejected_ms=watch.bounds.rejected_ms(),
     )
 
 

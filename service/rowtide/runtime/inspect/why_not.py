@@ -18,7 +18,12 @@ from rowtide.runtime.inspect.facts import Facts, PartitionFacts, idle_streams
 from rowtide_connectors.several import place_of
 
 FLOWING_MS = 2_000
-"""Longest time since the bound of a partition that flows has moved, if what is waited for is in the past."""
+"""Longest time since the bound of a partition that flows has moved, if what is waited for is in the past.
+
+Also the longest time since its last message, and since a row was late or rejected, that counts as now.
+"""
+STOOD_MS = 60_000
+"""The same while messages come that are neither late nor rejected: rowtimes in whole minutes move it once a minute."""
 
 
 class SilenceCause(Enum):
@@ -42,7 +47,8 @@ class SilenceCause(Enum):
     NO_BOUND = "NO_BOUND"
     """The partition has no rows and no bound."""
     FLOWING = "FLOWING"
-    """All is well: the clock has not reached what is waited for, or the bound of the partition has just moved."""
+    """All is well: the clock has not reached what is waited for, the bound of the partition has just moved, or messages
+    come that may move it soon."""
     IDLE = "IDLE"
     """The partition is read to its end, so its bound does not advance."""
     POLLED = "POLLED"
@@ -270,7 +276,7 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
         )
     if known.polled_ms is not None:
         return cause(SilenceCause.POLLED, *_polled(keeper, known.polled_ms))
-    if (well := _flows(keeper, facts)) is not None:
+    if (well := _flows(keeper, known, facts)) is not None:
         next_rows = "with more rows" if keeper.needs is None else f"at {time_text(keeper.needs)}"
         return cause(
             SilenceCause.FLOWING,
@@ -278,15 +284,14 @@ def _kept_back(keeper: Keeper, facts: Facts, others: _Others) -> Cause:
             f"When {wanted} comes.",
             f"Nothing: the next rows come {next_rows}, in rowtime.",
         )
-    released, change = _policy(keeper, known, others, wanted)
-    if _stands_still(keeper, known):
-        change = (
-            f"See its late and rejected rows with `rowtide errors list`. Or {change[0].lower()}{change[1:]}"
-        )
-    return cause(*_silent(keeper, known), released, change)
+    if _is_heard(keeper, known):
+        # Each message ends the silence, so idle_timeout does not help.
+        change = f"See its late and rejected rows with `rowtide errors list`. Or {_record(keeper, known)}."
+        return cause(*_silent(keeper, known), f"When {wanted} comes.", change)
+    return cause(*_silent(keeper, known), *_policy(keeper, known, others, wanted))
 
 
-def _flows(keeper: Keeper, facts: Facts) -> str | None:
+def _flows(keeper: Keeper, known: PartitionFacts, facts: Facts) -> str | None:
     """Return why it is well that rows wait for a partition that is read to its end; None if it may not be."""
     if keeper.has is None:
         return None
@@ -294,14 +299,28 @@ def _flows(keeper: Keeper, facts: Facts) -> str | None:
     if wanted is not None and now_ms is not None and now_ms < wanted:
         return f", and what is waited for is later than now, {time_text(now_ms)}"
     still_ms = facts.still_ms.get(keeper.step)
-    if still_ms is not None and still_ms <= FLOWING_MS:
+    if still_ms is not None and _is_now(still_ms):
         return f", and its bound moved {_length(still_ms)} ago"
+    stood_ms = facts.watched_ms if still_ms is None else still_ms
+    if _is_heard(keeper, known) and not _loses(keeper, facts) and stood_ms is not None and stood_ms < STOOD_MS:
+        return f", messages come that are neither late nor rejected, and its bound has stood for {_length(stood_ms)}"
     return None
 
 
-def _stands_still(keeper: Keeper, known: PartitionFacts) -> bool:
-    """Return whether a partition that does not flow brings messages."""
-    return keeper.has is not None and known.heard_ms is not None and known.heard_ms <= FLOWING_MS
+def _is_heard(keeper: Keeper, known: PartitionFacts) -> bool:
+    """Return whether a partition that has a bound brings messages."""
+    return keeper.has is not None and _is_now(known.heard_ms)
+
+
+def _loses(keeper: Keeper, facts: Facts) -> bool:
+    """Return whether rows of a partition are late or rejected before they can move its bound."""
+    at = keeper.path.index(keeper.step) if keeper.step in keeper.path else 0
+    steps = keeper.path[: at + 1]
+    return _is_now(facts.rejected_ms.get(keeper.relation)) or any(_is_now(facts.lost_ms.get(step)) for step in steps)
+
+
+def _is_now(ago_ms: int | None) -> bool:
+    return ago_ms is not None and ago_ms <= FLOWING_MS
 
 
 def _polled(keeper: Keeper, interval_ms: int) -> tuple[str, str, str]:
@@ -320,7 +339,7 @@ _DOWN = {False: "the broker", True: "its database"}
 
 
 def _silent(keeper: Keeper, known: PartitionFacts) -> tuple[SilenceCause, str]:
-    if _stands_still(keeper, known):
+    if _is_heard(keeper, known):
         return (
             SilenceCause.IDLE,
             f"is read to its end, and its last message came {_length(known.heard_ms or 0)} ago. But its messages do "
@@ -343,11 +362,9 @@ def _silent(keeper: Keeper, known: PartitionFacts) -> tuple[SilenceCause, str]:
     )
 
 
-def _policy(keeper: Keeper, known: PartitionFacts, others: _Others, wanted: str) -> tuple[str, str]:
-    """Return when rows stop waiting for a silent partition under the policy, and what to change."""
-    furthest, place = others.furthest(keeper), (keeper.relation, keeper.partition)
-    met, alone = others.met.get(place), others.alone.get(place)
-    record = (
+def _record(keeper: Keeper, known: PartitionFacts) -> str:
+    """Return how to move the bound of a partition without a row."""
+    return (
         'let the producer send a bound record (header "rowtide.bound") to the partition when it is quiet, or '
         f"write one: rowtide bound PIPELINE.sql {known.topic or keeper.relation} TIME --partition "
         f"{place_of(known.topic, keeper.partition)[1]}"
@@ -355,6 +372,13 @@ def _policy(keeper: Keeper, known: PartitionFacts, others: _Others, wanted: str)
         else f'set a bound on "{keeper.clock}" itself: its clock is a promoted one, which bounds on '
         f'"{keeper.relation}" do not reach'
     )
+
+
+def _policy(keeper: Keeper, known: PartitionFacts, others: _Others, wanted: str) -> tuple[str, str]:
+    """Return when rows stop waiting for a silent partition under the policy, and what to change."""
+    furthest, place = others.furthest(keeper), (keeper.relation, keeper.partition)
+    met, alone = others.met.get(place), others.alone.get(place)
+    record = _record(keeper, known)
     said = f"{record[0].upper()}{record[1:]}"
     if known.idle_timeout_ms is None:
         timeout = ""

@@ -97,7 +97,7 @@ class ClockDecisions:
     def obey(self, state: PipelineState) -> None:
         """Apply the current decisions to ``work``."""
         positions, flow = state.positions, state.flow
-        self._bounds.look(flow, LOOK_S)
+        self._bounds.look(state, LOOK_S)
         for decision in self._append_times.decide(positions, flow.bounds()):
             state.obey(decision)
         for decision in self._idle.decide(positions, flow.bounds(), flow.met):

@@ -74,16 +74,12 @@ class CommittedRows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """A query to plan, and the pipeline whose relations it reads; ``once`` as in ``Question``.
-
-    ``committed`` reads the pipeline's foreign tables; without it a query cannot name them.
-    """
+    """A query to plan, and the pipeline whose relations it reads; ``once`` as in ``Question``."""
 
     pipeline: str
     file: str
     sql: str
     once: bool
-    committed: CommittedRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +101,15 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class QueryBegin:
-    """The start of a query; ``first`` are rows that precede those of the flow."""
+    """The start of a query; ``first`` are rows that precede those of the flow.
+
+    ``committed`` reads the foreign tables that the query names.
+    """
 
     question: Question
     partitions: Mapping[str, Sequence[int]]
     image: FlowImage
+    committed: CommittedRows
     first: tuple[RowType, pa.Table] | None = None
 
 
@@ -181,7 +181,7 @@ def run_query(pipe: Connection, limits: QueryLimits) -> None:
         if not _plan(pipe, asked, limits):
             return
         begin: QueryBegin = pipe.recv()
-        answer = _Answer(pipe, begin, limits, asked.committed)
+        answer = _Answer(pipe, begin, limits)
         try:
             answer.run()
         except _EnoughError:
@@ -217,7 +217,7 @@ def out_of_time(limits: QueryLimits) -> str:
 
 def _plan(pipe: Connection, asked: QueryText, limits: QueryLimits) -> bool:
     """Send the plan of a query, and return True; or why it is refused."""
-    session = SqlSession(committed=asked.committed is not None)
+    session = SqlSession(committed=True)
     session.feed(asked.pipeline, file=asked.file)
     _limit_memory(limits.memory_bytes)
     try:
@@ -246,11 +246,8 @@ def _plan(pipe: Connection, asked: QueryText, limits: QueryLimits) -> bool:
 class _Answer:
     """The lines of one query's answer, from the rows of its flow."""
 
-    def __init__(
-        self, pipe: Connection, begin: QueryBegin, limits: QueryLimits, committed: CommittedRows | None
-    ) -> None:
+    def __init__(self, pipe: Connection, begin: QueryBegin, limits: QueryLimits) -> None:
         self._pipe = pipe
-        self._committed = committed
         self._begin = begin
         self._limits = limits
         self._question = begin.question
@@ -272,9 +269,8 @@ class _Answer:
         self._flush()
         if begin.first is not None:
             self._give(Tray.from_arrow(*begin.first).rows())
-        if self._committed is not None:
-            for emitted in self._committed.insert(node, flow):
-                self._emit(emitted)
+        for emitted in begin.committed.insert(node, flow):
+            self._emit(emitted)
         self._emit(flow.drain())
         if begin.question.once:
             self.end(CONTENTS)

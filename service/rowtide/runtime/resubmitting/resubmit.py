@@ -5,10 +5,17 @@ The command and the API are its two callers. A row is marked at most once, also 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rowtide.checkpoint.error_stream import ErrorFilter
+from rowtide.checkpoint.database import DatabaseLedger
+from rowtide.checkpoint.error_stream import (
+    MAX_RESUBMISSIONS,
+    ErrorFilter,
+    left_after,
+    parts_of,
+    together,
+)
 from rowtide.checkpoint.ledger import StoredError
 from rowtide.errors import OvertakenError, StatementError
 from rowtide.runtime.pipeline import Pipeline
@@ -19,7 +26,9 @@ from rowtide.runtime.resubmitting.where_counts import Counting, LateRows
 
 CHOICES = 3
 """How often rows are chosen again because others resubmit some of them at the same time."""
-MISSING = "it does not exist, or is not one of these"
+PORTION_ROWS = 100
+"""How many rows are read at once: they are in memory before their bytes are known."""
+MISSING = "no such row, or other filters exclude it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +36,14 @@ class ResubmittedRows:
     """The rows that are resubmitted, or would be, and those that stay, by number with the reason.
 
     ``counting`` is where late rows count, by number. ``last`` is the number of the last row that was looked at, if the
-    filter may match others after it.
+    filter may match others after it. ``left`` is how many resubmissions the pipeline may have after this.
     """
 
     rows: Sequence[StoredError]
     stay: Mapping[int, str]
     counting: Mapping[int, Counting]
     last: int | None = None
+    left: int = MAX_RESUBMISSIONS
 
 
 def resubmit(
@@ -50,7 +60,7 @@ def resubmit(
       pipeline: its plan reads the rows again.
       wanted: rows that it names by number; or those that it matches and that were not resubmitted.
       dry_run: change nothing.
-      most: the greatest number of rows to look at, the oldest first; None: all.
+      most: the greatest number of rows to look at, the oldest first, as far as RESUBMITTED_BYTES allow; None: all.
       all_or_none: refuse all rows if one that is named has to stay.
 
     Raises:
@@ -77,18 +87,24 @@ def resubmit(
 
 
 def _chosen(pipeline: Pipeline, wanted: ErrorFilter, most: int | None) -> ResubmittedRows:
-    """Return what would be resubmitted now."""
+    """Return what would be resubmitted now.
+
+    Raises:
+      StatementError: the checkpoint is of another plan, or the pipeline has too many resubmissions.
+    """
     record = pipeline.ledger.read()
     if record is not None:
         refuse_another_plan(pipeline.name, record, plan_digests(pipeline.plan))
-    is_named = bool(wanted.numbers)
-    # One more shows whether others follow.
-    limit = None if most is None else most + 1
-    found = pipeline.ledger.errors(replace(wanted, pending=not is_named), limit)
-    looked_at = found[:most]
+    matching = _matching(pipeline.ledger, replace(wanted, pending=not wanted.numbers))
+    if most is None:
+        looked_at, others_follow = list(matching), False
+    else:
+        looked_at, others_follow = next(parts_of(matching, most), ([], False))
+    last = looked_at[-1].error_id if others_follow else None
+    named = {each for each in wanted.numbers if each > wanted.after and (last is None or each <= last)}
     resubmittable = Resubmittable(pipeline.plan)
     late = LateRows(pipeline.plan, () if record is None else record.partition_positions)
-    stay = dict.fromkeys(sorted({*wanted.numbers} - {row.error_id for row in found}), MISSING)
+    stay = dict.fromkeys(sorted(named - {row.error_id for row in looked_at}), MISSING)
     rows, counting = [], {}
     for row in looked_at:
         if (why := resubmittable.refusal(row)) is not None:
@@ -97,6 +113,20 @@ def _chosen(pipeline: Pipeline, wanted: ErrorFilter, most: int | None) -> Resubm
         rows.append(row)
         if (counts := late.counting(row)) is not None:
             counting[row.error_id] = counts
-    return ResubmittedRows(
-        rows, stay, counting, looked_at[-1].error_id if len(found) > len(looked_at) else None
-    )
+    before = max((each.number for each in pipeline.ledger.resubmissions()), default=0)
+    left = left_after(before, sum(1 for _ in together(rows)))
+    return ResubmittedRows(rows, stay, counting, last, left)
+
+
+def _matching(ledger: DatabaseLedger, wanted: ErrorFilter) -> Iterator[StoredError]:
+    """Yield the rows that a filter matches, the oldest first, reading few of them at a time."""
+    if wanted.numbers:
+        numbers = sorted(set(wanted.numbers))
+        for start in range(0, len(numbers), PORTION_ROWS):
+            portion = replace(wanted, numbers=tuple(numbers[start : start + PORTION_ROWS]))
+            yield from ledger.errors(portion, PORTION_ROWS)
+        return
+    after = wanted.after
+    while found := ledger.errors(replace(wanted, after=after), PORTION_ROWS):
+        yield from found
+        after = found[-1].error_id

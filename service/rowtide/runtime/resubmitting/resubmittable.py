@@ -27,17 +27,17 @@ class Resubmittable:
         """Return why a row cannot be resubmitted; None: it can."""
         row = stored.row
         if stored.resubmitted is not None:
-            return "it was resubmitted before"
+            return "already resubmitted"
         if row.topic is None:
-            return "it was made by an operator, so no message can be read again"
+            return "made by an operator, so no message can be read again"
         if row.raw is None:
-            return "its message has no bytes, or its bytes are unknown"
+            return "the message has no bytes, or they are unknown"
         if row.stream is None or row.stream not in self._streams:
-            return "it was stored before rows knew their stream, or the stream is gone"
+            return "stored before rows knew their stream, or the stream is gone"
         if row.message_time is None and row.rowtime is None:
-            return "the time of its message is not known"
+            return "the time of the message is not known"
         if (fault := self._decode_fault(self._streams[row.stream], row)) is not None:
-            return f"its message does not change, and cannot be decoded: {fault.message}"
+            return f"the message does not change, and cannot be decoded: {fault.message}"
         key = (row.stream, row.relation, row.row is not None)
         if key not in self._refusals:
             self._refusals[key] = self._refusal(*key)

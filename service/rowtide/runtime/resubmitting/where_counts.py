@@ -59,7 +59,7 @@ class LateRows:
             (each.relation, window)
             for each in self._nodes
             for window in each.windows_of_input()
-            if each.relation == relation or any(_has_times_of(relation, below) for below in each.inputs)
+            if each.relation == relation or any(has_times_of(relation, below) for below in each.inputs)
         ]
 
 
@@ -73,14 +73,20 @@ def _stream_bounds(positions: Sequence[PartitionPosition]) -> dict[str, int]:
     return {stream: min(held) for stream, held in known.items() if len(held) == len(bounds[stream])}
 
 
-def _has_times_of(relation: str, node: Node) -> bool:
+def has_times_of(relation: str, node: Node) -> bool:
     """Return whether rows of ``node`` have the rowtimes of rows of ``relation``."""
-    if node.relation == relation:
-        return True
-    keeps = node.keeps_rowtime or isinstance(node, Sort | Merge)
-    return (
-        keeps and not isinstance(node, Source) and any(_has_times_of(relation, each) for each in node.inputs)
-    )
+    # A view that is read twice is one node, which is visited once.
+    seen: set[int] = set()
+    pending = [node]
+    while pending:
+        each = pending.pop()
+        if each.relation == relation:
+            return True
+        keeps = (each.keeps_rowtime or isinstance(each, Sort | Merge)) and not isinstance(each, Source)
+        if keeps and id(each) not in seen:
+            seen.add(id(each))
+            pending += each.inputs
+    return False
 
 
 def _end(window: GridWindow, rowtime: int) -> int:

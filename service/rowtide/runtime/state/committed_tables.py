@@ -19,7 +19,8 @@ from rowtide.plan.plan import ForeignTable, Plan, Server
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
-from rowtide.runtime.state.output import rows_of_target, target_table
+from rowtide.runtime.state.declared_rows import declared_rows
+from rowtide.runtime.state.output import target_table
 from rowtide_connectors.api import Transaction
 from rowtide_connectors.errors import GoneError
 from rowtide_connectors.registry import find_sink
@@ -30,28 +31,32 @@ ROWS_AT_ONCE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class CommittedTables:
-    """Foreign tables and their servers, with the options that are in effect."""
+    """The foreign tables that a query reads, by their servers, with the options that are in effect.
 
-    servers: tuple[Server, ...]
-    tables: tuple[ForeignTable, ...]
+    A process of a query holds them. So they have no server, with its password, that the query does not read from.
+    """
+
+    tables: tuple[tuple[Server, tuple[ForeignTable, ...]], ...]
 
     @classmethod
-    def of(cls, plan: Plan) -> Self:
-        """Return the foreign tables of a plan with its effective options (``configured``)."""
-        return cls(plan.servers, plan.foreign_tables)
+    def of(cls, plan: Plan, node: Node) -> Self:
+        """Return the foreign tables of a plan with its effective options (``configured``) that a query reads."""
+        read = {each.relation for each in nodes_below(node) if isinstance(each, CommittedTable)}
+        tables = [each for each in plan.foreign_tables if each.name in read]
+        of_servers = [
+            (server, tuple(each for each in tables if each.server == server.name)) for server in plan.servers
+        ]
+        return cls(tuple((server, own) for server, own in of_servers if own))
 
     def insert(self, node: Node, flow: Flow) -> Iterator[Emitted]:
-        """Insert the rows of all foreign tables that a query reads into its flow, and yield what comes out.
+        """Insert the rows of the tables into the flow of the query, and yield what comes out.
 
         Raises:
           StatementError: a table does not exist yet, or has a row that does not fit its declaration.
           OptionError, MismatchError, UnavailableError: as ``api.Database.begin_read_only``.
         """
         read = {each.relation: each for each in nodes_below(node) if isinstance(each, CommittedTable)}
-        for server in self.servers:
-            tables = [table for table in self.tables if table.name in read and table.server == server.name]
-            if not tables:
-                continue
+        for server, tables in self.tables:
             with (
                 closing(find_sink(server.wrapper).open(dict(server.options))) as database,
                 database.begin_read_only() as transaction,
@@ -69,10 +74,11 @@ def _rows(table: ForeignTable, transaction: Transaction) -> Iterator[Row]:
     """Yield the rows of a table in row form.
 
     Raises:
-      StatementError: the table does not exist, or a value is none of its declared type.
+      StatementError: the table does not exist.
+      RejectedRowError: a value is none of its declared type.
     """
     try:
-        yield from rows_of_target(table.row_type, transaction.rows(target_table(table)))
+        yield from declared_rows(table, transaction.rows(target_table(table)))
     except GoneError as error:
         raise StatementError(
             error.message, hint="`rowtide run` creates it when it starts the pipeline for the first time."

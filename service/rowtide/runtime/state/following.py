@@ -37,6 +37,7 @@ from rowtide.runtime.query.query_work import (
     TIME_HINT,
     BoundIn,
     ChangeIn,
+    CommittedRows,
     DrainIn,
     EndIn,
     QueryBegin,
@@ -247,11 +248,19 @@ def _weight(node: Node) -> int:
 class Follower:
     """One query; fed by the owner of the pipeline's flow, read by any one thread.
 
+    ``committed`` are the foreign tables that it reads.
+
     Raises:
       StatementError: the pipeline does not read what the query needs.
     """
 
-    def __init__(self, question: Question, flow: Flow, partitions: Mapping[str, Sequence[int]]) -> None:
+    def __init__(
+        self,
+        question: Question,
+        flow: Flow,
+        partitions: Mapping[str, Sequence[int]],
+        committed: CommittedRows,
+    ) -> None:
         node = question.node
         _refuse_unread(node, flow)
         self.is_open = True
@@ -262,7 +271,7 @@ class Follower:
         # The flow passes the contents of a table to its other readers.
         first = flow.table(node.relation) if isinstance(node, KeyedTable) else None
         held = None if first is None else (first.row_type, first.to_arrow())
-        self._begin: QueryBegin | None = QueryBegin(question, partitions, own.image(), held)
+        self._begin: QueryBegin | None = QueryBegin(question, partitions, own.image(), committed, held)
         self._come: queue.Queue[bytes | None] = queue.Queue(WAITING_MESSAGES)
         self._has_come = False
         self._is_slow = False
@@ -407,7 +416,9 @@ class Followers:
     def __init__(self) -> None:
         self._held: list[Follower] = []
 
-    def add(self, question: Question, flow: Flow, places: Sequence[PartitionId]) -> Follower:
+    def add(
+        self, question: Question, flow: Flow, places: Sequence[PartitionId], committed: CommittedRows
+    ) -> Follower:
         """Start a query at the current state of the flow; everything must have been drained.
 
         Raises:
@@ -417,7 +428,7 @@ class Followers:
         partitions: dict[str, list[int]] = {}
         for relation, partition in sorted(places):
             partitions.setdefault(relation, []).append(partition)
-        follower = Follower(question, flow, partitions)
+        follower = Follower(question, flow, partitions, committed)
         # A query that reads once gets no further input.
         if not question.once:
             self._held.append(follower)

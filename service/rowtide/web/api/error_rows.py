@@ -70,6 +70,32 @@ OF_RELATION = Parameter("relation", "only rows of this relation, by its catalog 
 REASON = Parameter("reason", "only rows with this reason, such as `DECODE`", "")
 PENDING = Parameter("pending", "only rows that were not resubmitted", False, kind="boolean")
 NUMBER = Parameter("number", "number of the error row", where="path")
+
+
+@dataclass(frozen=True, slots=True)
+class FilterFields:
+    """The parameters of a request that choose error rows."""
+
+    kind: Parameter
+    relation: Parameter
+    reason: Parameter
+    pending: Parameter
+    after: Parameter
+
+    def chosen(self, request: Request, numbers: tuple[int, ...] = ()) -> ErrorFilter:
+        """Return the rows that a request chooses."""
+        kind, reason = optional(request, self.kind), optional(request, self.reason)
+        return ErrorFilter(
+            numbers,
+            None if kind is None else kind.upper(),
+            optional(request, self.relation),
+            None if reason is None else reason.upper(),
+            pending=flag(request, self.pending),
+            after=number(request, self.after),
+        )
+
+
+IN_ADDRESS = FilterFields(KIND, OF_RELATION, REASON, PENDING, AFTER)
 LIST = ApiPath(
     f"{OF_PIPELINE}/errors",
     Right.READ,
@@ -95,16 +121,8 @@ def pages(handlers: Handlers) -> list[Page]:
 
     def listed(request: Request) -> ErrorRowsAnswer:
         limit = number(request, PAGE_ROWS)
-        kind, reason = optional(request, KIND), optional(request, REASON)
-        wanted = ErrorFilter(
-            kind=None if kind is None else kind.upper(),
-            relation=optional(request, OF_RELATION),
-            reason=None if reason is None else reason.upper(),
-            pending=flag(request, PENDING),
-            after=number(request, AFTER),
-        )
         # One more shows whether others follow.
-        found = errors(wanted, limit + 1)
+        found = errors(IN_ADDRESS.chosen(request), limit + 1)
         rows = [_answer(each) for each in found[:limit]]
         return ErrorRowsAnswer(rows, str(rows[-1].number) if rows and len(found) > limit else None)
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 from starlette.requests import Request
 
-from rowtide.checkpoint.error_stream import RESUBMITTED_ROWS, ErrorFilter
+from rowtide.checkpoint.error_stream import RESUBMITTED_BYTES, RESUBMITTED_ROWS, ErrorFilter
 from rowtide.runtime.resubmitting.resubmit import ResubmittedRows
 from rowtide.runtime.resubmitting.where_counts import Counting
 from rowtide.web.access import Page, note_effect
 from rowtide.web.api.answers import rfc3339
-from rowtide.web.api.error_rows import GREATEST, KIND, OF_RELATION, REASON
+from rowtide.web.api.error_rows import GREATEST, KIND, OF_RELATION, REASON, FilterFields
 from rowtide.web.declared import AFTER, BODY_BYTES, OF_PIPELINE, PIPELINE, ApiPath, Parameter
 from rowtide.web.handlers import Handlers
-from rowtide.web.parameters import flag, number, numbers, optional
+from rowtide.web.parameters import flag, numbers
 from rowtide.web.problems import Problem, ProblemError
 from rowtide.web.tokens import Right
 
@@ -57,7 +57,8 @@ class StayingRow:
 class ResubmissionsAnswer:
     """The error rows that are resubmitted, by number; after a dry run those that would be.
 
-    ``next`` is ``after`` of the rows that the filter matches beyond the limit, null if there are none.
+    ``next`` is ``after`` of the rows that the filter matches beyond the limit, null if there are none. ``left`` is how
+    many resubmissions the pipeline may have after this: each answer takes one for each relation.
     """
 
     dry_run: bool
@@ -66,6 +67,7 @@ class ResubmissionsAnswer:
     counts: list[CountingAnswer]
     refused: list[StayingRow]
     next: int | None
+    left: int
 
 
 NUMBERS = Parameter(
@@ -86,6 +88,7 @@ ALL_PENDING = Parameter(
     where="body",
 )
 CONTINUED = replace(AFTER, where="body")
+IN_BODY = FilterFields(OF_KIND, OF_NAME, WITH_REASON, ALL_PENDING, CONTINUED)
 DRY_RUN = Parameter(
     "dry_run", "say which rows would be resubmitted; change nothing", False, kind="boolean", where="body"
 )
@@ -94,7 +97,8 @@ RESUBMIT = ApiPath(
     Right.OPERATE,
     "Resubmit error rows, as `rowtide errors resubmit` does: some by number, or all that match and were not "
     "resubmitted. A row is taken once, so a request may be sent again. A request looks at "
-    f"{RESUBMITTED_ROWS:,} rows at most, the oldest first.",
+    f"{RESUBMITTED_ROWS:,} rows at most, the oldest first, and at as many as have "
+    f"{RESUBMITTED_BYTES // (1024 * 1024)} MiB.",
     (PIPELINE, NUMBERS, OF_KIND, OF_NAME, WITH_REASON, ALL_PENDING, CONTINUED, DRY_RUN),
     problems=(Problem.NOT_POSSIBLE,),
     refused=Problem.NOT_POSSIBLE,
@@ -127,15 +131,7 @@ def _wanted(request: Request) -> ErrorFilter:
     Raises:
       ProblemError: it chooses none.
     """
-    kind, reason = optional(request, OF_KIND), optional(request, WITH_REASON)
-    wanted = ErrorFilter(
-        numbers=numbers(request, NUMBERS),
-        kind=None if kind is None else kind.upper(),
-        relation=optional(request, OF_NAME),
-        reason=None if reason is None else reason.upper(),
-        pending=flag(request, ALL_PENDING),
-        after=number(request, CONTINUED),
-    )
+    wanted = IN_BODY.chosen(request, numbers(request, NUMBERS))
     if wanted == ErrorFilter(after=wanted.after):
         raise ProblemError(
             Problem.INVALID_BODY,
@@ -154,6 +150,7 @@ def _answer(done: ResubmittedRows, dry_run: bool) -> ResubmissionsAnswer:
         [_counting(at, each) for at, each in done.counting.items()],
         [StayingRow(at, why) for at, why in done.stay.items()],
         done.last,
+        done.left,
     )
 
 
