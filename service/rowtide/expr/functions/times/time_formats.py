@@ -437,11 +437,16 @@ def read(parts: Sequence[FormatPart], text: str, years: Years = OUR_YEARS) -> Da
     return DayTime(day + ms // civil.DAY_MS, ms % civil.DAY_MS)
 
 
+_BLANKS = re.compile(r"(?:\\\s)+", re.ASCII)
+"""White space as ``re.escape`` writes it."""
+
+
 @lru_cache(maxsize=REMEMBERED_FORMATS)
 def _regex(parts: tuple[FormatPart, ...]) -> re.Pattern[str]:
     """Return the expression for a format. Each field has one match at a place, so that the time is linear.
 
     With another match to try for each, a format and a text of a message could keep the process busy for ever.
+    White space matches any white space, and nothing at the ends.
     """
     pieces = []
     for index, part in enumerate(parts):
@@ -458,7 +463,9 @@ def _regex(parts: tuple[FormatPart, ...]) -> re.Pattern[str]:
         else:
             inside = rf"(?ai:{'|'.join(_NAMES[part.field])})"
         pieces.append(f"(?P<p{index}>(?>{inside}))")
-    return re.compile("".join(pieces))
+    blanks = r"\s++"
+    whole = _BLANKS.sub(lambda match: blanks, "".join(pieces))
+    return re.compile(whole.removeprefix(blanks).removesuffix(blanks))
 
 
 def _begins_with_digit(parts: Sequence[FormatPart]) -> bool:
