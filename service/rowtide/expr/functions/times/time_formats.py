@@ -296,10 +296,10 @@ _C_PIECE = re.compile(r"%(-?)(.?)|[^%]+", re.DOTALL)
 
 @lru_cache(maxsize=REMEMBERED_FORMATS)
 def c_format(text: str) -> tuple[FormatPart, ...]:
-    """Parse a format of STRFTIME: a letter behind % is a field; ``%-d`` leaves zeros out.
+    """Parse a format of STRFTIME: a letter after % is a field; ``%-d`` leaves zeros out.
 
     Raises:
-      FormatError: it is too long, or what is behind % is not a field.
+      FormatError: it is too long, or what is after % is not a field.
     """
     _refuse_long(text)
     parts: list[FormatPart] = []
