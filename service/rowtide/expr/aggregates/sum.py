@@ -23,7 +23,7 @@ AVG_SCALE = 6
 _LEAST_BITS, _MOST_BITS = -1076, 1025
 """A number with fewer bits before the point is 0 as DOUBLE, and no DOUBLE holds one with more."""
 MOST_PRODUCT_BITS = 1 << 20
-"""The most bits of an exact product: the time of a row grows with them, to about 0.1 ms, and 0.6 ms where one leaves."""
+"""The most bits of an exact product: the time of a row grows with them, to 0.1 ms, and 0.6 ms where one leaves."""
 
 
 def _sum(argument: Type | None) -> Type | None:

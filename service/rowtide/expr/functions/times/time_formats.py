@@ -445,7 +445,7 @@ _BLANKS = re.compile(r"(?:\\\s)+", re.ASCII)
 def _regex(parts: tuple[FormatPart, ...]) -> re.Pattern[str]:
     """Return the expression for a format. Each field has one match at a place, so that the time is linear.
 
-    With another match to try for each, a format and a text of a message could keep the process busy for ever.
+    With another match to try for each, a format and a text of a message could keep the process busy forever.
     White space matches any white space, and nothing at the ends.
     """
     pieces = []
