@@ -128,8 +128,8 @@ def _key(value: Any) -> tuple[bool, Any]:
 
 
 _USAGE = "Write doc @> '{\"a\": 1}' for JSON, or JSON as text, and tags @> ARRAY['a', 'b'] for arrays."
-_USAGE_OF_CONTAINED = "Write '{\"a\": 1}' <@ doc for JSON, or JSON as text, and ARRAY['a', 'b'] <@ tags for arrays."
+_USAGE_CONTAINED = "Write '{\"a\": 1}' <@ doc for JSON, or JSON as text, and ARRAY['a'] <@ tags for arrays."
 CONTAINMENT: Sequence[ScalarFunction] = (
     _containment("@>", _USAGE),
-    _containment(CONTAINED, _USAGE_OF_CONTAINED),
+    _containment(CONTAINED, _USAGE_CONTAINED),
 )
