@@ -10,6 +10,7 @@ import pytest
 from house.machine import ROOT
 from rowtide.codec.registry import format_names
 from rowtide.errors import StatementError
+from rowtide.expr.aggregates.sum import MOST_PRODUCT_BITS
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.registry import connector_names
 
@@ -158,6 +159,10 @@ def test_what_the_page_says_is_refused(statement: str) -> None:
     with pytest.raises(StatementError) as caught:
         plan_pipeline(PRELUDE + statement)
     assert caught.value.place is not None
+
+
+def test_the_page_has_the_limit_of_products() -> None:
+    assert f"an exact product of at most {MOST_PRODUCT_BITS:,} bits" in " ".join(LIMITATIONS.split())
 
 
 def test_the_pages_name_every_format_and_no_other() -> None:

@@ -16,7 +16,7 @@ _PRECEDENCE = {
     "NOT": 3,
     **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "LIKE", "ILIKE", "SIMILAR TO"), 4),
     **dict.fromkeys(("IS DISTINCT FROM", "IS NOT DISTINCT FROM"), 4),
-    **dict.fromkeys(("&", "|", "#", "<<", ">>", "@>"), 5),
+    **dict.fromkeys(("&", "|", "#", "<<", ">>", "@>", "<@"), 5),
     **dict.fromkeys(("+", "-", "||"), 6),
     **dict.fromkeys(("*", "/", "%"), 7),
 }

@@ -202,6 +202,8 @@ TIMES: Sequence[Shared] = (
     Shared("STRPTIME(a, '%Y-%m-%d %H:%M:%S')", "MOMENT TEXT", None),
     Shared("STRPTIME(a, '%Y-%m-%d %H:%M:%S.%f')", "MOMENT TEXT", None),
     Shared("STRPTIME(a, '%H:%M:%S')", "TIME TEXT", None),
+    Shared("STRPTIME(REPLACE(a, ' ', CHR(9) || '  '), '%Y-%m-%d %H:%M:%S')", "MOMENT TEXT", None),
+    Shared("STRPTIME(a, '%Y-%m-%d   %H:%M:%S')", "MOMENT TEXT", None),
     Shared("STRPTIME(STRFTIME(a, '%d %B %y %I %p'), '%d %B %y %I %p')", "TIMESTAMP", None),
     Shared(
         "STRPTIME(TRIM(a) || ' -0730', '%Y-%m-%d %z')",

@@ -33,10 +33,14 @@ def test_a_time_is_written_as_in_python(fields: list[str], between: str, at: dat
     assert written(c_format(form), taken_apart(at)) == at.strftime(form)
 
 
-@given(st.sampled_from(DAYS), st.sampled_from(TIMES), MOMENTS)
-def test_a_time_is_read_as_in_python(days: str, times: str, at: datetime) -> None:
+BLANKS = st.text(" \t\n\r\f\v", min_size=1, max_size=3)
+
+
+@given(st.sampled_from(DAYS), st.sampled_from(TIMES), MOMENTS, BLANKS, BLANKS)
+def test_a_time_is_read_as_in_python(days: str, times: str, at: datetime, blanks: str, others: str) -> None:
     form = f"{days} {times}".strip()
-    text = at.strftime(form)
+    text = at.strftime(form).replace(" ", others)
+    form = form.replace(" ", blanks)
     ours: DayTime | None
     try:
         ours = read(c_format(form), text, C_YEARS)

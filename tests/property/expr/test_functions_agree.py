@@ -12,7 +12,7 @@ from rowtide.expr.columnar import compile_columns
 from rowtide.rows.tray import Tray
 
 NAMES = (
-    *("&", "|", "#", "~", "<<", ">>", "BIT_COUNT", "ILIKE", "@>", "STRFTIME", "STRPTIME"),
+    *("&", "|", "#", "~", "<<", ">>", "BIT_COUNT", "ILIKE", "@>", "<@", "STRFTIME", "STRPTIME"),
     *("CONCAT_WS", "REGEXP_EXTRACT", "MD5", "SHA256", "CRC32", "HEX", "TO_HEX", "UNHEX"),
     *("GCD", "LCM", "FACTORIAL", "ASINH", "ACOSH", "ATANH", "MAKE_DATE", "MAKE_TIME", "EXTRACT", "FLOOR_TO"),
     *("TO_BASE64", "FROM_BASE64", "URL_ENCODE", "URL_DECODE", "QUOTE_IDENT", "QUOTE_LITERAL"),

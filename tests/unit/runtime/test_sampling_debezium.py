@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowtide.clock import SystemClock
+from rowtide.codec.avro import parsed
 from rowtide.codec.registry import decoder_of
 from rowtide.runtime.inspect.inferring.of_debezium import (
     is_envelope_schema,
@@ -22,6 +24,8 @@ from rowtide.runtime.inspect.sampling import Sample, take_sample
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
 from rowtide_connectors.registry import find_source
+from rowtide_connectors.schema_registry import SchemaRegistry
+from support.registry import FakeRegistry, written
 
 SERVER = "CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker 'sampling');\n"
 TOPIC = "shop.public.users"
@@ -97,6 +101,19 @@ def test_the_schema_beside_an_envelope_says_what_its_numbers_are() -> None:
         "  tm TIME NOT NULL OPTIONS (time_unit 'us'),",
     ]
     assert decoded_without_faults(text, encoded(documents), [b'{"id":1}']) == 1
+
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+DECIMAL_NOTE = "  -- bytes of a decimal: set decimal.handling.mode=string in the connector"
+
+
+def test_decimals_in_bytes_are_named() -> None:
+    fields = [{"field": "id", "type": "int32"}, {"field": "price", "type": "bytes", "name": DECIMAL}]
+    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+    text = of_envelopes([{"schema": schema, "payload": change("c", None, {"id": 1, "price": "AfQ="})}])
+    assert text is not None
+    assert f"  price VARCHAR(10) NOT NULL,{DECIMAL_NOTE}" in text.splitlines()
+    plan_pipeline(SERVER + text)
 
 
 @pytest.mark.parametrize(
@@ -208,6 +225,86 @@ def test_envelopes_in_avro_are_a_table_with_the_key_of_the_registry() -> None:
         envelope, None, TOPIC, "k", {"topic": TOPIC, "registry_url": "http://r"}
     )
     assert "check the PRIMARY KEY" in alone
+
+
+AVRO_TYPES: Mapping[str, tuple[Any, str, object, object]] = {
+    "day": (
+        {"type": "int", "connect.name": "io.debezium.time.Date"},
+        "DATE OPTIONS (time_unit 'd')",
+        20454,
+        20454,
+    ),
+    "kday": (
+        {"type": "int", "connect.name": "org.apache.kafka.connect.data.Date", "logicalType": "date"},
+        "DATE",
+        20454,
+        20454,
+    ),
+    "at": (
+        {"type": "long", "connect.version": 1, "connect.name": "io.debezium.time.MicroTimestamp"},
+        "TIMESTAMP OPTIONS (time_unit 'us')",
+        1_767_225_600_000_000,
+        1_767_225_600_000,
+    ),
+    "made": ({"type": "long", "connect.name": "io.debezium.time.Timestamp"}, "TIMESTAMP", 5, 5),
+    "tm": (
+        {"type": "long", "connect.name": "io.debezium.time.MicroTime"},
+        "TIME OPTIONS (time_unit 'us')",
+        36_000_000_000,
+        36_000_000,
+    ),
+    "zone": (
+        {"type": "string", "connect.name": "io.debezium.time.ZonedTimestamp"},
+        "TIMESTAMP WITH TIME ZONE",
+        "2026-01-01T00:00:00+01:00",
+        1_767_222_000_000,
+    ),
+    "number": (
+        {"type": "string", "connect.name": "io.debezium.data.Uuid"},
+        "UUID",
+        "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+        "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+    ),
+    "price": (
+        {"type": "bytes", "scale": 2, "precision": 10, "connect.name": DECIMAL, "logicalType": "decimal"},
+        "DECIMAL(10, 2)",
+        Decimal("5.00"),
+        Decimal("5.00"),
+    ),
+}
+
+
+def test_the_schema_of_kafka_connect_in_avro_says_what_its_numbers_are(registry: FakeRegistry) -> None:
+    fields: list[dict[str, Any]] = [{"name": "id", "type": "long"}]
+    fields += [{"name": name, "type": ["null", kind]} for name, (kind, *_) in AVRO_TYPES.items()]
+    value = {"type": "record", "name": "Value", "fields": fields}
+    envelope = {
+        "type": "record",
+        "name": "Envelope",
+        "fields": [
+            {"name": "before", "type": ["null", value]},
+            {"name": "after", "type": ["null", "Value"]},
+            {"name": "op", "type": "string"},
+        ],
+    }
+    key = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
+    number = registry.register(f"{TOPIC}-value", envelope)
+    schema = parsed(SchemaRegistry([registry.url]).newest_of(f"{TOPIC}-value")[1])
+    options = {"topic": TOPIC, "registry_url": registry.url}
+    text = proposal_of_envelope_schema(schema, key, TOPIC, "k", options)
+    assert text.splitlines()[3:-1] == [
+        "  id BIGINT,",
+        *(f"  {name} {declared}," for name, (_, declared, *_) in AVRO_TYPES.items()),
+        "  PRIMARY KEY (id)",
+    ]
+    (stream,) = plan_pipeline(SERVER + text).foreign_streams
+    row = {"id": 1, **{name: given for name, (_, _, given, _) in AVRO_TYPES.items()}}
+    decoder: Any = decoder_of(stream)
+    change_of_row = {"op": "c", "before": None, "after": row}
+    decoded = decoder.decode_changes([written(envelope, change_of_row, number)], [None])
+    assert not decoded.faults
+    wanted = [1, *(each for *_, each in AVRO_TYPES.values())]
+    assert [column.to_list() for column in decoded.columns[: len(wanted)]] == [[each] for each in wanted]
 
 
 def test_messages_that_are_not_read_are_named_with_their_place() -> None:

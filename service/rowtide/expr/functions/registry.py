@@ -31,6 +31,7 @@ from rowtide.expr.functions.text.json_text import JSON_TEXT, JSON_VALUES
 from rowtide.expr.functions.text.patterns import PATTERNS
 from rowtide.expr.functions.text.quoted import QUOTED
 from rowtide.expr.functions.text.separated import SEPARATED
+from rowtide.expr.functions.text.similar import SIMILAR
 from rowtide.expr.functions.text.text import TEXT
 from rowtide.expr.functions.text.text_parts import TEXT_PARTS
 from rowtide.expr.functions.text.urls import URLS
@@ -53,6 +54,7 @@ _DECLARED = {
         *TEXT_PARTS,
         *CHARACTERS,
         *PATTERNS,
+        *SIMILAR,
         *SEPARATED,
         *CODES,
         *COMPARED,

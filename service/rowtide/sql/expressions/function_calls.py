@@ -15,6 +15,7 @@ from rowtide.sql.expressions.conversions import UNTYPED_NULL
 from rowtide.sql.expressions.function_forms import WRITTEN_OUT, check_constants
 from rowtide.sql.expressions.time_functions import by_unit, date_bin, extract, from_epoch, period_predicate
 from rowtide.sql.expressions.typed_calls import OperandPlanner, alike, call
+from rowtide.sql.grammar.clauses.aggregate_forms import SIGNLESS
 from rowtide.sql.grammar.syntax import FunctionCall
 
 _SAME_AS = {"IFNULL": "COALESCE", "NVL": "COALESCE"}
@@ -75,6 +76,11 @@ def _log(args: Sequence[Expr], syntax: FunctionCall) -> Expr:
     )
 
 
+def _signless(args: Sequence[Expr], syntax: FunctionCall) -> Expr:
+    (value,) = args
+    return call("+", [value, Literal(0.0, value.type)], syntax.place) if value.type.is_float else value
+
+
 _OF_SYNTAX: dict[str, Callable[[OperandPlanner, FunctionCall], Expr]] = {
     "TIMESTAMPADD": by_unit,
     "TIMESTAMPDIFF": by_unit,
@@ -89,6 +95,7 @@ _OF_ARGS: dict[tuple[str, int | None], Callable[[Sequence[Expr], FunctionCall], 
     ("TYPEOF", 1): lambda args, syntax: Literal(str(args[0].type), VARCHAR),
     ("CONCAT", None): _concat,
     ("COALESCE", None): _coalesce,
+    (SIGNLESS, 1): _signless,
     **{(function_name(predicate), 4): period_predicate for predicate in RELATIONS},
 }
 """Functions, for a number of arguments or any, that are planned from the types of their arguments."""

@@ -443,10 +443,11 @@ def check_constants(syntax: FunctionCall, name: str, args: Sequence[Expr]) -> No
         return
     form, text = args[place], args[1 - place] if len(args) == 2 else None
     if isinstance(text, Literal) and not isinstance(form, Literal) and _is_format(text.value):
+        number = "second" if place else "first"
         raise StatementError(
-            f"'{text.value}' is the text that {syntax.name} reads, and no time",
+            f"'{text.value}' is a format, which is the {number} argument of {syntax.name}",
             span=syntax.args[1 - place].place,
-            hint="The text comes first, then the format; in CHAR_TO_DATE and its like the format comes first.",
+            hint=f"Write {syntax.name}({'x, format' if place else 'format, x'}).",
         )
     if isinstance(form, Literal) and isinstance(form.value, str):
         try:

@@ -10,7 +10,6 @@ from rowtide.errors import SourceSpan, StatementError
 from rowtide.expr.constant import fold
 from rowtide.expr.functions import common_type, resolve
 from rowtide.expr.functions.arrays.changes import joining
-from rowtide.expr.functions.containment import CONTAINED, CONTAINS
 from rowtide.expr.functions.function import TypeMismatch
 from rowtide.expr.functions.times.zones import FROM_TZ, TO_UTC
 from rowtide.expr.tree import Call, Expr, Literal
@@ -54,8 +53,6 @@ def call(name: str, args: Sequence[Expr], span: SourceSpan) -> Call:
     Raises:
       StatementError: the function does not exist, or takes no such types; with its place.
     """
-    if name == CONTAINED:
-        name, args = CONTAINS, args[::-1]
     operands = with_typed_nulls(name, args)
     operands = (
         compared(operands, [span] * len(operands)) if name in OF_ONE_TYPE else as_arguments(name, operands)

@@ -44,7 +44,7 @@ _BLANKS = " \t\n\r\f\v"
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
 _TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d+))?)?", re.ASCII)
-_ZONE = re.compile(r"(?P<time>.*?)\s*(?:[Zz]|(?P<sign>[+-])(?P<hours>\d{2}):?(?P<minutes>\d{2})?)", re.ASCII)
+_ZONE = re.compile(r"(?:[Zz]|(?P<sign>[+-])(?P<hours>\d{2}):?(?P<minutes>\d{2})?)\Z", re.ASCII)
 _DAY_TIME = re.compile(r"([+-]?)(\d{1,12}) (\d{1,2}):(\d{2}):(\d{2})(?:\.(\d+))?", re.ASCII)
 _YEAR_MONTH = re.compile(r"([+-]?)(\d{1,12})-(\d{1,2})", re.ASCII)
 _PLAIN_INTEGERS = "^-?[0-9]{1,18}$"
@@ -151,9 +151,9 @@ def _ms_of_day(hour: str, minute: str, second: str, fraction: str | None) -> int
 def _read_timestamp(text: str) -> int:
     day, _, rest = text.replace("T", " ", 1).replace("t", " ", 1).partition(" ")
     shift = 0
-    zone = _ZONE.fullmatch(rest)
+    zone = _ZONE.search(rest)
     if zone is not None:
-        rest = zone["time"]
+        rest = rest[: zone.start()]
         hours, minutes = int(zone["hours"] or 0), int(zone["minutes"] or 0)
         if hours > 23 or minutes > 59:
             raise _UnreadableError

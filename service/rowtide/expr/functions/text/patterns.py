@@ -1,4 +1,4 @@
-"""Regular expressions: REGEXP_LIKE _COUNT _REPLACE _SUBSTR _EXTRACT, and SUBSTRING by a pattern.
+"""Regular expressions: REGEXP_LIKE _COUNT _REPLACE _SUBSTR _EXTRACT.
 
 The expressions are those of RE2, which Arrow uses: their time is linear in the text. Rows and columns
 use the same code, so that they agree.
@@ -19,7 +19,6 @@ from rowtide.expr.functions import arrow
 from rowtide.expr.functions.function import CallSignature, Resolve, ScalarFunction
 from rowtide.expr.functions.rejections import undefined
 from rowtide.expr.functions.shapes import always, any_length, as_long_as_first, declared
-from rowtide.expr.functions.text.text_parts import similar_regex
 from rowtide.rows.arrays import Mask
 from rowtide.rows.types import BOOLEAN, INTEGER
 
@@ -194,25 +193,6 @@ def _can_be_empty(pattern: str) -> bool:
     return bool(pc.match_substring_regex(pa.array(["é"]), rf"\A\C(?:{pattern})\C\z")[0].as_py())
 
 
-def _by_sql_pattern() -> ScalarFunction:
-    """Declare SUBSTRING(text FROM pattern FOR escape): the match between two ``escape"`` of the pattern."""
-
-    def one(text: str, pattern: str, escape: str) -> str | None:
-        if len(escape) != 1:
-            raise undefined("SUBSTRING", (text, pattern, escape), "the escape is one character")
-        parts = pattern.split(f'{escape}"')
-        if len(parts) != 3:
-            why = f'the pattern has two {escape}" around the part that is wanted'
-            raise undefined("SUBSTRING", (text, pattern, escape), why)
-        before, wanted, after = (
-            similar_regex(part, escape, lazy=place != 1) for place, part in enumerate(parts)
-        )
-        match = re.compile(f"(?:{before})({wanted})(?:{after})", re.DOTALL).fullmatch(text)
-        return None if match is None else match.group(1)
-
-    return declared("SUBSTRING SIMILAR", "ttt", as_long_as_first, one, shown="SUBSTRING")
-
-
 PATTERNS: Sequence[ScalarFunction] = (
     _regular("REGEXP_LIKE", 0, always(BOOLEAN), pc.match_substring_regex, arrow.flags),
     _regular(
@@ -225,5 +205,4 @@ PATTERNS: Sequence[ScalarFunction] = (
     _regular("REGEXP_REPLACE", 1, any_length, _replaced, lambda texts: texts),
     _regular("REGEXP_SUBSTR", 0, as_long_as_first, _found, None),
     _extract(),
-    _by_sql_pattern(),
 )

@@ -74,7 +74,8 @@ def _pattern(pattern: str, escape: str | None, name: str = "LIKE") -> tuple[re.P
     """
     if escape is not None and len(escape) != 1:
         raise undefined(name, (pattern, escape), "ESCAPE is one character")
-    regex, plain = [], []
+    segments: list[list[str]] = [[]]
+    plain = []
     chars = iter(pattern)
     for char in chars:
         literal = char
@@ -85,13 +86,19 @@ def _pattern(pattern: str, escape: str | None, name: str = "LIKE") -> tuple[re.P
                     name, (pattern, escape), "the escape character must be followed by %, _ or itself"
                 )
         elif char in "%_":
-            regex.append(".*" if char == "%" else ".")
+            if char == "%":
+                segments.append([])
+            else:
+                segments[-1].append(".")
             plain.append(char)
             continue
         if name == "ILIKE":
             literal = _lower(literal)
-        regex.append(re.escape(literal))
+        segments[-1].append(re.escape(literal))
         plain.append("\\" + literal if literal in "%_\\" else literal)
+    first, *rest = map("".join, segments)
+    # The first place of a segment leaves the most text for the others: no other one is tried.
+    regex = [first, *(f"(?>.*?{each})" for each in rest[:-1]), *(f".*{each}" for each in rest[-1:])]
     return re.compile("".join(regex), re.DOTALL), "".join(plain)
 
 

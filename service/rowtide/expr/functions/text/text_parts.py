@@ -1,4 +1,4 @@
-"""Parts of text, padding and repetition: LEFT RIGHT LPAD RPAD REPEAT REVERSE SPLIT_PART, and SIMILAR TO.
+"""Parts of text, padding and repetition: LEFT RIGHT LPAD RPAD REPEAT REVERSE SPLIT_PART.
 
 Characters are Unicode code points. Only SPLIT_PART has a kernel over columns: the others
 are computed row by row.
@@ -6,26 +6,20 @@ are computed row by row.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowtide.errors import RejectedRowError
 from rowtide.expr.evaluation import ColumnKernel
 from rowtide.expr.functions.function import CallSignature, ScalarFunction
 from rowtide.expr.functions.rejections import undefined
-from rowtide.expr.functions.shapes import always, any_length, as_long_as_first, declared
+from rowtide.expr.functions.shapes import any_length, as_long_as_first, declared
 from rowtide.rows.arrays import Mask
-from rowtide.rows.types import BOOLEAN
 
 MAX_CHARACTERS = 10_000_000
 """The longest text that REPEAT, LPAD and RPAD make: more would be a mistake, and fill the memory."""
-REMEMBERED_PATTERNS = 256
-"""The number of translated patterns in the cache, for patterns that are not constants."""
 
 
 def _left(text: str, count: int) -> str:
@@ -84,97 +78,6 @@ def _split_part_columns(signature: CallSignature) -> ColumnKernel | None:
     return split
 
 
-# ---------------------------------------------------------------- SIMILAR TO
-
-_CLASSES = {
-    "ALPHA": "a-zA-Z",
-    "UPPER": "A-Z",
-    "LOWER": "a-z",
-    "DIGIT": "0-9",
-    "ALNUM": "a-zA-Z0-9",
-    "SPACE": " ",
-    "WHITESPACE": r"\s",
-}
-
-
-@lru_cache(maxsize=REMEMBERED_PATTERNS)
-def _similar_pattern(pattern: str, escape: str | None) -> re.Pattern[str]:
-    return re.compile(similar_regex(pattern, escape), re.DOTALL)
-
-
-def similar_regex(pattern: str, escape: str | None, *, lazy: bool = False) -> str:
-    """Translate a pattern of SIMILAR TO: % _ | * + ? {n,m} ( ) [..] have a meaning, all else is itself.
-
-    With ``lazy`` it matches as little as it can.
-
-    Raises:
-      RejectedRowError: the pattern is invalid.
-    """
-
-    def wrong(why: str) -> RejectedRowError:
-        return undefined("SIMILAR TO", (pattern,) if escape is None else (pattern, escape), why)
-
-    if escape is not None and len(escape) != 1:
-        raise wrong("ESCAPE is one character")
-    parts: list[str] = []
-    at = 0
-    while at < len(pattern):
-        char = pattern[at]
-        at += 1
-        if char == escape:
-            if at == len(pattern):
-                raise wrong("the pattern ends with the escape character")
-            parts.append(re.escape(pattern[at]))
-            at += 1
-        elif char == "[":
-            end = pattern.find("]", at + 1)
-            while pattern.startswith("[:", at) and end >= 0 and pattern[end - 1] == ":":
-                end = pattern.find("]", end + 1)
-            if end < 0:
-                raise wrong("a [ is not closed")
-            parts.append(_character_set(pattern[at:end], wrong))
-            at = end + 1
-        elif char == "%":
-            parts.append(".*?" if lazy else ".*")
-        elif char == "_":
-            parts.append(".")
-        elif char == "(":
-            parts.append("(?:")
-        elif char in ")|{":
-            parts.append(char)
-        elif char in "*+?}":
-            parts.append(f"{char}?" if lazy else char)
-        else:
-            parts.append(re.escape(char))
-    regex = "".join(parts)
-    try:
-        re.compile(regex)
-    except re.error as error:
-        raise wrong(str(error.msg)) from error
-    return regex
-
-
-def _character_set(inner: str, wrong: Callable[[str], RejectedRowError]) -> str:
-    """Translate what is in [ ]."""
-    negated = inner.startswith("^")
-    rest = inner.removeprefix("^")
-    for name, characters in _CLASSES.items():
-        rest = rest.replace(f"[:{name}:]", f"\0{name}\0")
-        del characters
-    if not rest or "[" in rest:
-        raise wrong("the character set does not exist")
-    pieces = rest.split("\0")
-    translated = [
-        _CLASSES[piece] if place % 2 else re.sub(r"[\\^\[\]&~|]", r"\\\g<0>", piece)
-        for place, piece in enumerate(pieces)
-    ]
-    return f"[{'^' if negated else ''}{''.join(translated)}]"
-
-
-def _similar(text: str, pattern: str, escape: str | None = None) -> bool:
-    return _similar_pattern(pattern, escape).fullmatch(text) is not None
-
-
 TEXT_PARTS: Sequence[ScalarFunction] = (
     declared("LEFT", "ti", as_long_as_first, _left),
     declared("RIGHT", "ti", as_long_as_first, _right),
@@ -183,5 +86,4 @@ TEXT_PARTS: Sequence[ScalarFunction] = (
     declared("REPEAT", "ti", any_length, _repeat),
     declared("REVERSE", "t", as_long_as_first, lambda text: text[::-1]),
     declared("SPLIT_PART", "tti", as_long_as_first, _split_part, _split_part_columns),
-    declared("SIMILAR TO", "tt?t", always(BOOLEAN), _similar),
 )

@@ -20,6 +20,8 @@ MONTHS = (
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 REMEMBERED_FORMATS = 256
 """The number of parsed formats in the cache, for formats that are not constants."""
+MOST_CHARACTERS = 1_000
+"""The longest format: a message can have one, and a cache keeps what is made of it."""
 
 
 class FormatError(Exception):
@@ -129,6 +131,14 @@ _TEMPLATE_NAMES = {
     "PM": "half",
 }
 _WORDS = sorted((*_TEMPLATE, *_TEMPLATE_NAMES), key=len, reverse=True)
+_NAMES: Mapping[str, Sequence[str]] = {
+    "month name": MONTHS,
+    "short month name": [name[:3] for name in MONTHS],
+    "day name": DAYS,
+    "short day name": [name[:3] for name in DAYS],
+    "half": ("AM", "PM"),
+}
+"""Fields that are names: what they read, in any case. None begins with another one of the same field."""
 
 _JAVA: Mapping[str, str] = {
     "Y": "week year",
@@ -151,8 +161,9 @@ def template(text: str) -> tuple[FormatPart, ...]:
     """Parse a format of TO_CHAR: letters are fields, text is in double quotes; FM leaves zeros out.
 
     Raises:
-      FormatError: it has letters that are not a field.
+      FormatError: it is too long, or has letters that are not a field.
     """
+    _refuse_long(text)
     parts: list[FormatPart] = []
     at, filled = 0, True
     upper = text.upper()
@@ -187,6 +198,11 @@ def template(text: str) -> tuple[FormatPart, ...]:
     return tuple(parts)
 
 
+def _refuse_long(text: str) -> None:
+    if len(text) > MOST_CHARACTERS:
+        raise FormatError(f"it has more than {MOST_CHARACTERS:,} characters")
+
+
 def _style(given: str) -> Callable[[str], str]:
     if given.isupper():
         return str.upper
@@ -198,8 +214,9 @@ def java_pattern(text: str) -> tuple[FormatPart, ...]:
     """Parse a format of Java's SimpleDateFormat: letters are fields, text is in single quotes.
 
     Raises:
-      FormatError: it has letters that are not a field.
+      FormatError: it is too long, or has letters that are not a field.
     """
+    _refuse_long(text)
     parts: list[FormatPart] = []
     for match in re.finditer(r"''|'((?:[^']|'')*)('?)|([A-Za-z])\3*|.", text, re.DOTALL):
         piece, letter = match.group(), match.group(3)
@@ -279,11 +296,12 @@ _C_PIECE = re.compile(r"%(-?)(.?)|[^%]+", re.DOTALL)
 
 @lru_cache(maxsize=REMEMBERED_FORMATS)
 def c_format(text: str) -> tuple[FormatPart, ...]:
-    """Parse a format of STRFTIME: a letter behind % is a field; ``%-d`` leaves zeros out.
+    """Parse a format of STRFTIME: a letter after % is a field; ``%-d`` leaves zeros out.
 
     Raises:
-      FormatError: what is behind % is not a field.
+      FormatError: it is too long, or what is after % is not a field.
     """
+    _refuse_long(text)
     parts: list[FormatPart] = []
     for match in _C_PIECE.finditer(text):
         minus, letter = match.groups()
@@ -419,25 +437,39 @@ def read(parts: Sequence[FormatPart], text: str, years: Years = OUR_YEARS) -> Da
     return DayTime(day + ms // civil.DAY_MS, ms % civil.DAY_MS)
 
 
+_BLANKS = re.compile(r"(?:\\\s)+", re.ASCII)
+"""White space as ``re.escape`` writes it."""
+
+
 @lru_cache(maxsize=REMEMBERED_FORMATS)
 def _regex(parts: tuple[FormatPart, ...]) -> re.Pattern[str]:
+    """Return the expression for a format. Each field has one match at a place, so that the time is linear.
+
+    With another match to try for each, a format and a text of a message could keep the process busy forever.
+    White space matches any white space, and nothing at the ends.
+    """
     pieces = []
     for index, part in enumerate(parts):
         if not part.field:
             pieces.append(re.escape(part.text))
             continue
         if part.field in _NUMBERS:
-            # A number directly before another number has no end marker, so it has all its digits.
-            following = parts[index + 1].field if index + 1 < len(parts) else ""
+            # A number directly before a digit has no end marker, so it has all its digits.
             most = max(_NUMBERS[part.field][0], part.digits)
-            wanted = f"{{{part.digits}}}" if following in _NUMBERS else f"{{1,{most}}}"
+            wanted = f"{{{part.digits}}}" if _begins_with_digit(parts[index + 1 :]) else f"{{1,{most}}}"
             inside = rf"[0-9]{wanted}"
         elif part.field == "zone":
             inside = r"UTC|GMT|Z|[+-][0-9]{2}(?::?[0-9]{2})?"
         else:
-            inside = r"[A-Za-z]+"
-        pieces.append(f"(?P<p{index}>{inside})")
-    return re.compile("".join(pieces))
+            inside = rf"(?ai:{'|'.join(_NAMES[part.field])})"
+        pieces.append(f"(?P<p{index}>(?>{inside}))")
+    blanks = r"\s++"
+    whole = _BLANKS.sub(lambda match: blanks, "".join(pieces))
+    return re.compile(whole.removeprefix(blanks).removesuffix(blanks))
+
+
+def _begins_with_digit(parts: Sequence[FormatPart]) -> bool:
+    return bool(parts) and (parts[0].field in _NUMBERS or parts[0].text[:1].isdecimal())
 
 
 def _zone_ms(text: str) -> int:
@@ -449,27 +481,15 @@ def _zone_ms(text: str) -> int:
 
 
 def _value(field: str, text: str) -> int:
-    names: Sequence[str]
-    match field:
-        case "month name" | "short month name":
-            names = MONTHS
-        case "day name" | "short day name":
-            names = DAYS
-        case "half":
-            names = ("AM", "PM")
-        case "fraction":
-            return int(text.ljust(3, "0")[:3])
-        case _:
-            value = int(text)
-            _, least, most = _NUMBERS[field]
-            if not least <= value <= most:
-                raise FormatError(f"the {field} is from {least} to {most}")
-            return value
-    short = field.startswith("short")
-    for place, name in enumerate(names, 1):
-        if (name[:3] if short else name).upper() == text.upper():
-            return place
-    raise FormatError(f'"{text}" is not a valid {field}')
+    if field in _NAMES:
+        return [name.upper() for name in _NAMES[field]].index(text.upper()) + 1
+    if field == "fraction":
+        return int(text.ljust(3, "0")[:3])
+    value = int(text)
+    _, least, most = _NUMBERS[field]
+    if not least <= value <= most:
+        raise FormatError(f"the {field} is from {least} to {most}")
+    return value
 
 
 def _day(found: Mapping[str, int], years: Years) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,17 @@ class Sketches:
         return refused(self._call, column, use)
 
     def fits(self, groups: Groups, column: Column | None, use: Mask) -> bool:
+        if not aggregate_of(self._call).can_fail:
+            return True
+        trial: dict[int, Sketch] = {}
+        for group, value in rows_of(groups, column, use):
+            if group not in trial:
+                trial[group] = deepcopy(self._held[group])
+            trial[group].add(value)
+            try:
+                trial[group].result()
+            except RejectedRowError:
+                return False
         return True
 
     def add(self, groups: Groups, column: Column | None, use: Mask) -> None:

@@ -39,6 +39,8 @@ _TIMES = {
     "io.debezium.data.Uuid": ("UUID", None),
 }
 """The types of the schema that Kafka Connect writes, and the columns and units that read their values."""
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_DECIMAL_NOTE = "bytes of a decimal: set decimal.handling.mode=string in the connector"
 
 Document = Mapping[str, Any]
 
@@ -80,7 +82,8 @@ def proposal_of_envelope_schema(
     """
     row = _row_schema(schema)
     assert row is not None
-    guesses = guesses_of_record(row)
+    logical = _connect_names(row)
+    guesses = [_with_type(each, logical) for each in guesses_of_record(row)]
     names = [each["name"] for each in _fields(key_schema)]
     key, remark = _key([each for each in guesses if each.type is not None], names)
     head = [f"-- from the newest schema of topic {topic!r} in the registry", *remark]
@@ -126,6 +129,16 @@ def _logical_types(documents: Sequence[Document]) -> dict[str, str]:
     return found
 
 
+def _connect_names(row: Document) -> dict[str, str]:
+    """Return the same of the record of the rows in Avro, for types that Avro has no logical type for."""
+    found: dict[str, str] = {}
+    for field in _fields(row):
+        for kind in _branches(field):
+            if isinstance(kind, dict) and "connect.name" in kind and "logicalType" not in kind:
+                found[folded(str(field["name"]))] = str(kind["connect.name"])
+    return found
+
+
 def _members_of(schema: object) -> list[Document]:
     """Return the fields of a schema of Kafka Connect."""
     fields = schema.get("fields") if isinstance(schema, dict) else None
@@ -133,7 +146,10 @@ def _members_of(schema: object) -> list[Document]:
 
 
 def _with_type(guess: Guess, logical: Mapping[str, str]) -> Guess:
-    found = _TIMES.get(logical.get(folded(str(guess.steps[0])), "")) if len(guess.steps) == 1 else None
+    name = logical.get(folded(str(guess.steps[0])), "") if len(guess.steps) == 1 else ""
+    if name == _DECIMAL and guess.type is not None:
+        return replace(guess, note=_DECIMAL_NOTE)
+    found = _TIMES.get(name)
     if found is None:
         return guess
     kind, unit = found
@@ -169,11 +185,15 @@ def _fields(schema: Any) -> list[Document]:
     return list(schema["fields"]) if isinstance(schema, dict) and schema.get("type") == "record" else []
 
 
+def _branches(field: Document) -> list[Any]:
+    """Return the types that a field of a record of Avro can have."""
+    return field["type"] if isinstance(field["type"], list) else [field["type"]]
+
+
 def _row_schema(schema: Any) -> Document | None:
     """Return the record of the rows: ``before`` has it, or ``after``; the other one refers to it by its name."""
     for field in _fields(schema):
-        kinds = field["type"] if isinstance(field["type"], list) else [field["type"]]
-        for kind in kinds:
+        for kind in _branches(field):
             if field["name"] in ("before", "after") and _fields(kind):
                 return dict(kind)
     return None

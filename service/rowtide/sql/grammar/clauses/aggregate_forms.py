@@ -2,7 +2,7 @@
 
 ``LISTAGG(x ORDER BY y)`` and ``PERCENTILE_CONT(..) WITHIN GROUP (ORDER BY y)`` order their values. COUNT_IF,
 REGR_COUNT and LATEST_BY_OFFSET are other names of COUNT and LAST_VALUE, TOPK_DISTINCT is TOPK(DISTINCT ..), and
-HISTOGRAM is that of the texts of its values.
+HISTOGRAM is that of the texts of its values, for which both zeros are one value.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from rowtide.rows.types import VARCHAR
 from rowtide.sql.grammar.cursor import Cursor
 from rowtide.sql.grammar.syntax import Case, Cast, Expression, FunctionCall, IsTest, NumberLiteral, OrderItem
 from rowtide.sql.grammar.syntax_walk import connected
+
+
+SIGNLESS = "$SIGNLESS"
+"""The function that returns its argument, and 0.0 for -0.0; no name of SQL."""
 
 
 class AggregateGrammar(Protocol):
@@ -60,7 +64,8 @@ def _not_null(name: str) -> Callable[[FunctionCall], FunctionCall]:
 
 
 def _of_text(call: FunctionCall) -> FunctionCall:
-    return replace(call, args=(Cast(call.args[0], VARCHAR, call.args[0].place),))
+    place = call.args[0].place
+    return replace(call, args=(Cast(FunctionCall(SIGNLESS, call.args, place), VARCHAR, place),))
 
 
 def _of_different(call: FunctionCall) -> FunctionCall:
