@@ -481,7 +481,9 @@ def _column_type(column: PhysicalColumn) -> str:
 
 def _is_whole_in_numeric(column: PhysicalColumn) -> bool:
     """Return whether a column of integers may have fractions, which a cast to an integer would round."""
-    return column.type.name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT") and _column_type(column) == "numeric"
+    return (
+        column.type.name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT") and _column_type(column) == "numeric"
+    )
 
 
 def _is_array(column: PhysicalColumn) -> bool:

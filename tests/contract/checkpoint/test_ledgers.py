@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.checkpoint import error_stream
+from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.checkpoint.error_stream import ErrorFilter
 from rowtide.checkpoint.ledger import (
     RESET,

@@ -18,13 +18,17 @@ from rowtide.runtime.state.declared_rows import declared_rows
 from rowtide.sql.pipeline import plan_pipeline
 
 DAY_MS = 86_400_000
-DIGITS = st.builds(lambda units, scale: Decimal(units).scaleb(-scale), st.integers(-99_999, 99_999), st.integers(0, 4))
+DIGITS = st.builds(
+    lambda units, scale: Decimal(units).scaleb(-scale), st.integers(-99_999, 99_999), st.integers(0, 4)
+)
 INTEGERS = st.integers(-(2**64), 2**64) | st.sampled_from(
     [side * 2**bits + by for side in (-1, 1) for bits in (7, 15, 31, 63) for by in (-1, 0, 1)]
 )
 TEXTS = st.text("aé ", max_size=5)
 BYTES = st.binary(max_size=4) | st.sampled_from([b"\0" * 4, b"a\0\0"])
-TIMES = st.sampled_from([MIN_TIMESTAMP_MS, MAX_TIMESTAMP_MS, 0]).flatmap(lambda at: st.integers(at - 2, at + 2))
+TIMES = st.sampled_from([MIN_TIMESTAMP_MS, MAX_TIMESTAMP_MS, 0]).flatmap(
+    lambda at: st.integers(at - 2, at + 2)
+)
 DAYS = TIMES.map(lambda at: at // DAY_MS)
 
 
@@ -67,7 +71,10 @@ TYPES: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bool]]] = {
     "TIMESTAMP": (TIMES, is_time),
     "TIMESTAMP WITH TIME ZONE": (TIMES, is_time),
     "DECIMAL(4, 2) ARRAY": (array_of(DIGITS), each(fits_in_4_2)),
-    "SMALLINT ARRAY": (array_of(INTEGERS | DIGITS), each(lambda value: value == int(value) and whole(16)(value))),
+    "SMALLINT ARRAY": (
+        array_of(INTEGERS | DIGITS),
+        each(lambda value: value == int(value) and whole(16)(value)),
+    ),
     "VARCHAR(3) ARRAY": (array_of(TEXTS), each(lambda value: not value[3:].strip(" "))),
 }
 """Values that columns of a database may have, by the declared type, and which of them are of that type."""

@@ -36,7 +36,11 @@ CASES = {
         CHECKPOINT + 'parts = "what://bucket/folder"\n',
         'checkpoint.parts: address "what://bucket/folder" cannot be used',
     ),
-    "a store without an absolute path": (STREAMS, CHECKPOINT + 'parts = "folder"\n', "checkpoint.parts: the folder"),
+    "a store without an absolute path": (
+        STREAMS,
+        CHECKPOINT + 'parts = "folder"\n',
+        "checkpoint.parts: the folder",
+    ),
     "a store in a folder": (STREAMS, CHECKPOINT + 'parts = "{folder}/parts"\n', None),
     "its own rows": (
         STREAMS.replace("topic 'readings'", "topic_pattern '.*s'"),

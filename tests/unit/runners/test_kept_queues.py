@@ -74,9 +74,7 @@ def test_parts_are_all_rows_in_order_and_divide_no_place(
         assert all(before[-1][0] < after[0][0] for before, after in pairwise(parts))
 
 
-def test_a_part_is_kept_once_its_rows_are_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_is_kept_once_its_rows_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queues, "PART_ROWS", 2)
     _, found = kept_by(FileParts(str(tmp_path)), [rows_at(0, [1, 3, 1, 1, 2])], 1)
     assert places(found[0]) == [[0], [1], [2], [3], [4]]
@@ -86,18 +84,14 @@ def places(parts: list[list[Placed]]) -> list[list[int]]:
     return [[place for place, _ in groupby(part, key=lambda row: row[0])] for part in parts]
 
 
-def test_a_part_is_kept_once_its_bytes_are_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_is_kept_once_its_bytes_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queues, "PART_BYTES", 10_000)
     large = [(0, "x"), (1, "y" * 20_000), (2, "z"), (3, "z"), (4, "y" * 9_000), (5, "y" * 9_000), (6, "z")]
     _, found = kept_by(FileParts(str(tmp_path)), [large], 1)
     assert places(found[0]) == [[0], [1], [2, 3, 4], [5, 6]]
 
 
-def test_a_task_holds_a_limited_size_of_all_ports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_holds_a_limited_size_of_all_ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queues, "HELD_BYTES", 25_000)
     small = [(place, "x") for place in range(4)]
     large = [(place, "y" * 9_000) for place in range(4)]

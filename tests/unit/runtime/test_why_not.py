@@ -210,7 +210,9 @@ def _assert_flows(
     # Messages that move no bound are not silence.
     is_heard = heard_ms is not None and heard_ms <= FLOWING_MS
     stood_ms = watched_ms if still_ms is None else still_ms
-    may_move = is_heard and stood_ms is not None and stood_ms < STOOD_MS and lost in ("none", "before", "of others")
+    may_move = (
+        is_heard and stood_ms is not None and stood_ms < STOOD_MS and lost in ("none", "before", "of others")
+    )
     assert found.cause == ("FLOWING" if is_early or is_moving or may_move else "IDLE")
     assert ("later than now" in found.why) == is_early
     assert ("neither late nor rejected" in found.why) == (may_move and not is_early and not is_moving)

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rowtide.checkpoint.parts.store import IN_DATABASE
 from rowtide.cli.cells import cell
 from rowtide.cli.errors import FAILED, shown_to_user
 from rowtide.cli.help_format import App
@@ -25,7 +26,6 @@ from rowtide.cli.service_url import (
     pipeline_of,
     running_service,
 )
-from rowtide.checkpoint.parts.store import IN_DATABASE
 from rowtide.errors import StatementError
 from rowtide.plan.outputs import table_nodes
 from rowtide.rows.types import Kind
@@ -163,7 +163,9 @@ def drop(
             typer.echo("Dropped." if dropped else f'No stored state of pipeline "{found.name}".')
             place = settings.checkpoint.parts or "the store of checkpoint.parts"
             if folder is not None and place != IN_DATABASE:
-                typer.echo(f'Files of state in parts may still be in {place}: remove the folder "{folder}" there.')
+                typer.echo(
+                    f'Files of state in parts may still be in {place}: remove the folder "{folder}" there.'
+                )
     if not dropped:
         raise typer.Exit(FAILED)
 

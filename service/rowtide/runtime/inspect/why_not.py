@@ -302,7 +302,12 @@ def _flows(keeper: Keeper, known: PartitionFacts, facts: Facts) -> str | None:
     if still_ms is not None and _is_now(still_ms):
         return f", and its bound moved {_length(still_ms)} ago"
     stood_ms = facts.watched_ms if still_ms is None else still_ms
-    if _is_heard(keeper, known) and not _loses(keeper, facts) and stood_ms is not None and stood_ms < STOOD_MS:
+    if (
+        _is_heard(keeper, known)
+        and not _loses(keeper, facts)
+        and stood_ms is not None
+        and stood_ms < STOOD_MS
+    ):
         return f", messages come that are neither late nor rejected, and its bound has stood for {_length(stood_ms)}"
     return None
 
@@ -316,7 +321,9 @@ def _loses(keeper: Keeper, facts: Facts) -> bool:
     """Return whether rows of a partition are late or rejected before they can move its bound."""
     at = keeper.path.index(keeper.step) if keeper.step in keeper.path else 0
     steps = keeper.path[: at + 1]
-    return _is_now(facts.rejected_ms.get(keeper.relation)) or any(_is_now(facts.lost_ms.get(step)) for step in steps)
+    return _is_now(facts.rejected_ms.get(keeper.relation)) or any(
+        _is_now(facts.lost_ms.get(step)) for step in steps
+    )
 
 
 def _is_now(ago_ms: int | None) -> bool:

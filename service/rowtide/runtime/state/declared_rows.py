@@ -86,7 +86,10 @@ def _array(kind: Type) -> _Fit:
     def read(text: Any) -> object:
         found: Any = cast((text,), 0)
         numbers: Any = written((text,), 0)
-        if any(number is not None and Decimal(number) != each for number, each in zip(numbers, found, strict=True)):
+        if any(
+            number is not None and Decimal(number) != each
+            for number, each in zip(numbers, found, strict=True)
+        ):
             raise ResultMisfit(f"which is not exactly one of {kind}")
         return found
 

@@ -18,7 +18,6 @@ from rowtide.sql.grammar.cursor import Cursor
 from rowtide.sql.grammar.syntax import Case, Cast, Expression, FunctionCall, IsTest, NumberLiteral, OrderItem
 from rowtide.sql.grammar.syntax_walk import connected
 
-
 SIGNLESS = "$SIGNLESS"
 """The function that returns its argument, and 0.0 for -0.0; no name of SQL."""
 
