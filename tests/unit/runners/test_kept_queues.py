@@ -47,8 +47,8 @@ def kept_by(
         ((name, table),) = get(store, part).items()
         assert part.facts.held == part.facts.ahead == len(table)
         (port,) = [each for each in found if queue_of(each) == name]
-        rows = Tray.from_arrow(ROWS, table).rows()
-        found[port].append([(row.counter, str(row.row[0])) for row in rows])
+        back = Tray.from_arrow(ROWS, table).rows()
+        found[port].append([(row.counter, str(row.row[0])) for row in back])
     return parts, found
 
 
