@@ -30,7 +30,7 @@ class Contents:
         self.size = 0
 
     def is_complete(self, node: Node) -> bool:
-        """Return whether further changes of ``node`` change nothing: there is no order, and no row goes."""
+        """Return whether the contents are final: the limit is reached, nothing is ordered, and no row goes."""
         enough = self._limit is not None and not self._order and self.size >= self._limit
         return enough and node.only_inserts()
 
