@@ -225,7 +225,7 @@ def test_a_pipeline_has_a_folder_in_stores_that_no_other_has(database: Database,
     assert [each.parts_folder() for each in (ledger, *others)] == folders
     assert [each.known_parts_folder() for each in (ledger, *others)] == folders
     # A pipeline that is dropped and begins again has another one.
-    ledger.drop()
+    assert ledger_of(database, "prices").drop()
     assert ledger.known_parts_folder() is None
     ledger.claim("digest", "a")
     assert ledger.parts_folder() not in folders

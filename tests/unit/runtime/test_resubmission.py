@@ -356,7 +356,8 @@ def test_a_commit_takes_in_as_many_resubmissions_as_it_has_room_for(
 ) -> None:
     monkeypatch.setattr(error_stream, "RESUBMITTED_ROWS", 1)
     world = Growing(tmp_path, random.Random(3), jitter=(0, 9_000))
-    world.produce()
+    for _ in range(4):
+        world.produce()
     until = Until(world, 1.0)
     world.run(NoCrash(), until, until.clock)
     late = [row for row in world.errors() if row.row.relation == "TIMED"]
