@@ -112,7 +112,8 @@ class SqlDatabase:
                 opened = connection.begin()
                 transaction = SqlTransaction(self, connection, apart=apart)
                 try:
-                    yield transaction
+                    with transaction.reading:
+                        yield transaction
                     if not sifts and transaction.judged is not None:
                         self._check_deferred(connection, transaction.judged)
                 except BaseException:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -113,8 +113,8 @@ class Dialect(Protocol):
 
     def rows(
         self, connection: sa.Connection, table: PhysicalTable, *, limit: int | None = None
-    ) -> Iterator[tuple[object, ...]]:
-        """Return the rows, or so many of them, in any order."""
+    ) -> Generator[tuple[object, ...]]:
+        """Return the rows, or so many of them, in any order; closing it closes the cursor."""
 
 
 def table_sql(connection: sa.Connection, table: PhysicalTable) -> str:

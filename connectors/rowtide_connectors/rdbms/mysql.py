@@ -14,7 +14,7 @@ Differences from PostgreSQL that the rest of this package relies on:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
@@ -454,7 +454,7 @@ class MySql:
 
     def rows(
         self, connection: sa.Connection, table: PhysicalTable, *, limit: int | None = None
-    ) -> Iterator[tuple[object, ...]]:
+    ) -> Generator[tuple[object, ...]]:
         """Yield all rows; the server's side holds those that were not read yet."""
         names = _quoted(table.columns)
         selected = [

@@ -8,7 +8,7 @@ PostgreSQL's whole range.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -424,20 +424,20 @@ class Postgres:
 
     def rows(
         self, connection: sa.Connection, table: PhysicalTable, *, limit: int | None = None
-    ) -> Iterator[tuple[object, ...]]:
+    ) -> Generator[tuple[object, ...]]:
         """Yield all rows through a cursor on the server's side."""
         names = quoted(connection, table.columns)
         selected = [_selected(column, name) for column, name in zip(table.columns, names, strict=True)]
-        result = connection.exec_driver_sql(
+        wholes = [index for index, column in enumerate(table.columns) if _is_whole_in_numeric(column)]
+        with connection.exec_driver_sql(
             limited(f"select {', '.join(selected)} from {table_sql(connection, table)}", limit),
             execution_options={"yield_per": FETCH_ROWS},
-        )
-        wholes = [index for index, column in enumerate(table.columns) if _is_whole_in_numeric(column)]
-        for row in result:
-            values = list(row)
-            for index in wholes:
-                values[index] = None if values[index] is None else whole(values[index])
-            yield tuple(values)
+        ) as result:
+            for row in result:
+                values = list(row)
+                for index in wholes:
+                    values[index] = None if values[index] is None else whole(values[index])
+                yield tuple(values)
 
 
 def is_pooled(connection: Any) -> bool:

@@ -8,7 +8,7 @@ than 15 digits is text, since as a number it would lose digits.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
@@ -250,7 +250,7 @@ class Sqlite:
 
     def rows(
         self, connection: sa.Connection, table: PhysicalTable, *, limit: int | None = None
-    ) -> Iterator[tuple[object, ...]]:
+    ) -> Generator[tuple[object, ...]]:
         """Yield all rows."""
         names = quoted(connection, table.columns)
         readers = [_reader(column.type) for column in table.columns]

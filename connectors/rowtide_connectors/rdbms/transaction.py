@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -27,6 +28,8 @@ class SqlTransaction:
         self._write = database.write_taken if apart else database.write
         self.connection = connection
         """For this connector; others call ``sql_connection``."""
+        self.reading = ExitStack()
+        """Closes the cursors of ``rows`` that were not read to their end, before the transaction ends."""
         self.judged: str | None = None
         """A table that was written and that has constraints, or triggers, whose constraints are also meant."""
 
@@ -92,8 +95,8 @@ class SqlTransaction:
         """Return the table's rows in row form, columns as declared, in any order."""
         found = self._database.table(self.connection, table)
         form = form_of(found)
-        for row in self._database.dialect.rows(self.connection, found):
-            yield form(row)
+        rows = self.reading.enter_context(closing(self._database.dialect.rows(self.connection, found)))
+        yield from map(form, rows)
 
     def form_of(self, table: TargetTable) -> Callable[[tuple[object, ...]], tuple[object, ...]]:
         """Return the function that gives rows the form in which ``rows`` returns them."""

@@ -208,7 +208,7 @@ def test_a_query_of_what_is_committed_asks_nothing_of_the_pipeline(
 
 
 ELSEWHERE = """
-CREATE SERVER e FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///elsewhere.db');
+CREATE SERVER e FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///out.db');
 CREATE FOREIGN TABLE hidden (sensor VARCHAR(8)) SERVER e;
 """
 
@@ -338,7 +338,7 @@ def test_values_of_wider_columns_are_read_exactly_or_refused(
     if kind == "sqlite":
         # A column of integers takes any number.
         there = there.replace("decimal(12, 2)", "integer")
-    database = sa.create_engine(url)
+    database = sa.create_engine(url.replace("mariadb://", "mariadb+pymysql://"))
 
     def write(values: list[str]) -> None:
         with database.begin() as connection:
