@@ -133,9 +133,11 @@ def test_rows_that_match_are_resubmitted_once_they_are_confirmed(
         assert service.asked == [of_all]
         outcome(page).get_by_role("button", name="Cancel").click()
         page.get_by_role("button", name="Resubmit all that match…").click()
+        confirm = outcome(page).get_by_role("button", name="Resubmit 1 row")
+        confirm.wait_for()
         # Another row comes after the dry run: it is not what was confirmed.
         service.errors.append({**service.errors[2], "number": 18})
-        outcome(page).get_by_role("button", name="Resubmit 1 row").click()
+        confirm.click()
         outcome(page).get_by_text("1 row resubmitted: 1 of ORDERS_IN_TIME.").wait_for()
         assert service.asked == [of_all, of_all, {"numbers": [17]}]
         wait_for_rows(page, 16, 18)
