@@ -361,7 +361,7 @@ class Guarantee(Enum):
     """The delivery guarantee of a source or a sink; users read the value."""
 
     IN_COMMIT = "exactly once: rows and positions commit in one transaction"
-    BY_COMMIT_NUMBER = "exactly once, if the receiver ignores the number of a commit that it has processed"
+    BY_COMMIT_NUMBER = "exactly once: the receiver has the number of its last message, and takes none twice"
     IN_TRANSACTIONS = "exactly once for readers of committed messages: isolation.level=read_committed"
     AT_LEAST_ONCE = "at least once: a row may be repeated after a failure"
     LISTED = "exactly once: files get their order in the checkpoint's database before they are read"

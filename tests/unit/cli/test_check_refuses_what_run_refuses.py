@@ -119,4 +119,4 @@ def test_check_does_not_advise_an_option_that_a_polled_table_does_not_take(tmp_p
 def test_what_is_said_of_a_topic_is_what_readers_of_a_topic_need() -> None:
     described = CliRunner().invoke(app, ["connectors", "describe", "kafka"]).output
     assert "exactly once for readers of committed messages: isolation.level=read_committed" in described
-    assert "ignores the number of a commit" not in described
+    assert "takes none twice" not in described

@@ -61,8 +61,9 @@ def apply(
 
     `rowtide plan` shows which operators keep their state. New operators start empty and see rows after
     the switch. The switch happens at the committed positions. It supersedes a running service, which
-    leaves with exit code 3; start the new file afterwards with `rowtide run`. Earlier commits cannot be
-    replayed any more, so the state of this commit or a later one is needed from then on.
+    leaves with exit code 3 within a few seconds, also while its topics are quiet; start the new file
+    afterwards with `rowtide run`. Earlier commits cannot be replayed any more, so the state of this commit
+    or a later one is needed from then on.
 
     With --at, the switch happens at a rowtime, in one commit: the old file processes rows up to it, the
     new file later rows. Nothing is committed until that rowtime is reached, so run the command shortly

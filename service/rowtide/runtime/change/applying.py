@@ -57,7 +57,7 @@ def apply(
 ) -> Applied:
     """Let the plan of ``newer`` continue at the positions of ``older``, in the same pipeline and database.
 
-    A running service is superseded at its next commit. ``empty`` are relations whose operators may be
+    A running service is superseded at its next commit or heartbeat. ``empty`` are relations whose operators may be
     dropped because they keep no rows.
 
     Raises:
