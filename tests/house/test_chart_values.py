@@ -26,10 +26,7 @@ def test_every_value_is_described_by_itself_or_by_the_map_that_it_is_in() -> Non
 
 def properties(path: tuple[str, ...], schema: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     """Yield the paths of the values that a part of the schema knows."""
-    for name, part in schema.get("properties", {}).items():
-        # False refuses a name that the chart has for something else.
-        if part is False:
-            continue
+    for name in schema.get("properties", {}):
         found = schema_of((*path, name))
         yield (*path, name)
         if found.get("additionalProperties") is False:
@@ -45,3 +42,19 @@ def test_the_schema_has_the_values_of_the_file_and_no_others() -> None:
     of_kubernetes = {("affinity", name) for name in ("nodeAffinity", "podAffinity", "podAntiAffinity")}
     assert known - of_the_file == of_kubernetes
     assert of_the_file <= known
+
+
+def unclear(part: object) -> Iterator[str]:
+    """Yield the rules of a schema of which Helm says no more than that they failed."""
+    if isinstance(part, dict):
+        yield from part.keys() & {"anyOf", "if", "not", "oneOf"}
+        yield from (name for name, each in part.get("properties", {}).items() if each is False)
+        part = list(part.values())
+    for each in part if isinstance(part, list) else ():
+        yield from unclear(each)
+
+
+def test_what_the_schema_refuses_is_said_in_words() -> None:
+    """What needs more than a type, a list of values or a form is refused by the templates, which say what to do."""
+    assert list(unclear(json.loads((CHART / "values.schema.json").read_text()))) == []
+    assert list(unclear({"not": {}, "allOf": [{"properties": {"a": False}}]})) == ["not", "a"]

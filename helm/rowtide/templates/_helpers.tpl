@@ -36,7 +36,17 @@ values over those of the release. Takes a dict of root and into. */ -}}
 {{- define "rowtide.pipelines" -}}
 {{- $root := .root -}}
 {{- $into := .into -}}
+{{- if $root.Values.pipelines -}}
+{{- range $name := list "name" "sql" "existingConfigMap" -}}
+{{- if index $root.Values.pipeline $name -}}
+{{- fail (printf "pipeline.%s: with pipelines, each has its own: give it as pipelines.KEY.pipeline.%s" $name $name) -}}
+{{- end -}}
+{{- end -}}
+{{- else -}}
+{{- include "rowtide.checkFiles" (dict "at" "" "pipeline" $root.Values.pipeline) -}}
+{{- end -}}
 {{- range $key, $own := $root.Values.pipelines -}}
+{{- include "rowtide.checkFiles" (dict "at" (printf "pipelines.%s." $key) "pipeline" $own.pipeline) -}}
 {{- if regexMatch "(^|-)(dashboard|plan|tokens)$" $key -}}
 {{- fail (printf "pipelines: key %q: names of other objects of the chart end so" $key) -}}
 {{- end -}}
@@ -98,12 +108,32 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | quote }}
 {{- end -}}
 
-{{- /* Refuse what the schema cannot: a name given twice, a label of the chart's own, more asked for than allowed. Called by the Deployment,
-which every release has. */ -}}
+{{- /* Refuse files of a pipeline that its ConfigMap has already, or must have. Takes a dict of at (where the pipeline is in the values)
+and pipeline. */ -}}
+{{- define "rowtide.checkFiles" -}}
+{{- if and .pipeline.files .pipeline.existingConfigMap -}}
+{{- fail (printf "%spipeline.files: with pipeline.existingConfigMap, put the files into that ConfigMap" .at) -}}
+{{- end -}}
+{{- $own := dict "pipeline.sql" "pipeline.sql" "was.sql" "apply.was" "config.toml" "config" -}}
+{{- range $name, $_ := .pipeline.files -}}
+{{- if hasKey $own $name -}}
+{{- fail (printf "%spipeline.files: %q is a file of the chart: give it as %s%s" $.at $name $.at (get $own $name)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Refuse what the schema cannot, or cannot say in words: a name given twice, a secret in the clear, a label of the chart's own, more
+asked for than allowed. Called by the Deployment, which every release has. */ -}}
 {{- define "rowtide.check" -}}
 {{- $at := "" -}}
 {{- with .Key -}}
 {{- $at = printf "pipelines.%s." . -}}
+{{- end -}}
+{{- if and .Values.pipeline.sql .Values.pipeline.existingConfigMap -}}
+{{- fail (printf "%spipeline: sql and existingConfigMap are both given: give one of them" $at) -}}
+{{- end -}}
+{{- if not (or .Values.pipeline.sql .Values.pipeline.existingConfigMap) -}}
+{{- fail (printf "%spipeline: no pipeline is given: add --set-file %spipeline.sql=pipeline.sql, or set %spipeline.existingConfigMap" $at $at $at) -}}
 {{- end -}}
 {{- $seen := dict "ROWTIDE_PIPELINE__NAME" "the chart (set pipeline.name)" "ROWTIDE_SERVICE__LISTEN" "the chart" "ROWTIDE_SERVICE__MONITORING_LISTEN" "the chart" -}}
 {{- $_ := set $seen "ROWTIDE_SERVICE__TOKENS_FILE" "the chart (set auth.existingSecret)" -}}
@@ -114,6 +144,11 @@ which every release has. */ -}}
 {{- fail (printf "%s%s: %q is given already, by %s" $at $list $each.name (get $seen $each.name)) -}}
 {{- end -}}
 {{- $_ := set $seen $each.name $list -}}
+{{- end -}}
+{{- end -}}
+{{- range .Values.env -}}
+{{- if regexMatch "(?i)passw|secret|token" .name -}}
+{{- fail (printf "%senv: %q looks like a secret, which everyone who reads the release would see: put it into a Secret, and name that in secretEnv" $at .name) -}}
 {{- end -}}
 {{- end -}}
 {{- $mounts := dict -}}
@@ -146,10 +181,10 @@ which every release has. */ -}}
 {{- end -}}
 {{- $_ := set $paths .mountPath "" -}}
 {{- end -}}
-{{- $containers := dict -}}
+{{- $containers := dict "rowtide" "" "apply" "" "backfill" "" "plan" "" -}}
 {{- range .Values.initContainers -}}
 {{- if hasKey $containers .name -}}
-{{- fail (printf "%sinitContainers: %q is given already" $at .name) -}}
+{{- fail (printf "%sinitContainers: %q is given already: take another name" $at .name) -}}
 {{- end -}}
 {{- $_ := set $containers .name "" -}}
 {{- end -}}
@@ -163,6 +198,19 @@ which every release has. */ -}}
 {{- fail (printf "%s%s: %q is the chart's own: its objects find each other by it" $at $where $name) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+{{- range .Values.tolerations -}}
+{{- if not (or .key (eq (default "" .operator) "Exists")) -}}
+{{- fail (printf "%stolerations: one has no key: name the key of the taint, or write operator: Exists for any" $at) -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.backfill.until -}}
+{{- if not (regexMatch "^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,3})?$" .) -}}
+{{- fail (printf "%sbackfill.until: %q is not a time: write it in UTC, as \"2024-01-02 00:00:00\"" $at .) -}}
+{{- end -}}
+{{- end -}}
+{{- if not (regexMatch "^local(\\[([*]|[1-9][0-9]*)(,[1-9][0-9]*)?\\])?$" .Values.backfill.master) -}}
+{{- fail (printf "%sbackfill.master: %q is not local, and workers in other pods would need a folder that all of them share: write local[*]" $at .Values.backfill.master) -}}
 {{- end -}}
 {{- if and .Values.backfill.enabled (not .Values.backfill.until) -}}
 {{- fail (printf "%sbackfill.until: a backfill needs a cut, such as 2024-01-02 00:00:00" $at) -}}
