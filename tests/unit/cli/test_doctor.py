@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,20 @@ def test_a_machine_without_java_and_docker_can_run_a_pipeline_and_is_told_what_i
     assert "for rowtide backfill" in lines[java]
     assert "apt-get install openjdk-17-jre-headless" in lines[java + 1]
     assert any(line.startswith("missing  docker") and "not installed" in line for line in lines)
+
+
+def test_systemd_cron_and_pipx_may_start_it_without_path_and_home() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "rowtide", "doctor"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    version = "{}.{}".format(*sys.version_info[:2])
+    assert f"ok       python       {platform.python_version()} at {sys.executable}" in done.stdout
+    assert f"ok       workers      {sys.executable}: {version}" in done.stdout
 
 
 @pytest.mark.parametrize(
