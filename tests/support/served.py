@@ -43,6 +43,7 @@ def served(file: Path, limits: QueryLimits | None = None, access: Access | None 
                 contents=service.requests.contents,
                 execute=service.requests.execute,
                 errors=pipeline.ledger.errors,
+                why_not=service.requests.why_not,
                 resubmit=resubmits(pipeline, service.requests),
                 snapshots=pipeline.ledger.snapshots,
                 query=query_of(file, service.requests, limits),
