@@ -9,10 +9,10 @@ times in Prometheus, and milliseconds everywhere else in Rowtide.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
 from prometheus_client.process_collector import ProcessCollector
 
 SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -33,11 +33,21 @@ class Declaration:
     labels: tuple[str, ...]
 
 
+class _Registry(CollectorRegistry):
+    """A registry without the series ``.._created``, of which each counter and histogram would have one more."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield each family with the samples that are declared."""
+        for family in super().collect():
+            family.samples = [each for each in family.samples if not each.name.endswith("_created")]
+            yield family
+
+
 class Metrics:
     """Every metric of a service. Thread-safe. Two instances share nothing."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        self.registry: CollectorRegistry = _Registry()
         self._declared: list[Declaration] = []
         # CPU, memory and open files of the process, under prometheus_client's own names.
         ProcessCollector(registry=self.registry)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client import generate_latest
+from prometheus_client.exposition import choose_encoder
 
 from rowtide.metrics import Declaration, Metrics
 from rowtide.metrics.reference import metrics_page
@@ -26,6 +27,18 @@ def test_every_metric_that_is_served_is_declared() -> None:
         if not family.name.startswith("process_")
     }
     assert served == {metric.name.removesuffix("_total") for metric in DECLARED}
+
+
+@pytest.mark.parametrize("accept", ["text/plain", "application/openmetrics-text; version=1.0.0"])
+def test_a_scraper_gets_no_series_that_says_when_another_one_began(accept: str) -> None:
+    metrics = Metrics()
+    metrics.commits.inc()
+    metrics.rows_late.labels("R").inc()
+    metrics.commit_seconds.observe(0.1)
+    served = choose_encoder(accept)[0](metrics.registry).decode()
+    assert 'rowtide_rows_late_total{relation="R"} 1.0' in served
+    assert "rowtide_commit_duration_seconds_count 1.0" in served
+    assert "_created" not in served
 
 
 @pytest.mark.parametrize("metric", DECLARED, ids=lambda metric: metric.name)
