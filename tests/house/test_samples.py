@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from house.machine import ROOT
+from rowtide.cli.template.project import project_files
 from rowtide.clock import SystemClock
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide.testing.live import live_runner
@@ -98,3 +99,12 @@ def test_the_sample_pipeline_counts_the_sample_orders(produce: ModuleType, tmp_p
     path.write_text(yaml.safe_dump(scenario, sort_keys=False))
     (outcome,) = ScenarioRun(live_runner, SystemClock(), "random:7").run([path])
     assert outcome.verdict is Verdict.PASSED, outcome.report()[:3000]
+
+
+def test_the_first_page_shows_the_pipeline_of_a_new_project_and_what_it_gives() -> None:
+    page = (ROOT / "docs/index.md").read_text()
+    files = project_files("shop")
+    (pipeline,) = re.findall(r"```sql\n(.*?)```", page, flags=re.DOTALL)
+    (result,) = re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL)
+    assert files["pipeline.sql"].endswith(pipeline)
+    assert result in files["README.md"]
