@@ -284,7 +284,7 @@ pid, terminal = pty.fork()
 if pid == 0:
     os.environ["HOME"] = {str(tmp_path)!r}
     os.execv(sys.executable, [sys.executable, "-m", "rowtide", "sql"])
-os.write(terminal, b"CREATE STREAM s (a INTEGER);\\n\\\\d\\n\\\\d s\\n\\\\x\\nSELECT nope\\nFROM s;\\n\\\\q\\n")
+os.write(terminal, b"CREATE STREAM zoo (a INTEGER);\\n\\\\d\\n\\\\d zo\\t\\n\\\\x\\nSELECT nope\\nFROM zoo;\\n\\\\q\\n")
 received = b""
 try:
     while chunk := os.read(terminal, 4096):
@@ -305,7 +305,8 @@ sys.stdout.write(received.decode())
     assert "rowtide>" in answer
     assert 'column "NOPE" does not exist' in answer
     # Columns are aligned on a terminal, and commands need no semicolon.
-    assert "TABLE_NAME | TABLE_TYPE\nS          | STREAM\n(1 row)" in answer
+    assert "TABLE_NAME | TABLE_TYPE\nZOO        | STREAM\n(1 row)" in answer
+    # Tab has completed the name of the relation.
     assert "COLUMN_NAME | DATA_TYPE | IS_NULLABLE | KEY_POSITION\n" in answer
     assert "A           | INTEGER   | YES         | NULL\n" in answer
     assert "command \\x does not exist" in answer
