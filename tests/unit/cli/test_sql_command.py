@@ -278,13 +278,16 @@ def rows_of(answers: list[QueryEvent]) -> list[ResultRow]:
 
 
 def test_the_prompt_is_left_with_its_word(tmp_path: Path) -> None:
+    rows = ", ".join(f"({number})" for number in range(30))
     script = f"""
 import os, pty, sys
 pid, terminal = pty.fork()
 if pid == 0:
     os.environ["HOME"] = {str(tmp_path)!r}
     os.execv(sys.executable, [sys.executable, "-m", "rowtide", "sql"])
-os.write(terminal, b"CREATE STREAM zoo (a INTEGER);\\n\\\\d\\n\\\\d zo\\t\\n\\\\x\\nSELECT nope\\nFROM zoo;\\n\\\\q\\n")
+os.write(terminal, b"CREATE STREAM zoo (a INTEGER);\\n\\\\d\\n\\\\d zo\\t\\n\\\\x\\nSELECT nope\\nFROM zoo;\\n")
+os.write(terminal, b"CREATE TABLE t (n INTEGER PRIMARY KEY);\\nINSERT INTO t VALUES {rows};\\n")
+os.write(terminal, b"SELECT * FROM t ORDER BY n;\\n\\\\q\\n")
 received = b""
 try:
     while chunk := os.read(terminal, 4096):
@@ -294,6 +297,7 @@ except OSError:
 sys.stdout.write(received.decode())
 """
     environment = {"PYTHONPATH": ":".join(sys.path), "TERM": "dumb", "PATH": "/usr/bin:/bin"}
+    environment["PAGER"] = "sed s/^/paged:/"
     answer = subprocess.run(
         [sys.executable, "-c", script],
         env=environment,
@@ -311,6 +315,9 @@ sys.stdout.write(received.decode())
     assert "A           | INTEGER   | YES         | NULL\n" in answer
     assert "command \\x does not exist" in answer
     assert (tmp_path / ".rowtide_history").exists()
+    # A result that is longer than the terminal goes to the pager.
+    assert answer.count("paged:") == 31
+    assert "paged:29\n(30 rows)" in answer
 
 
 def test_changes_of_rows_are_counted(local: str) -> None:

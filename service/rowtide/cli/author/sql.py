@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pydoc
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -169,7 +171,8 @@ def _shower(*, as_json: bool, limit: int | None) -> Callable[[Iterator[QueryEven
 class Lines:
     """Writes rows of cells, with columns that are ``aligned`` as far as their widths are known.
 
-    ``at_once``: the rows wait for the end, so that all widths are known.
+    ``at_once``: the rows wait for the end, so that all widths are known, and go to the pager (``$PAGER``, or less) if
+    the terminal has fewer lines.
     """
 
     def __init__(self, *, aligned: bool, at_once: bool = False) -> None:
@@ -188,11 +191,17 @@ class Lines:
 
     def end(self) -> None:
         """Write the rows that wait."""
+        lines = []
         for cells in self._waiting:
             widths = self._widths if self._aligned else [0] * len(cells)
             padded = [each.ljust(width) for each, width in zip(cells[:-1], widths, strict=False)]
-            typer.echo(" | ".join((*padded, *cells[-1:])))
+            lines.append(" | ".join((*padded, *cells[-1:])))
         self._waiting.clear()
+        if self._at_once and len(lines) >= shutil.get_terminal_size().lines:
+            pydoc.pager("\n".join(lines) + "\n")
+            return
+        for line in lines:
+            typer.echo(line)
 
 
 def _leading(columns: ResultColumns) -> tuple[str, ...]:
