@@ -31,6 +31,10 @@ def test_alerts_are_of_metrics_that_the_service_has(helm: str) -> None:
         assert named
         assert named <= known
         assert alert["annotations"].keys() == {"summary", "description"}
+    work = (ROOT / "docs/howto/daily-work.md").read_text()
+    assert re.findall(r"^\| (Rowtide\w+) \|", work, re.MULTILINE) == [
+        each["alert"] for each in group["rules"]
+    ]
 
 
 def queries() -> Iterator[tuple[str, str]]:
