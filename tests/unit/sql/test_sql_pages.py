@@ -18,6 +18,7 @@ PAGES = [
     *sorted((DOCS / "sql").glob("*.md")),
     DOCS / "how-consistent-time-works.md",
     DOCS / "howto/formats.md",
+    DOCS / "howto/late-rows.md",
 ]
 WITHOUT_EXAMPLE = ("README.md", "models.md")
 """An index, and what docs/howto/models.md shows."""
