@@ -120,7 +120,7 @@ CREATE PUMP p3 AS INSERT INTO log SELECT STREAM sensor FROM readings;
 def test_connectors_check_looks_the_topic_up(files: Files) -> None:
     result = run("connectors", "check", files.pipeline)
     assert result.exit_code == 0, result.output
-    assert 'ok      stream HOT: topic "out" is written to, exactly once, if' in result.output
+    assert 'ok      stream HOT: topic "out" is written to, exactly once: the receiver' in result.output
 
 
 @pytest.mark.parametrize(
