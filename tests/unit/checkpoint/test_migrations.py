@@ -9,7 +9,14 @@ import pytest
 import sqlalchemy as sa
 from alembic.script import ScriptDirectory
 
+from rowtide.checkpoint import migrate as module
 from rowtide.checkpoint.migrate import HEAD, MIGRATIONS, migrate, stored_version
+from support.migrated import at_once, step_by_step
+
+
+@pytest.fixture(autouse=True)
+def _each_migration_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_upgrade", step_by_step)
 
 
 def test_the_version_that_needs_no_migration_is_the_newest_one() -> None:
@@ -55,3 +62,9 @@ def test_a_migration_goes_on_where_it_was_after_another_one_of_the_process(chang
             others.append(migrated())
 
     assert [migrated(before)] == others
+
+
+def test_checkpoints_of_tests_are_those_of_all_migrations(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = migrated()
+    monkeypatch.setattr(module, "_upgrade", at_once)
+    assert migrated() == made

@@ -54,6 +54,12 @@ def test_a_kind_answers_what_has_no_common_answer(kind: type[Node]) -> None:
     assert not missing
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_pickled_node_is_its_fields(kind: type[Node]) -> None:
+    """And not its hash, which another process does not share."""
+    assert kind.__getstate__ is not object.__getstate__
+
+
 def test_no_module_beside_planner_and_operators_knows_many_kinds() -> None:
     names = {kind.__name__ for kind in KINDS}
     known = {}

@@ -13,7 +13,7 @@ docs/extend/operator.md explains results that are not obvious.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import Field, dataclass, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -82,7 +82,16 @@ _READS = frozenset({"left", "right", "input", "sources", "table", "stream", "row
 class Node:
     """The interface of every kind of node. Methods with a body here are right for most kinds."""
 
-    __slots__ = ()
+    __slots__ = ("_hash",)
+    _hash: int
+    """Is no field: not compared, and not pickled, as another process has another one."""
+
+    def __init_subclass__(cls) -> None:
+        """Let each node compute its hash once: that of a node goes through all nodes below it."""
+        super().__init_subclass__()
+        # ``dataclass`` makes a class again to add its slots, with the hash that it has generated.
+        if (computed := cls.__dict__.get("__hash__")) is not None:
+            cls.__hash__ = _kept(computed)  # type: ignore[assignment]  # of this class, once
 
     if TYPE_CHECKING:
         # Fields of the subclasses; a class attribute here would become their default value.
@@ -314,6 +323,20 @@ class Node:
     def lineage_note(self) -> str | None:
         """A note for the explanation of its rows, or None."""
         return None
+
+
+def _kept(computed: Callable[[Node], int]) -> Callable[[Node], int]:
+    """Return a hash that is computed once for each node."""
+
+    def kept(node: Node) -> int:
+        try:
+            return node._hash
+        except AttributeError:
+            found = computed(node)
+            object.__setattr__(node, "_hash", found)
+            return found
+
+    return kept
 
 
 def types_of(row_type: RowType) -> tuple[Type, ...]:

@@ -376,7 +376,7 @@ class SparkRun:
         else:
             _, tray, bound = initial(node, self._program.steps[entry])
             stage = SegmentTask(self._definition, number, {0: bound})
-            given = task_blocks(stage, self._rows.layout(number))
+            given = task_blocks(self._program, segment, self._rows.layout(number))
             report = stage.run([] if tray is None else [StageInput([(0, tray, bound)])], given)
             self._put(number, given, report)
         self._settle(number, {entry: [(0, None, bound)]})
@@ -570,8 +570,9 @@ class SparkRun:
             arrivals = {each: arrived for each, arrived in arrivals.items() if each != at}
         passed = circuit.push(arrivals)
         if passed.given or passed.faults:
-            given = task_blocks(SegmentTask(self._definition, number, {}), self._rows.layout(number))
-            for at in self._segments[number].feeders:
+            segment = self._segments[number]
+            given = task_blocks(self._program, segment, self._rows.layout(number))
+            for at in segment.feeders:
                 for tray in passed.given.get(at, ()):
                     given.rows(at, numbered(tray, None))
             given.faults(passed.faults)

@@ -45,6 +45,9 @@ class BoundRecord:
     timestamp: int
 
 
+Built = tuple[Program, Segment]
+"""The program of a definition, and the segment of a task."""
+
 DecodeMessages = Callable[
     [str, pa.RecordBatch, Mapping[int, int]], Iterable[tuple[int, Tray | Bound | BoundRecord | Fault]]
 ]
@@ -128,10 +131,16 @@ class SegmentTask:
             work.push_cut(cut)
         return work.end(self.bounds)
 
-    def begin(self, given: TaskOutput, states: Sequence[bytes] = ()) -> SegmentWork:
-        """Begin a task that processes rows. ``states`` are those of its parts, from an earlier run."""
+    def built(self) -> Built:
+        """Build the program, which each task does once, and find the segment."""
         program = self.definition.program()
-        segment = segments(program)[self.number]
+        return program, segments(program)[self.number]
+
+    def begin(
+        self, given: TaskOutput, states: Sequence[bytes] = (), built: Built | None = None
+    ) -> SegmentWork:
+        """Begin a task that processes rows. ``states`` are those of its parts, from an earlier run."""
+        program, segment = built or self.built()
         (entry,) = segment.entries
         if self.in_parts:
             for step in (program.steps[at] for at in segment.steps):
@@ -148,13 +157,14 @@ class SegmentTask:
             work.go_on(joined(found, program))
         return work
 
-    def begin_source(self, given: TaskOutput, left: Mapping[int, bytes] | None = None) -> SegmentWork:
+    def begin_source(
+        self, given: TaskOutput, left: Mapping[int, bytes] | None = None, built: Built | None = None
+    ) -> SegmentWork:
         """Begin a task that processes messages of a source, sorted by partition and offset.
 
         ``left`` has, by entry, the states of the steps behind it that an earlier run left.
         """
-        program = self.definition.program()
-        work = SegmentWork(program, segments(program)[self.number], given, left=left)
+        work = SegmentWork(*(built or self.built()), given, left=left)
         work.promised |= self.promised
         if self.keeper is not None:
             work.keeping = Keeping(self.keeper, self.kept, [WHOLE])
@@ -171,9 +181,10 @@ class StageTasks:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process one task's blocks, and report it."""
-        given = task_blocks(self.stage, self.layout)
+        built = self.stage.built()
+        given = task_blocks(*built, self.layout)
         states, blocks = begun_in(blocks_of(batches))
-        work = self.stage.begin(given, states)
+        work = self.stage.begin(given, states, built)
         for cut in self.inputs.in_order(blocks, self.stage.bounds):
             work.push_cut(cut)
             yield from given.taken()
@@ -192,8 +203,9 @@ class SourceTasks:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process one task's messages, and report it."""
-        given = task_blocks(self.stage, self.layout)
-        work = self.stage.begin_source(given, self.states)
+        built = self.stage.built()
+        given = task_blocks(*built, self.layout)
+        work = self.stage.begin_source(given, self.states, built)
         for batch in batches:
             for _ in work.push_messages(self.intake, batch):
                 yield from given.taken()
@@ -212,8 +224,9 @@ class SilentTasks:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process the bounds of one task, and report it."""
-        given = task_blocks(self.stage, self.layout)
-        work = self.stage.begin_source(given)
+        built = self.stage.built()
+        given = task_blocks(*built, self.layout)
+        work = self.stage.begin_source(given, built=built)
         contents, _ = begun_in(blocks_of(batches))
         for content in contents:
             taken: Sequence[tuple[Begins, Mapping[int, Sequence[Arrival]]]] = pickle.loads(content)
@@ -235,11 +248,9 @@ def joined(states: Sequence[Mapping[int, State]], program: Program) -> Mapping[i
     return found
 
 
-def task_blocks(stage: SegmentTask, layout: Layout) -> TaskBlocks:
-    """Begin the blocks of a task."""
-    program = stage.definition.program()
-    row_types = {at: program.steps[at].node.row_type for at in segments(program)[stage.number].feeders}
-    return TaskBlocks(layout, row_types)
+def task_blocks(program: Program, segment: Segment, layout: Layout) -> TaskBlocks:
+    """Begin the blocks of a task of a segment."""
+    return TaskBlocks(layout, {at: program.steps[at].node.row_type for at in segment.feeders})
 
 
 class SegmentWork:
