@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from rowtide.flow.program import Program
 from rowtide.operators.contract import Account, Meeting, Operator, Want, wants_of
-from rowtide.plan.nodes import AsOfJoin, Node, Sort, WindowJoin
+from rowtide.operators.merge.merge import MergeOperator
+from rowtide.plan.nodes import AsOfJoin, Merge, Node, Sort, WindowJoin
 from rowtide.plan.nodes.node import WhyFiltered
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
 
@@ -158,7 +159,8 @@ class Enquiry:
             wants = wants_of(operator, len(self._feeders[at]))
             holders.append(self._holder(at, held, wants))
             if at in last:
-                keepers.update(dict.fromkeys(self.keeping_back(at, wants)))
+                for step, needed in self._later(at, wants, roots, {*above}) or [(at, wants)]:
+                    keepers.update(dict.fromkeys(self.keeping_back(step, needed)))
         given = [operator.account.rows_out for at in roots if (operator := self._operators[at]) is not None]
         return Silence(
             name,
@@ -188,6 +190,53 @@ class Enquiry:
                 if self._open(at, wants_of(operator, len(feeders))):
                     continue
             pending += feeders.values()
+        return found
+
+    def _later(
+        self, at: int, wants: Sequence[Want], roots: Sequence[int], above: set[int]
+    ) -> list[tuple[int, Sequence[Want]]]:
+        """Return the bounds that bring out what is made of the first row of step ``at``, and the steps they are of.
+
+        It may go into a window of a step that holds no row yet, and that ends later. None if it waits nowhere else, as
+        far as is known.
+        """
+        rowtime = self._first_rowtime(at, wants)
+        return [] if rowtime is None else self._windows_after(at, rowtime, roots, above)
+
+    def _first_rowtime(self, at: int, wants: Sequence[Want]) -> int | None:
+        """Return the rowtime with which the first row leaves step ``at``, which ``wants`` these bounds for it."""
+        node, operator = self._steps[at].node, self._operators[at]
+        if isinstance(operator, MergeOperator):
+            return operator.first_rowtime()
+        bounds = [want.bound for want in wants]
+        if len(bounds) != 1 or bounds[0] is None:
+            return None
+        if isinstance(node, Sort):
+            return bounds[0]
+        closing = node.closing(0)
+        # A window that includes its end is over after it.
+        return None if closing is None else bounds[0] - (closing[0] - closing[1])
+
+    def _windows_after(
+        self, at: int, rowtime: int, roots: Sequence[int], above: set[int]
+    ) -> list[tuple[int, Sequence[Want]]]:
+        """Return as ``_later`` for a row of ``rowtime`` that leaves step ``at``."""
+        found: list[tuple[int, Sequence[Want]]] = []
+        targets = [(target, port) for target, port in self._steps[at].targets if target in above]
+        if at in roots or not targets:
+            return []
+        for target, port in targets:
+            node = self._steps[target].node
+            closing = node.closing(rowtime)
+            if closing is not None:
+                bound, end = closing
+                found += self._windows_after(target, end, roots, above) or [(target, [Want(port, bound)])]
+                continue
+            passes = node.keeps_rowtime or isinstance(node, Sort | Merge)
+            later = self._windows_after(target, rowtime, roots, above) if passes else []
+            if not later:
+                return []
+            found += later
         return found
 
     def keeping_back(self, at: int, wants: Iterable[Want]) -> list[Keeper]:

@@ -303,6 +303,18 @@ def closed_by(period: Period, value: int) -> int:
     return end if period.edge is PeriodEdge.FLOOR else end + 1
 
 
+def first_end(window: GridWindow, rowtime: int) -> int:
+    """Return the earliest end of a window that contains a rowtime (ms)."""
+    return end_after(window, rowtime) if isinstance(window, Period) else window.next_end(rowtime)
+
+
+def first_closing(window: GridWindow, rowtime: int) -> tuple[int, int]:
+    """Return the least bound (ms) at which a window that contains a rowtime is over, and the end of that window."""
+    end = first_end(window, rowtime)
+    includes_end = isinstance(window, Period) and window.edge is not PeriodEdge.FLOOR
+    return end + includes_end, end
+
+
 def _grid(period: Period) -> tuple[int, int]:
     """Return length and offset (ms) of a grid of fixed length."""
     if period.unit is not None:

@@ -9,7 +9,7 @@ from rowtide.flow.why_not import Keeper, Silence
 from rowtide.runtime.inspect.facts import Facts, PartitionFacts
 from rowtide.runtime.inspect.why_not import FLOWING_MS, STOOD_MS
 from rowtide.runtime.inspect.why_not import answer as put_together
-from support.enquiry import CLICKS, add, causes, enquiry, only
+from support.enquiry import CLICKS, PER_MINUTE, Messages, add, causes, enquiry, only, per_row
 
 SORTED_HOURS = (
     CLICKS.format("")
@@ -42,6 +42,69 @@ def test_the_last_operator_says_when_rows_are_written_and_a_partition_that_flows
     assert "1970-01-01 01:00:30.000 or later" in found.released
     assert ("all is well" in found.why) == (cause == "FLOWING")
     assert ("the next rows come at 1970-01-01 01:00:00.000" in found.change) == (cause == "FLOWING")
+
+
+HOURS_OF_MINUTES = (
+    CLICKS.format("")
+    + """
+CREATE VIEW per_minute AS SELECT STREAM FLOOR(ROWTIME TO MINUTE) AS period, COUNT(*) AS n
+  FROM clicks GROUP BY FLOOR(ROWTIME TO MINUTE);
+CREATE FOREIGN TABLE out (period TIMESTAMP, n BIGINT, PRIMARY KEY (period)) SERVER d;
+CREATE PUMP p STARTED AS INSERT INTO out
+  SELECT STREAM FLOOR(ROWTIME TO HOUR), SUM(n) FROM per_minute GROUP BY FLOOR(ROWTIME TO HOUR);
+"""
+)
+SORTED = "SELECT STREAM k, n FROM clicks ORDER BY ROWTIME WITHIN INTERVAL '30' SECOND"
+WINDOWS = {
+    "hours of sorted rows": (SORTED_HOURS, 30_000),
+    "minutes": (PER_MINUTE.format(""), 0),
+    "hours of minutes": (HOURS_OF_MINUTES, 0),
+    "sorted rows": (per_row(SORTED), 30_000),
+    "sessions": (
+        per_row(
+            "SELECT STREAM k, COUNT(*) AS n FROM clicks GROUP BY SESSION(ROWTIME, INTERVAL '5' MINUTE), k"
+        ),
+        0,
+    ),
+    "windows that overlap": (
+        per_row(
+            "SELECT STREAM k, COUNT(*) AS n FROM clicks"
+            " GROUP BY HOP(ROWTIME, INTERVAL '1' MINUTE, INTERVAL '3' MINUTE), k"
+        ),
+        0,
+    ),
+}
+"""Queries, and how much later (ms) than the rows that they release rows come."""
+CAME: dict[str, Messages] = {
+    "one": [(0, 10)],
+    "at an end": [(0, 60), (0, 60)],
+    "a period and the next": [(0, 59), (0, 100)],
+    "the last of an hour": [(0, 3_599)],
+    "of another partition": [
+        (partition, at, f'{{"k":"{key}","n":{at},"at":{at}000}}')
+        for partition, at, key in [(0, 10, "a"), (1, 75, "b"), (1, 85, "b")]
+    ],
+}
+
+
+@pytest.mark.parametrize("query", WINDOWS)
+@pytest.mark.parametrize("messages", CAME)
+def test_rows_are_written_at_the_time_that_is_named_and_not_before(query: str, messages: str) -> None:
+    sql, within_ms = WINDOWS[query]
+    asked = enquiry(sql, CAME[messages], partitions=2 if messages == "of another partition" else 1)
+
+    def written(at_ms: int) -> int | None:
+        """Return the rows that have been written once each partition has a row of this time."""
+        for partition in asked.topics["CLICKS"].partitions:
+            asked.topics["CLICKS"].add(partition, at_ms, b'{"k":"z","n":0,"at":%d}' % at_ms)
+        return asked.ask("OUT").rows_out
+
+    answer = asked.ask("OUT")
+    needs = min(each.needs for each in answer.causes if each.needs is not None)
+    assert written(needs + within_ms - 1) == answer.rows_out
+    after = written(needs + within_ms)
+    assert after is not None
+    assert after > (answer.rows_out or 0)
 
 
 def test_what_flows_comes_after_what_keeps_rows_back() -> None:

@@ -165,12 +165,11 @@ class MergeOperator(Whole):
 
     def wants(self, bound: int | None = None) -> Sequence[Want]:
         """In whole milliseconds, although a row of a port promises more than its rowtime."""
-        ports = range(len(self._bounds))
         if bound is not None:
-            return [Want(port, bound) for port in ports]
+            return [Want(port, bound) for port in range(len(self._bounds))]
         if not self._held:
             return []
-        return self.wants_at(*min((self._first_place(each), each) for each in ports if self._queues[each]))
+        return self.wants_at(*self._first())
 
     def wants_at(self, place: Place, port: int) -> Sequence[Want]:
         """Return the bounds that the ports need for a row of ``port`` to leave."""
@@ -183,6 +182,14 @@ class MergeOperator(Whole):
             comes_later = each != port and self._first_rank[each] > rank
             found.append(Want(each, rowtime if comes_later else rowtime + 1))
         return found
+
+    def first_rowtime(self) -> int | None:
+        """Return the rowtime of the first row that waits (ms)."""
+        return self._first()[0][0] if self._held else None
+
+    def _first(self) -> tuple[Place, int]:
+        """Return the place of the first row that waits, and its port."""
+        return min((self._first_place(port), port) for port, queue in enumerate(self._queues) if queue)
 
     def _first_place(self, port: int) -> Place:
         first = self._queues[port].first()

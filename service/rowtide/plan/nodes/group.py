@@ -23,6 +23,7 @@ from rowtide.rowtime.period import (
     Period,
     PeriodEdge,
     Session,
+    first_closing,
     value_of,
 )
 
@@ -78,6 +79,11 @@ class _ClosedGroup(GroupNode):
     def holds_rowtime(self, field: int) -> bool:
         """Return whether it is the window."""
         return field == 0
+
+    def closing(self, rowtime: int) -> tuple[int, int] | None:
+        """Return the end of the first window."""
+        (window,) = self.windows_of_input()
+        return first_closing(window, rowtime)
 
     def work(self) -> str | None:
         """Return the aggregates that are not compiled."""
@@ -235,6 +241,10 @@ class GroupBySession(_ClosedGroup):
     def detail(self) -> str:
         """Return aggregates and grouping."""
         return self.calls_by(show_group_window(self.session))
+
+    def closing(self, rowtime: int) -> tuple[int, int] | None:
+        """Return the end of a session of this row."""
+        return rowtime + self.session.gap_ms, rowtime + self.session.gap_ms
 
     def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
         """Yield the rows of the session and key."""

@@ -183,6 +183,14 @@ class Node:
         """Return the windows to which its operator assigns the rows of its input by their ROWTIME."""
         return ()
 
+    def closing(self, rowtime: int) -> tuple[int, int] | None:
+        """Return the least bound (ms) of its input at which the first row that is made of one with ``rowtime`` leaves.
+
+        And the ROWTIME of that row. None: its rows do not wait for the end of a window.
+        """
+        del rowtime
+        return None
+
     # ---------------------------------------------------------------------------------------- state
 
     def keeps(self) -> str | None:

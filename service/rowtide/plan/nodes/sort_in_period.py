@@ -10,7 +10,7 @@ from rowtide.plan.nodes.node import Agreed, OrderMattersError
 from rowtide.plan.nodes.over_one import SameFields, newest_first
 from rowtide.plan.show import show_period
 from rowtide.rows.rowop import TimedRow
-from rowtide.rowtime.period import GridWindow, Period, PeriodEdge, end_after
+from rowtide.rowtime.period import GridWindow, Period, PeriodEdge, end_after, first_closing
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,10 @@ class SortInPeriod(SameFields):
     def windows_of_input(self) -> tuple[GridWindow, ...]:
         """Return the period."""
         return (self.period,)
+
+    def closing(self, rowtime: int) -> tuple[int, int] | None:
+        """Return the end of the period."""
+        return first_closing(self.period, rowtime)
 
     def keeps(self) -> str | None:
         """Return the rows of a period that are kept."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rowtide.checkpoint.ledger import PartitionPosition, StoredError, is_resubmission
 from rowtide.plan.nodes import Merge, Node, Sort, Source, nodes_below
 from rowtide.plan.plan import Plan
-from rowtide.rowtime.period import GridWindow, Period, end_after
+from rowtide.rowtime.period import GridWindow, first_end
 from rowtide.rowtime.text import time_text
 
 
@@ -50,7 +50,7 @@ class LateRows:
         rowtime = max(bound for bound in (row.rowtime, joined, row.bound) if bound is not None)
         if row.relation not in self._windows:
             self._windows[row.relation] = self._windows_of(row.relation)
-        ends = {(relation, _end(window, rowtime)) for relation, window in self._windows[row.relation]}
+        ends = {(relation, first_end(window, rowtime)) for relation, window in self._windows[row.relation]}
         return Counting(rowtime, tuple(sorted(ends)))
 
     def _windows_of(self, relation: str) -> list[tuple[str, GridWindow]]:
@@ -87,8 +87,3 @@ def has_times_of(relation: str, node: Node) -> bool:
             seen.add(id(each))
             pending += each.inputs
     return False
-
-
-def _end(window: GridWindow, rowtime: int) -> int:
-    """Return the earliest end of a window that contains a rowtime."""
-    return end_after(window, rowtime) if isinstance(window, Period) else window.next_end(rowtime)
