@@ -161,6 +161,22 @@ TIMES: Sequence[Shared] = (
         "date_sub('month', a, b)",
         {"duckdb": "a > b"},
     ),
+    *(
+        Shared(
+            f"EXTRACT({unit} FROM AGE(a, b))",
+            f"{kind};{kind}",
+            f"trunc(extract({unit} FROM age(a, b)))",
+            None,
+        )
+        for unit in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
+        for kind in ("TIMESTAMP", "DATE")
+    ),
+    Shared(
+        "CAST(CAST(AGE(a, b) AS INTERVAL YEAR TO MONTH) AS BIGINT)",
+        "TIMESTAMP;TIMESTAMP",
+        "extract(year FROM age(a, b)) * 12 + extract(month FROM age(a, b))",
+        None,
+    ),
     Shared(
         "TIMESTAMPDIFF(HOUR, a, b)",
         "TIMESTAMP;TIMESTAMP",

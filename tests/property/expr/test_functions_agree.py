@@ -15,6 +15,7 @@ NAMES = (
     *("&", "|", "#", "~", "<<", ">>", "BIT_COUNT", "ILIKE", "@>", "<@", "STRFTIME", "STRPTIME"),
     *("CONCAT_WS", "REGEXP_EXTRACT", "MD5", "SHA256", "CRC32", "HEX", "TO_HEX", "UNHEX"),
     *("GCD", "LCM", "FACTORIAL", "ASINH", "ACOSH", "ATANH", "MAKE_DATE", "MAKE_TIME", "EXTRACT", "FLOOR_TO"),
+    *("AGE MONTHS", "AGE REST", "TSDIFF MONTHS"),
     *("TO_BASE64", "FROM_BASE64", "URL_ENCODE", "URL_DECODE", "QUOTE_IDENT", "QUOTE_LITERAL"),
     *(
         "PERIOD OVERLAPS",

@@ -24,12 +24,14 @@ from rowtide.rows.types import (
     BIGINT,
     BOOLEAN,
     INTERVAL_DAY,
+    INTERVAL_MONTH,
     TIMESTAMP,
     VARCHAR,
     Kind,
     Type,
     decimal,
 )
+from rowtide.sql.expressions import time_functions
 from rowtide.sql.expressions.aggregate_list import GROUP_WINDOWS, LATER, WINDOW_EDGES
 from rowtide.sql.expressions.conversions import UNTYPED_NULL, with_digits
 from rowtide.sql.expressions.declared_calls import declared_call
@@ -189,6 +191,10 @@ class ExpressionPlanner:
                 return self._like(syntax)
             case Case():
                 return self._case(syntax)
+            case Cast(
+                operand=FunctionCall(name=time_functions.AGE) as age, interval=IntervalFields() as fields
+            ) if syntax.type == INTERVAL_MONTH:
+                return self._cast_to_interval(syntax, time_functions.age_months(self, age), fields)
             case Cast(operand=operand, type=of, interval=IntervalFields() as fields):
                 return self._cast_to_interval(syntax, self.plan_as(operand, of), fields)
             case Cast(operand=FunctionCall(name=elements.MAKER, args=()), type=of) if of.element is not None:
@@ -205,6 +211,8 @@ class ExpressionPlanner:
                 return self._rounded(syntax)
             case Stepped():
                 return self._stepped(syntax)
+            case Extract(unit=unit, operand=FunctionCall(name=time_functions.AGE) as age, place=place):
+                return time_functions.age_unit(self, unit, age, place)
             case Extract(unit=unit, operand=operand, place=place):
                 return extract(unit, self.plan_as(operand, TIMESTAMP), place)
             case FunctionCall():

@@ -13,7 +13,15 @@ from rowtide.expr.tree import Call, Expr, Literal
 from rowtide.rows.types import DOUBLE, TIMESTAMP, VARCHAR
 from rowtide.sql.expressions.conversions import UNTYPED_NULL
 from rowtide.sql.expressions.function_forms import WRITTEN_OUT, check_constants
-from rowtide.sql.expressions.time_functions import by_unit, date_bin, extract, from_epoch, period_predicate
+from rowtide.sql.expressions.time_functions import (
+    AGE,
+    by_unit,
+    date_bin,
+    extract,
+    from_epoch,
+    period_predicate,
+    whole_age,
+)
 from rowtide.sql.expressions.typed_calls import OperandPlanner, alike, call
 from rowtide.sql.grammar.clauses.aggregate_forms import SIGNLESS
 from rowtide.sql.grammar.syntax import FunctionCall
@@ -85,6 +93,7 @@ _OF_SYNTAX: dict[str, Callable[[OperandPlanner, FunctionCall], Expr]] = {
     "TIMESTAMPADD": by_unit,
     "TIMESTAMPDIFF": by_unit,
     "DATE_BIN": date_bin,
+    AGE: whole_age,
 }
 """Functions that are planned from the syntax of their arguments."""
 _OF_ARGS: dict[tuple[str, int | None], Callable[[Sequence[Expr], FunctionCall], Expr | None]] = {

@@ -1,4 +1,4 @@
-"""Functions of times that are planned as other calls: DATE_BIN, TIMESTAMPADD, EXTRACT, STEP, .."""
+"""Functions of times that are planned as other calls: DATE_BIN, TIMESTAMPADD, EXTRACT, STEP, AGE, .."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ _UNIT_MS = {
     **{"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000, "MILLISECOND": 1},
 }
 _UNIT_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
+AGE = "AGE"
+"""The time between two times in months, days and parts of a day: only its parts are values."""
+_AGE_PARTS = {
+    **dict.fromkeys(UNITS[INTERVAL_MONTH], "AGE MONTHS"),
+    **dict.fromkeys((each for each in UNITS[INTERVAL_DAY] if each != "EPOCH"), "AGE REST"),
+}
+"""The units of AGE, each with the function of the part that has it."""
 
 
 def extract(unit: str, operand: Expr, span: SourceSpan) -> Expr:
@@ -84,6 +91,50 @@ def by_unit(planner: OperandPlanner, syntax: FunctionCall) -> Expr:
         return call("/", [difference, whole(known[word])], place) if word != "MONTH" else difference
     one = Literal(known[word], INTERVAL_DAY if word in _UNIT_MS else INTERVAL_MONTH)
     return call("+", [second, call("*", [one, first], place)], place)
+
+
+def age_unit(planner: OperandPlanner, unit: str, syntax: FunctionCall, span: SourceSpan) -> Expr:
+    """Plan EXTRACT(unit FROM AGE(x, y)).
+
+    Raises:
+      StatementError: AGE has no such unit.
+    """
+    part = _AGE_PARTS.get(unit)
+    if part is None:
+        hint = (
+            f"EXTRACT reads {', '.join(_AGE_PARTS)} of it. EXTRACT({unit} FROM x - y) may be what is meant."
+        )
+        raise StatementError(f"AGE has no {unit}", span=span, hint=hint)
+    return extract(unit, _age_part(planner, part, syntax), span)
+
+
+def age_months(planner: OperandPlanner, syntax: FunctionCall) -> Expr:
+    """Plan the whole months of AGE(x, y), or of AGE(x): up to the midnight at which the current day begins."""
+    return _age_part(planner, "AGE MONTHS", syntax)
+
+
+def _age_part(planner: OperandPlanner, part: str, syntax: FunctionCall) -> Expr:
+    place = syntax.place
+    if len(syntax.args) not in (1, 2):
+        raise StatementError("AGE is written AGE(x, y) or AGE(x)", span=place)
+    today = FunctionCall("CURRENT_DATE", (), place)
+    args = syntax.args if len(syntax.args) == 2 else (today, *syntax.args)
+    return call(part, [planner.plan_as(each, TIMESTAMP) for each in args], place)
+
+
+def whole_age(planner: OperandPlanner, syntax: FunctionCall) -> Expr:
+    """Refuse AGE(x, y) where its parts are not asked for: no interval holds months and days.
+
+    Raises:
+      StatementError: always.
+    """
+    age_months(planner, syntax)
+    raise StatementError(
+        "AGE is months and days, and no interval holds both",
+        span=syntax.place,
+        hint="EXTRACT(YEAR FROM AGE(x, y)), and MONTH, DAY, HOUR, .., are its parts, "
+        "CAST(AGE(x, y) AS INTERVAL YEAR TO MONTH) is its whole months. x - y is the time between in days.",
+    )
 
 
 def period_predicate(args: Sequence[Expr], syntax: FunctionCall) -> Expr:

@@ -182,8 +182,8 @@ _UNSUPPORTED: Mapping[str, str] = {
     "a row of values": "Compare each value: a.x = b.x AND a.y = b.y; " + _PERIODS,
     "a query as an argument": "Put the query into FROM (..), or into parentheses of its own for one value.",
     "CURSOR(...)": "write CURSOR in FROM: SELECT STREAM .. FROM TABLE(f(CURSOR(SELECT STREAM ..), ..)) AS t.",
-    "WITH TIES": "QUALIFY RANK() OVER (..) <= 3 of a stream takes equal rows, too; of a table, WHERE x >= "
-    "(SELECT MIN(x) FROM first), where first is a view with the first rows.",
+    "WITH TIES": "QUALIFY RANK() OVER (..) <= 3 of a stream takes equal rows, too; of a table, SELECT .. FROM "
+    "(SELECT *, RANK() OVER (ORDER BY x DESC) AS r FROM t) WHERE r <= 3.",
     "ORDER BY inside": "LISTAGG, ARRAY_AGG, JSON_ARRAYAGG and percentiles take ORDER BY; MAX_BY(x, y) gives the x "
     "of the greatest y.",
     "DESC in": "The first of the values that are equally frequent is the result.",
@@ -240,7 +240,6 @@ FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(
         ("STATEMENT_TIMESTAMP", "CURDATE", "CURTIME", "UTC_TIMESTAMP", "CURRENT_WATERMARK"), _CLOCK
     ),
-    "AGE": "x - y is the time between, TIMESTAMPDIFF(MONTH, x, y) counts whole months.",
     "TIMEZONE": "x AT TIME ZONE 'Europe/Berlin' is the local time of a zone.",
     "TO_TIMESTAMP_LTZ": "CAST(TO_TIMESTAMP(seconds) AS TIMESTAMPTZ), or CAST(milliseconds AS TIMESTAMPTZ).",
     "TIMEDIFF": "x - y is the time between; TIMESTAMPDIFF(SECOND, x, y) counts units.",

@@ -1,4 +1,4 @@
-"""Parts of times and rounding of times: EXTRACT, FLOOR_TO, CEIL_TO, STEP, TSDIFF.
+"""Parts of times, times between them and rounding of times: EXTRACT, FLOOR_TO, CEIL_TO, STEP, TSDIFF, AGE.
 
 See docs/sql/semantics.md#alignment-of-periods.
 
@@ -8,6 +8,7 @@ See docs/sql/semantics.md#alignment-of-periods.
 | FLOOR_TO(time, unit), CEIL_TO | FLOOR(time TO unit)         | the type of time; a TIME goes round |
 | STEP(time, step [, offset])  | STEP(time BY step)           | TIMESTAMP, aligned to 1970-01-01 + offset |
 | TSDIFF(start, end)           | the same                     | BIGINT, ms from start to end       |
+| AGE MONTHS(x, y), AGE REST(x, y) | parts of AGE(x, y)       | the whole months, and what is left of days to seconds |
 
 Units are constants of text. Weeks begin on Monday and WEEK is the week of the
 year by ISO 8601; DOW is 1 for Sunday to 7 for Saturday; EPOCH is in seconds,
@@ -294,6 +295,44 @@ def _months_between() -> ScalarFunction:
     return strict(name, resolve, lambda signature: row, lambda signature: columns, operands)
 
 
+def _age_parts(later: Any, earlier: Any, calendar: _Calendar) -> tuple[Any, Any]:
+    """Return the whole months and the rest (ms) from one time or column to another that is not before it.
+
+    As in PostgreSQL: days of the month and times of the day are subtracted; where that is below zero, a month
+    as long as that of the earlier time is borrowed.
+    """
+    months_of, month_start = calendar
+    first, last = months_of(earlier // civil.DAY_MS), months_of(later // civil.DAY_MS)
+    start = month_start(first)
+    rest = (later - month_start(last) * civil.DAY_MS) - (earlier - start * civil.DAY_MS)
+    borrowed = rest < 0
+    return last - first - borrowed, rest + borrowed * (month_start(first + 1) - start) * civil.DAY_MS
+
+
+def _age(name: str, result: Type, part: int) -> ScalarFunction:
+    """Declare a part of AGE(x, y), which no interval holds whole: 0 its months, 1 the rest."""
+
+    def resolve(args: Sequence[Type]) -> Type:
+        if len(args) != 2 or any(arg not in (TIMESTAMP, DATE) for arg in args):
+            raise mismatch("AGE", args)
+        return result
+
+    def operands(args: Sequence[Type], result: Type) -> Sequence[Type]:
+        del result
+        return [TIMESTAMP] * len(args)
+
+    def row(left: int, right: int) -> int:
+        found: int = _age_parts(max(left, right), min(left, right), _ONE)[part]
+        return found if left >= right else -found
+
+    def columns(left: Any, right: Any) -> tuple[Any, Mask | None]:
+        left, right = np.broadcast_arrays(exact.whole(left), exact.whole(right))
+        found = _age_parts(np.maximum(left, right), np.minimum(left, right), _MANY)[part]
+        return np.where(left >= right, found, -found), None
+
+    return strict(name, resolve, lambda signature: row, lambda signature: columns, operands)
+
+
 def _last_day() -> ScalarFunction:
     def resolve(args: Sequence[Type]) -> Type:
         if len(args) != 1 or args[0] not in (TIMESTAMP, DATE):
@@ -318,6 +357,8 @@ def _last_day() -> ScalarFunction:
 
 TIMES: Sequence[ScalarFunction] = (
     _months_between(),
+    _age("AGE MONTHS", INTERVAL_MONTH, 0),
+    _age("AGE REST", INTERVAL_DAY, 1),
     _last_day(),
     _extract(),
     _rounded("FLOOR_TO", floor_to),
