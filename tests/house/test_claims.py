@@ -46,7 +46,13 @@ REFUSED: dict[str, Sequence[str]] = {
         view("SELECT STREAM SUM(n) OVER (ORDER BY ROWTIME GROUPS 3 PRECEDING) FROM s"),
         view("SELECT STREAM SUM(n) OVER (ROWS 3 PRECEDING EXCLUDE CURRENT ROW) FROM s"),
     ),
-    "`OVER` on a table": (view("SELECT k, SUM(n) OVER (PARTITION BY k) FROM t"),),
+    "in windows over tables": (
+        view("SELECT k, SUM(n) OVER (ORDER BY n RANGE INTERVAL '1' DAY PRECEDING) FROM t"),
+        view("SELECT k, NTILE(4) OVER (ORDER BY n) FROM t"),
+        view("SELECT k, PERCENT_RANK() OVER (ORDER BY n) FROM t"),
+        view("SELECT k, CUME_DIST() OVER (ORDER BY n) FROM t"),
+        view("SELECT k FROM t QUALIFY RANK() OVER (ORDER BY n) <= 3"),
+    ),
     "`NTILE`": (
         view("SELECT STREAM NTILE(4) OVER (ORDER BY ROWTIME) FROM s"),
         view("SELECT STREAM PERCENT_RANK() OVER (ORDER BY n) FROM s"),
@@ -97,6 +103,14 @@ REFUSED: dict[str, Sequence[str]] = {
         "CREATE VIEW w AS SELECT STREAM FLOOR(ROWTIME TO MINUTE) + INTERVAL '7' SECOND AS m, n FROM s; "
         + view("SELECT STREAM SUM(n) FROM w GROUP BY FLOOR(m TO HOUR)"),
         view("SELECT STREAM SUM(n) FROM s GROUP BY FLOOR(ROWTIME + INTERVAL '7' SECOND TO HOUR)"),
+        view("SELECT STREAM SUM(n) FROM s GROUP BY CEIL(ROWTIME AT TIME ZONE 'Europe/Berlin' TO HOUR)"),
+        view(
+            "SELECT STREAM SUM(n) FROM s "
+            "GROUP BY HOP(ROWTIME AT TIME ZONE 'Europe/Berlin', INTERVAL '1' HOUR, INTERVAL '1' DAY)"
+        ),
+        view(
+            "SELECT STREAM SUM(n) FROM s GROUP BY SESSION(ROWTIME AT TIME ZONE 'Europe/Berlin', INTERVAL '1' HOUR)"
+        ),
     ),
 }
 """How a line of the list of what SQL refuses begins, and statements that are refused for it."""

@@ -106,6 +106,9 @@ CREATE PUMP p5 AS INSERT INTO best
 CREATE FOREIGN TABLE numbered (n BIGINT PRIMARY KEY, sensor VARCHAR(8)) SERVER d;
 CREATE PUMP p6 AS INSERT INTO numbered SELECT n, sensor FROM (
   SELECT sensor, ROW_NUMBER() OVER (ORDER BY amount DESC NULLS LAST, sensor) AS n FROM latest) AS r WHERE r.n <= 2;
+CREATE FOREIGN TABLE shares (sensor VARCHAR(8) PRIMARY KEY, place BIGINT, total BIGINT) SERVER d;
+CREATE PUMP shared AS INSERT INTO shares
+  SELECT sensor, RANK() OVER (ORDER BY amount DESC), SUM(amount) OVER (PARTITION BY number / 10) FROM latest;
 CREATE FOREIGN TABLE pieces (number BIGINT, place BIGINT, part VARCHAR(8)) SERVER d;
 CREATE PUMP p7 AS INSERT INTO pieces
   SELECT STREAM r.number, p.place, p.part FROM timed AS r

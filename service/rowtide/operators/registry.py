@@ -17,6 +17,7 @@ from rowtide.operators.contract import Operator, OperatorSite, State
 from rowtide.plan import nodes
 from rowtide.plan.nodes import Form, Node
 from rowtide.plan.nodes.changes.combined_copies import CombinedCopies
+from rowtide.plan.nodes.changes.window_changes import WindowChanges
 from rowtide.plan.nodes.json_table import JsonTable
 from rowtide.plan.nodes.sample import HashSample
 from rowtide.plan.nodes.table_function import TableFunction
@@ -52,6 +53,7 @@ OPERATORS: dict[type, str] = {
     nodes.GroupChanges: "changes.running_groups:RunningGroupsOperator",
     nodes.WindowAggregate: "over.compiled:OverInKernels",
     nodes.WindowsAbreast: "over.abreast:OverAbreastOperator",
+    WindowChanges: "over.window_changes:WindowChangesOperator",
     nodes.SortInPeriod: "sort.sort_in_period:SortInPeriodOperator",
     nodes.KeyedTable: "table.keyed_table:KeyedTableOperator",
     nodes.UniqueTable: "table.unique_table:UniqueTableOperator",
@@ -77,6 +79,7 @@ BY_ROW: dict[type, str] = {
     nodes.TopChanges: "table.top_changes_by_row:TopChangesByRow",
     nodes.NumberedChanges: "table.top_changes_by_row:TopChangesByRow",
     nodes.WindowAggregate: "over.by_row.operator:OverOperator",
+    WindowChanges: "over.window_changes:WindowChangesOperator",
 }
 """The plain Python form of those that have one, beside a compiled one or alone."""
 

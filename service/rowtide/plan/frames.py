@@ -3,7 +3,8 @@
 See docs/sql/semantics.md#periods, #offset-and-hopping-frames, #frames-of-window-functions.
 
 The current row is the physical row: rows of the same rowtime are in the frame if they came before
-it, and not if they follow. Edges in time include both ends.
+it, and not if they follow. Edges in time include both ends. Over a table, a window is ordered by values: RANGE 0
+reaches the peers of the current row, which are equal to it in that order (docs/sql/windows.md#windows-over-tables).
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Edge:
 
 CURRENT_ROW = Edge(EdgeUnit.ROWS, 0)
 UNBOUNDED_PRECEDING = Edge(EdgeUnit.UNBOUNDED)
+LAST_PEER = Edge(EdgeUnit.RANGE, 0)
+"""The last row that is equal to the current one in the order of the window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +80,11 @@ class WindowCall:
     default: Expr | None = None
     fraction: Fraction | None = None
     of: PythonAggregate | None = field(default=None, metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class FramedCall:
+    """A call of a window over a table, and its frame: each call may have its own."""
+
+    call: WindowCall
+    frame: Frame

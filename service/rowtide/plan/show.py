@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from rowtide.expr.tree import AggregateCall, Call, Expr, FieldRef, Literal, RowtimeRef
-from rowtide.plan.frames import WindowCall
+from rowtide.plan.frames import Edge, EdgeUnit, WindowCall
 from rowtide.rows.types import Kind, RowType, Type
 from rowtide.rowtime.period import Cumulate, CumulateByMonths, Hop, HopByMonths, Period, PeriodEdge, Session
 
@@ -62,6 +62,16 @@ def show_window_call(call: WindowCall, row_type: RowType) -> str:
     if call.condition is not None:
         text += f" FILTER (WHERE {show(call.condition, row_type)})"
     return f"{text} IGNORE NULLS" if call.ignore_nulls else text
+
+
+def show_edge(edge: Edge) -> str:
+    """Return an edge of a frame as SQL text."""
+    if edge.unit is EdgeUnit.UNBOUNDED:
+        return "UNBOUNDED PRECEDING"
+    if edge.unit is EdgeUnit.ROWS and edge.offset == 0:
+        return "CURRENT ROW"
+    length = str(abs(edge.offset)) if edge.unit is EdgeUnit.ROWS else show_interval(abs(edge.offset))
+    return f"{length} {'FOLLOWING' if edge.offset > 0 else 'PRECEDING'}"
 
 
 def show_interval(milliseconds: int) -> str:

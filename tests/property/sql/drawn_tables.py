@@ -119,6 +119,7 @@ class Queries:
             self._set_operation,
             self._first,
             self._distinct,
+            self._windowed,
         ]
         return self.random.choice(shapes)(depth)
 
@@ -230,6 +231,37 @@ class Queries:
         window = f"(PARTITION BY {by} ORDER BY {self._order([name for name, _ in columns])})"
         kept = self.random.choice(["= 1", "<= 2", "BETWEEN 2 AND 3"])
         return f"SELECT {listed} FROM {relation}{where} QUALIFY ROW_NUMBER() OVER {window} {kept}", given
+
+    def _windowed(self, depth: int) -> tuple[str, Columns]:
+        """Return rows with results of windows. A term for each column tells rows apart wherever peers would not do."""
+        relation, columns = self._from(depth)
+        calls = [self._call_over(columns) for _ in range(self.random.randint(1, 3))]
+        shown = [self.random.choice(columns) for _ in range(self.random.randint(0, 1))]
+        listed, given = self._listed([*shown, *calls])
+        return f"SELECT {listed} FROM {relation}{self._where(columns, depth)}", given
+
+    def _call_over(self, columns: Columns) -> tuple[str, str]:
+        """Return a call over a window, and its type."""
+        by, of_by = self.random.choice(columns)
+        partition = f"PARTITION BY {by} " if self.chance(0.7) else ""
+        some = f"ORDER BY {self._order([self.random.choice(columns)[0]])}"
+        each = f"ORDER BY {self._order([name for name, _ in columns])}"
+        aggregate, of = self.aggregate(columns)
+        rows = self.random.choice(
+            ["UNBOUNDED PRECEDING", "BETWEEN 2 PRECEDING AND 1 FOLLOWING", "2 PRECEDING"]
+        )
+        rank, shift = self.random.choice(["RANK", "DENSE_RANK"]), self.random.choice(["LAG", "LEAD"])
+        return self.random.choice(
+            [
+                (f"{aggregate} OVER ({partition})", of),
+                (f"{aggregate} OVER ({partition}{some})", of),
+                (f"{aggregate} OVER ({partition}{each} ROWS {rows})", of),
+                (f"{rank}() OVER ({partition}{some})", "i"),
+                (f"ROW_NUMBER() OVER ({partition}{each})", "i"),
+                (f"{shift}({by}, {self.random.randint(1, 2)}) OVER ({partition}{each})", of_by),
+                (f"FIRST_VALUE({by}) OVER ({partition}{each})", of_by),
+            ]
+        )
 
     def _order(self, names: list[str]) -> str:
         self.random.shuffle(names)

@@ -70,6 +70,23 @@ QUERIES = {
     "lists in any order": "SELECT k, STRING_AGG(k, ',' ORDER BY id) AS a,"
     " STRING_AGG(CAST(n AS VARCHAR), '-' ORDER BY n DESC NULLS FIRST, id DESC) AS b,"
     " ARRAY_TO_STRING(ARRAY_AGG(id ORDER BY n NULLS FIRST, id), ',') AS c FROM a GROUP BY k",
+    "windows over tables": "SELECT id, n, SUM(n) OVER (PARTITION BY k) AS s, COUNT(*) OVER () AS c,"
+    " AVG(id + 0.5e0) OVER (PARTITION BY n) AS m, MAX(k) OVER (PARTITION BY n) AS x FROM a",
+    "shares of a total": "SELECT id, n * 1e0 / SUM(n) OVER (PARTITION BY k) AS s FROM a WHERE n > 0",
+    "windows in an order": "SELECT id, SUM(n) OVER w AS s, RANK() OVER w AS r, DENSE_RANK() OVER w AS d,"
+    " COUNT(*) FILTER (WHERE id > 2) OVER w AS c, MIN(id) OVER w AS m FROM a"
+    " WINDOW w AS (PARTITION BY k ORDER BY n DESC NULLS LAST)",
+    "rows before and after": "SELECT id, LAG(n) OVER w AS a, LEAD(n, 2, -1) OVER w AS b, ROW_NUMBER() OVER w AS c,"
+    " FIRST_VALUE(n) OVER w AS d, LAST_VALUE(id) OVER w AS e,"
+    " SUM(n) OVER (PARTITION BY k ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS f,"
+    " COUNT(*) OVER (ORDER BY id DESC ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING) AS g FROM a"
+    " WINDOW w AS (PARTITION BY k ORDER BY n NULLS FIRST, id)",
+    "windows over groups": "SELECT k, SUM(n) AS s, SUM(SUM(n)) OVER (ORDER BY k NULLS FIRST) AS t,"
+    " RANK() OVER (ORDER BY COUNT(*) DESC) AS r FROM a GROUP BY k",
+    "windows over windows": "SELECT id, s - LAG(s) OVER (ORDER BY id) AS d FROM"
+    " (SELECT a.id, SUM(a.n) OVER (PARTITION BY b.k) AS s FROM a LEFT JOIN b ON a.id = b.id) AS q",
+    "rows of a rank": "SELECT id, r FROM (SELECT id, RANK() OVER (PARTITION BY k ORDER BY n NULLS LAST) AS r FROM a)"
+    " AS q WHERE r <= 2",
     "rows after the first": "SELECT id FROM a ORDER BY n NULLS FIRST, id DESC LIMIT 2 OFFSET 1",
 }
 values = st.tuples(st.integers(0, 5), st.sampled_from(("x", "y", None)), st.sampled_from((0, 1, 2, 3, None)))

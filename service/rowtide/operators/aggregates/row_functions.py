@@ -85,6 +85,16 @@ def overflow() -> RejectedRowError:
     return RejectedRowError(Reason.OVERFLOW, "an aggregate is out of range for its type")
 
 
+def check_finite(value: float | None) -> None:
+    """Check a value of an aggregate that sums floats.
+
+    Raises:
+      RejectedRowError: it is infinite or NaN.
+    """
+    if value is not None and value - value != 0.0:
+        raise RejectedRowError(Reason.OVERFLOW, "an aggregate does not take infinity and NaN")
+
+
 class CountFunction:
     """COUNT: the rows inside with a value."""
 
@@ -396,15 +406,16 @@ class DistinctFunction:
 
 
 def in_order(values: Iterable[Any]) -> list[Any]:
-    """Return values sorted, NaN last; arrays by their elements, NULL as the last one."""
-    return sorted(values, key=_place)
+    """Return values in the order of ``value_order``."""
+    return sorted(values, key=value_order)
 
 
-def _place(value: Any) -> tuple[Any, ...]:
+def value_order(value: Any) -> tuple[Any, ...]:
+    """Return what values of one type are sorted by: NULL last, NaN before it, arrays by their elements."""
     if value is None:
         return (2,)
     if isinstance(value, tuple):
-        return (0, tuple(map(_place, value)))
+        return (0, tuple(map(value_order, value)))
     return (1,) if is_nan(value) else (0, value)
 
 

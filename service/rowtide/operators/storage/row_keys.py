@@ -1,8 +1,9 @@
-"""Keys of rows in row form."""
+"""Keys of rows in row form, and what rows are sorted by."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isnan
 from operator import itemgetter
 from typing import Any
 
@@ -35,3 +36,12 @@ def key_getter(fields: Sequence[int]) -> Callable[[Row], Row]:
         (only,) = fields
         return lambda row: (row[only],)
     return itemgetter(*fields)
+
+
+def sort_part(value: Any, *, descending: bool) -> object:
+    """Return the sort key of a value: NULL is the greatest value, NaN comes after all others."""
+    if isinstance(value, float) and isnan(value):
+        part: tuple[Any, ...] = (False, not descending, 0)
+    else:
+        part = (value is None, descending, value)
+    return DescendingKey(part) if descending else part

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort_right
 from itertools import zip_longest
-from math import isnan
 from operator import itemgetter
-from typing import Any
 
 from rowtide.operators.at_once import AtOnce
 from rowtide.operators.contract import Account, Fault, OperatorSite, State
-from rowtide.operators.storage.row_keys import DescendingKey, key_getter
+from rowtide.operators.storage.row_keys import key_getter, sort_part
 from rowtide.plan.nodes import NumberedChanges, TopChanges
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
@@ -64,7 +62,7 @@ class TopChangesByRow(AtOnce):
             self._enter(timed, [])
 
     def _sort_key(self, row: Row) -> tuple[object, ...]:
-        return tuple(_sort_part(row[index], descending=descending) for index, descending in self._node.keys)
+        return tuple(sort_part(row[index], descending=descending) for index, descending in self._node.keys)
 
     def _enter(self, timed: TimedRow, out: list[TimedRow]) -> None:
         held = self._lists.setdefault(self._partition(timed.row), [])
@@ -121,15 +119,6 @@ class TopChangesByRow(AtOnce):
             out.append(cause._replace(opcode=Opcode.DELETE, row=gone))
         if comes is not None:
             out.append(cause._replace(opcode=Opcode.INSERT, row=comes))
-
-
-def _sort_part(value: Any, *, descending: bool) -> object:
-    """Return the sort key of a value: NULL is the greatest value, NaN comes after all others."""
-    if isinstance(value, float) and isnan(value):
-        part: tuple[Any, ...] = (False, not descending, 0)
-    else:
-        part = (value is None, descending, value)
-    return DescendingKey(part) if descending else part
 
 
 def _place(entry: _Entry) -> tuple[tuple[object, ...], int]:

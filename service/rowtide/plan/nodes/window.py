@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rowtide.plan.calls import has_window_kernel
-from rowtide.plan.frames import CURRENT_ROW, Edge, EdgeUnit, Frame, WindowCall
+from rowtide.plan.frames import CURRENT_ROW, EdgeUnit, Frame, WindowCall
 from rowtide.plan.nodes.lineage import SourceRows, identity, picked
 from rowtide.plan.nodes.node import Agreed, Form, PartitionKey, require
 from rowtide.plan.nodes.over_one import OverOne, names_of
 from rowtide.plan.nodes.row_wise import done_but_for
-from rowtide.plan.show import show_interval, show_period, show_window_call
+from rowtide.plan.show import show_edge, show_interval, show_period, show_window_call
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.types import RowType
 from rowtide.rowtime.period import GridWindow, Period, value_of
@@ -98,7 +98,7 @@ class WindowAggregate(_Over):
         units = {self.frame.start.unit, self.frame.end.unit}
         to_current = EdgeUnit.UNBOUNDED in units and self.frame.end == CURRENT_ROW
         unit = "RANGE" if EdgeUnit.RANGE in units or to_current else "ROWS"
-        parts.append(f"{unit} BETWEEN {_edge(self.frame.start)} AND {_edge(self.frame.end)}")
+        parts.append(f"{unit} BETWEEN {show_edge(self.frame.start)} AND {show_edge(self.frame.end)}")
         return f"{calls} OVER ({' '.join(parts)})"
 
     def partition_key(self) -> PartitionKey | None:
@@ -220,12 +220,3 @@ class WindowsAbreast(_Over):
     def released_by(self, row: TimedRow, port: int, ports: int) -> tuple[tuple[int, int], ...] | None:
         """Return the end of the longest frame."""
         return ((0, row.rowtime + max(window.frame.end.offset for window in self.windows) + 1),)
-
-
-def _edge(edge: Edge) -> str:
-    if edge.unit is EdgeUnit.UNBOUNDED:
-        return "UNBOUNDED PRECEDING"
-    if edge.unit is EdgeUnit.ROWS and edge.offset == 0:
-        return "CURRENT ROW"
-    length = str(abs(edge.offset)) if edge.unit is EdgeUnit.ROWS else show_interval(abs(edge.offset))
-    return f"{length} {'FOLLOWING' if edge.offset > 0 else 'PRECEDING'}"

@@ -15,7 +15,7 @@ from typing import TypeGuard
 from rowtide.errors import SourceSpan
 from rowtide.expr.aggregates import OF_GROUPS
 from rowtide.expr.tree import Expr, PythonAggregate, PythonFunction, PythonTable
-from rowtide.plan.frames import Frame
+from rowtide.plan.frames import EdgeUnit, Frame
 from rowtide.plan.json_columns import JsonColumnKind
 from rowtide.rows.types import Kind, RowType, Type
 from rowtide.rowtime.period import CalendarUnit
@@ -341,7 +341,8 @@ def is_aggregate(syntax: object) -> TypeGuard[FunctionCall]:
 class WindowSpec:
     """``([window] [PARTITION BY ..] [ORDER BY ..] [frame])``; ``base`` is the window that it extends.
 
-    If ORDER BY has one ascending term, it is ``order``; otherwise the terms are in ``sort``.
+    If ORDER BY has one ascending term, it is ``order``; otherwise the terms are in ``sort``. ``unit`` is the word
+    before the frame, RANGE or ROWS.
     """
 
     base: Name | None
@@ -350,6 +351,14 @@ class WindowSpec:
     frame: Frame | None
     place: SourceSpan = field(default=NOWHERE, compare=False)
     sort: tuple[OrderItem, ...] = ()
+    unit: EdgeUnit | None = None
+
+    @property
+    def terms(self) -> tuple[OrderItem, ...]:
+        """The terms of ORDER BY."""
+        if self.order is None:
+            return self.sort
+        return (OrderItem(self.order, descending=False, within_ms=None, place=self.order.place),)
 
 
 @dataclass(frozen=True, slots=True)

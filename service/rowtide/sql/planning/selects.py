@@ -75,6 +75,7 @@ from rowtide.sql.select.select_terms import at_position, meant_by_group_term
 from rowtide.sql.select.set_operations import closed_by_period
 from rowtide.sql.window.qualify import QualifiedRows, Qualify, kept_of_changes, with_names_of
 from rowtide.sql.window.windows import WindowedPlanner, Windows
+from rowtide.sql.window.windows_of_changes import WindowsOfChanges
 
 _NO_PERIOD = (
     "Add FLOOR(ROWTIME TO MINUTE), or another unit, to GROUP BY; "
@@ -220,12 +221,7 @@ class SelectPlanner:
 
     def _plain(self, node: Node) -> _Selected:
         """Plan a select list without groups, with the windows in it."""
-        windows = Windows(
-            self._relation,
-            ExpressionPlanner(self._read.scope, "a window"),
-            self._select.windows,
-            of_changes=self._tells_changes,
-        )
+        windows = self._windows(ExpressionPlanner(self._read.scope, "a window"), of_rows=True)
         planner = WindowedPlanner(self._read.scope, "the select list", windows, each_row=self._has_rows)
         qualify = self._qualify(planner, windows)
         # The positions of results are known after all windows: plan the list, then type it.
@@ -239,12 +235,28 @@ class SelectPlanner:
             node, outputs, promotion, self._order.period_order(planner, promotion), kept=qualify.kept()
         )
 
+    def _windows(
+        self, planner: ExpressionPlanner, named_by: FieldRef | None = None, *, of_rows: bool = False
+    ) -> Windows:
+        """Return the windows of the select list, over groups or ``of_rows``."""
+        select = self._select
+        if not self._tells_changes:
+            return Windows(self._relation, planner, select.windows, named_by)
+        return WindowsOfChanges(
+            self._relation,
+            planner,
+            select.windows,
+            self._retention,
+            select.place,
+            only_first=of_rows and not self._read.changelog,
+        )
+
     def _qualify(self, planner: ExpressionPlanner, windows: Windows) -> Qualify:
         """Return the condition of QUALIFY over the rows of ``planner``."""
         return Qualify(
             with_names_of(self._select, self._read.scope),
             planner,
-            windows.follow if self._tells_changes else None,
+            windows.follow if isinstance(windows, WindowsOfChanges) else None,
             lambda items: self._order.sort_keys(planner, items, None),
         )
 
@@ -376,9 +388,7 @@ class SelectPlanner:
             if window is None or isinstance(window, Session | Cumulate | CumulateByMonths)
             else FieldRef(0, TIMESTAMP)
         )
-        windows = Windows(
-            self._relation, planner_of("a window"), select.windows, named_by, of_changes=self._tells_changes
-        )
+        windows = self._windows(planner_of("a window"), named_by)
         planner = planner_of("the select list", windows)
         qualify = self._qualify(planner_of("QUALIFY", windows), windows)
         having = None if select.having is None else planner_of("HAVING").condition(select.having)

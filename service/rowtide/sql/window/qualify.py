@@ -1,7 +1,7 @@
 """QUALIFY: filters the rows of a query by its windows.
 
 On a stream it is a filter after the windows. The row numbers of a table, and of other changes, are not
-constant, so only the first rows of each partition are supported: ``QUALIFY ROW_NUMBER() OVER (PARTITION BY k
+constant, so QUALIFY supports only the first rows of each partition: ``QUALIFY ROW_NUMBER() OVER (PARTITION BY k
 ORDER BY x) <= 3`` keeps them, as ORDER BY with LIMIT does. If the query selects the number itself, a row whose
 number changes is sent again.
 
@@ -200,29 +200,13 @@ class Qualify:
         if self._top is None:
             return None
         spec, top = self._window, self._top
-        items = spec.sort
-        if spec.order is not None:
-            items = (OrderItem(spec.order, descending=False, within_ms=None, place=spec.order.place),)
         limit = None if top.last is None else max(0, top.last - top.first + 1)
-        order = PeriodOrder(Period(PeriodEdge.EXACT), self._sort_keys(items), limit, top.first - 1)
+        order = PeriodOrder(Period(PeriodEdge.EXACT), self._sort_keys(spec.terms), limit, top.first - 1)
         return QualifiedRows(
             order,
             tuple(dict.fromkeys(fold(self._planner.plan(each)) for each in spec.partition)),
             tuple(self._planner.condition(each) for each in top.rest),
         )
-
-
-def over_changes(call: FunctionCall) -> StatementError:
-    """Return the error that a query on changes has windows that only streams support."""
-    by_group = (
-        "JOIN (SELECT k, SUM(x) AS total FROM t GROUP BY k) AS g ON g.k = t.k returns rows with their group."
-    )
-    first = "QUALIFY ROW_NUMBER() OVER (PARTITION BY .. ORDER BY ..) <= 3 keeps them."
-    return StatementError(
-        "a window (OVER) over a table is not supported, except ROW_NUMBER for the first rows",
-        span=call.place,
-        hint=by_group if names_aggregate(call) else first,
-    )
 
 
 def with_names_of(select: Select, scope: NameScope) -> Expression | None:

@@ -7,7 +7,7 @@ and then each node adds the results of its calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rowtide.errors import StatementError
@@ -43,19 +43,19 @@ from rowtide.sql.group.group_windows import period_of
 from rowtide.sql.group.grouped_expressions import fraction_of
 from rowtide.sql.relations.guards import filtered_first
 from rowtide.sql.relations.relations import can_be_null, project, unique_names
-from rowtide.sql.window.qualify import RANK, over_changes
 from rowtide.sql.window.ranking import SHARES, RankCall, Ranked, Ranking, ranked
 
 RANKS = spelled(Family.RANK)
 
 
 @dataclass(frozen=True, slots=True)
-class _Window:
-    """A resolved window, for one node."""
+class PlannedWindow:
+    """A resolved window: ordered by time, or by ``keys``, each with True if it descends."""
 
     partition: tuple[Expr, ...]
     order: Period
     frame: Frame
+    keys: tuple[tuple[Expr, bool], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,7 @@ class Windows:
     """The windows that a select list uses, each with its calls, in the order of their first use.
 
     ``planner`` plans their expressions. In a grouped query, ``named_by`` is the field of the group's row for
-    its period, which ROWTIME determines, too. Rows ``of_changes`` have only the window that selects the first
-    rows.
+    its period, which ROWTIME determines, too.
     """
 
     def __init__(
@@ -80,8 +79,6 @@ class Windows:
         planner: ExpressionPlanner,
         named: Sequence[NamedWindow],
         named_by: FieldRef | None = None,
-        *,
-        of_changes: bool = False,
     ) -> None:
         self._relation = relation
         self._planner = planner
@@ -92,25 +89,10 @@ class Windows:
                 raise StatementError(f'window "{each.name.text}" appears twice', span=each.name.place)
             # A window can extend an earlier one.
             self._named[each.name.text] = self._whole(each.window)
-        self._calls: dict[_Window, list[WindowCall]] = {}
+        self._calls: dict[PlannedWindow, list[WindowCall]] = {}
         self._first: int | None = None
         self._by_value: _ByValue | None = None
         self._ranked: Ranked | None = None
-        self._of_changes = of_changes
-        self._followed: WindowSpec | None = None
-
-    def follow(self, syntax: FunctionCall) -> WindowSpec:
-        """Register the ROW_NUMBER that selects the rows of a table, and return its window.
-
-        Raises:
-          StatementError: its window does not exist, or has a frame.
-        """
-        spec = self._spec(syntax)
-        self._check_rank(syntax)
-        if spec.frame is not None:
-            raise StatementError("a rank cannot have a frame", span=spec.place)
-        self._followed = spec
-        return spec
 
     @property
     def old_rowtime(self) -> FieldRef | None:
@@ -123,7 +105,7 @@ class Windows:
         Raises:
           StatementError: one cannot be planned.
         """
-        for spec in () if self._of_changes else self._named.values():
+        for spec in self._named.values():
             if self._ranking(spec) is None:
                 self._window(spec)
 
@@ -140,10 +122,6 @@ class Windows:
           StatementError: the function or its window does not exist, or does not fit.
         """
         whole = self._spec(syntax)
-        if syntax.name == "ROW_NUMBER" and whole == self._followed:
-            return RANK
-        if self._of_changes:
-            raise over_changes(syntax)
         if syntax.name in SHARES and self._ranking(whole) is None:
             raise StatementError(
                 f"{syntax.name} needs a period in PARTITION BY: only then are all rows of a partition known",
@@ -152,7 +130,10 @@ class Windows:
             )
         if syntax.name in RANKS | SHARES and (ranking := self._ranking(whole)) is not None:
             return self._rank(syntax, ranking)
-        window = self._window(whole)
+        return self._registered(syntax, self._window(whole))
+
+    def _registered(self, syntax: FunctionCall, window: PlannedWindow) -> Expr:
+        """Return the field of the result of a call over a window; register the call if it is new."""
         call, frame = self._call(syntax, window.frame)
         window = replace(window, frame=frame)
         calls = self._calls.setdefault(window, [])
@@ -191,13 +172,29 @@ class Windows:
         self._first = len(node.row_type)
         if not self._calls:
             return node
-        # Windows that hold rows back come last, so that no other window waits for them; several run in parallel.
-        abreast = sum(window.frame.waits for window in self._calls) > 1
-        by_wait = sorted(
+        self._calls = dict(self._in_turn())
+        node, where = self._with_computed(node)
+        self._first = len(node.row_type)
+        return self._nodes(node, where)
+
+    @property
+    def _are_abreast(self) -> bool:
+        """Whether several windows hold rows back."""
+        return sum(window.frame.waits for window in self._calls) > 1
+
+    def _in_turn(self) -> Sequence[tuple[PlannedWindow, list[WindowCall]]]:
+        """Return the windows in the order of their nodes.
+
+        Windows that hold rows back come last, so that no other window waits for them; several run in parallel.
+        """
+        abreast = self._are_abreast
+        return sorted(
             self._calls.items(),
             key=lambda each: each[0].frame.waits if abreast else each[0].frame.waits_for_rows,
         )
-        self._calls = dict(by_wait)
+
+    def _with_computed(self, node: Node) -> tuple[Node, dict[Expr, FieldRef]]:
+        """Return ``node`` with a field for each expression that the windows read from a row."""
         wanted = dict.fromkeys(each for each in self._computed() if not isinstance(each, FieldRef))
         held: list[Expr] = [FieldRef(index, field.type) for index, field in enumerate(node.row_type)]
         where: dict[Expr, FieldRef] = {
@@ -211,9 +208,11 @@ class Windows:
                 for name, each in zip(unique_names(names)[len(held) :], wanted, strict=True)
             ),
         ]
-        node = project(self._relation, node, (*held, *wanted), RowType(tuple(fields)))
-        self._first = len(node.row_type)
-        side_by_side = {window for window in self._calls if abreast and window.frame.waits}
+        return project(self._relation, node, (*held, *wanted), RowType(tuple(fields))), where
+
+    def _nodes(self, node: Node, where: dict[Expr, FieldRef]) -> Node:
+        """Return the nodes of the windows over ``node``; ``where`` has the fields of what is computed."""
+        side_by_side = {window for window in self._calls if self._are_abreast and window.frame.waits}
         for window, calls in self._calls.items():
             if window not in side_by_side:
                 node = self._node(node, window, calls, where)
@@ -225,28 +224,11 @@ class Windows:
         return WindowsAbreast(self._relation, node, tuple(windows), over.row_type) if windows else node
 
     def _node(
-        self, node: Node, window: _Window, calls: Sequence[WindowCall], where: dict[Expr, FieldRef]
+        self, node: Node, window: PlannedWindow, calls: Sequence[WindowCall], where: dict[Expr, FieldRef]
     ) -> WindowAggregate:
-        def field(expr: Expr | None) -> FieldRef | None:
-            return expr if expr is None or isinstance(expr, FieldRef) else where[expr]
-
-        placed = tuple(
-            replace(
-                call,
-                argument=field(call.argument),
-                condition=field(call.condition),
-                default=field(call.default),
-            )
-            for call in calls
-        )
-        row_type = node.row_type
-        labels = [_label(call, row_type) for call in placed]
-        names = unique_names([*row_type.names, *labels])[len(row_type) :]
-        fields = [
-            Field(name, call.type, not aggregate_of(call).never_null)
-            for name, call in zip(names, placed, strict=True)
-        ]
-        partition = tuple(key.index for key in map(field, window.partition) if key is not None)
+        placed = placed_calls(calls, where)
+        partition = tuple(placed_at(key, where) for key in window.partition)
+        row_type = with_results(node.row_type, placed)
         return WindowAggregate(
             self._relation,
             node,
@@ -254,7 +236,7 @@ class Windows:
             window.order,
             window.frame,
             placed,
-            RowType((*row_type, *fields)),
+            row_type,
             _snap(window),
         )
 
@@ -262,6 +244,7 @@ class Windows:
         """Yield all expressions that the windows read from a row."""
         for window, calls in self._calls.items():
             yield from window.partition
+            yield from (key for key, _ in window.keys)
             for call in calls:
                 yield from (
                     each for each in (call.argument, call.condition, call.default) if each is not None
@@ -297,9 +280,10 @@ class Windows:
             spec.frame or base.frame,
             spec.place,
             spec.sort or base.sort,
+            spec.unit or base.unit,
         )
 
-    def _window(self, spec: WindowSpec) -> _Window:
+    def _window(self, spec: WindowSpec) -> PlannedWindow:
         partition = tuple(dict.fromkeys(map(self._of_row, spec.partition)))
         order = Period(PeriodEdge.EXACT)
         if spec.order is not None or spec.sort:
@@ -312,7 +296,7 @@ class Windows:
                     "DENSE_RANK go, within a period that is in PARTITION BY.",
                 )
             order = found
-        return _Window(partition, order, spec.frame or Frame())
+        return PlannedWindow(partition, order, spec.frame or Frame())
 
     def _of_row(self, syntax: Expression) -> Expr:
         """Return the expression of PARTITION BY or ORDER BY. The period of a group is its ROWTIME."""
@@ -328,11 +312,7 @@ class Windows:
         Raises:
           StatementError: PARTITION BY has no period, or the window has a frame.
         """
-        items = spec.sort
-        if spec.order is not None:
-            if period_of(self._of_row(spec.order)) is not None:
-                return None
-            items = (OrderItem(spec.order, descending=False, within_ms=None, place=spec.order.place),)
+        items = spec.terms
         if not items:
             return None
         if period_of(self._of_row(items[0].expression)) is not None and not items[0].descending:
@@ -350,6 +330,10 @@ class Windows:
             )
         if spec.frame is not None:
             raise StatementError("a rank cannot have a frame", span=spec.place)
+        return Ranking(found, tuple(each for each in terms if each != period), self._sort_keys(items))
+
+    def _sort_keys(self, items: Sequence[OrderItem]) -> tuple[tuple[Expr, bool], ...]:
+        """Return what the terms of ORDER BY sort by, each with True if it descends."""
         keys: list[tuple[Expr, bool]] = []
         for item in items:
             key = self._of_row(item.expression)
@@ -357,7 +341,7 @@ class Windows:
             if item.nulls_first not in (None, item.descending):
                 keys.append((Call("IS NULL", (key,), BOOLEAN), bool(item.nulls_first)))
             keys.append((key, item.descending))
-        return Ranking(found, tuple(each for each in terms if each != period), tuple(keys))
+        return tuple(keys)
 
     def _rank(self, syntax: FunctionCall, ranking: Ranking) -> FieldRef:
         """Return the field of a rank by value; register it if it is new."""
@@ -515,7 +499,37 @@ def _check_no_aggregate(syntax: FunctionCall) -> None:
         )
 
 
-def _snap(window: _Window) -> tuple[int, Period] | None:
+def placed_at(expr: Expr, where: Mapping[Expr, FieldRef]) -> int:
+    """Return the field of what a window reads from a row; ``where`` has those of what is computed."""
+    return expr.index if isinstance(expr, FieldRef) else where[expr].index
+
+
+def placed_calls(calls: Iterable[WindowCall], where: Mapping[Expr, FieldRef]) -> tuple[WindowCall, ...]:
+    """Return calls whose arguments, conditions and defaults are fields."""
+
+    def field(expr: Expr | None) -> FieldRef | None:
+        return expr if expr is None or isinstance(expr, FieldRef) else where[expr]
+
+    return tuple(
+        replace(
+            call, argument=field(call.argument), condition=field(call.condition), default=field(call.default)
+        )
+        for call in calls
+    )
+
+
+def with_results(row_type: RowType, calls: Sequence[WindowCall]) -> RowType:
+    """Return a row type with a field for the result of each call."""
+    labels = [_label(call, row_type) for call in calls]
+    names = unique_names([*row_type.names, *labels])[len(row_type) :]
+    fields = [
+        Field(name, call.type, not aggregate_of(call).never_null)
+        for name, call in zip(names, calls, strict=True)
+    ]
+    return RowType((*row_type, *fields))
+
+
+def _snap(window: PlannedWindow) -> tuple[int, Period] | None:
     """Return the position and the period of the term of PARTITION BY that is a period of ROWTIME."""
     periods = ((place, period_of(each)) for place, each in enumerate(window.partition))
     return next(((place, period) for place, period in periods if period is not None), None)

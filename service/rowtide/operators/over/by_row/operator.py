@@ -23,12 +23,12 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from rowtide.errors import Reason, RejectedRowError
+from rowtide.errors import RejectedRowError
 from rowtide.expr.aggregates import aggregate_of
 from rowtide.expr.tree import Expr, FieldRef
 from rowtide.operators.aggregates.groups.value_functions import make_window_function
 from rowtide.operators.aggregates.python_states import is_saved, take_back
-from rowtide.operators.aggregates.row_functions import NOTHING, WindowFunction
+from rowtide.operators.aggregates.row_functions import NOTHING, WindowFunction, check_finite
 from rowtide.operators.aggregates.windows.sums import stored_type
 from rowtide.operators.contract import Account, Fault, OperatorSite, State, StepOutput, Want
 from rowtide.operators.faults import rejected
@@ -392,9 +392,7 @@ class OverOperator:
 
     def _check_finite(self, values: Values) -> None:
         for index in self._floats:
-            value = values[index]
-            if value is not None and value - value != 0.0:
-                raise RejectedRowError(Reason.OVERFLOW, "an aggregate does not take infinity and NaN")
+            check_finite(values[index])
 
     def _begin(self, key: Row) -> _Group:
         group = _Group(key, self._functions())

@@ -79,9 +79,10 @@ def _specification(grammar: Grammar) -> WindowSpec:
         sort = cursor.comma_list(grammar.order_item)
         if len(sort) == 1 and not sort[0].descending and sort[0].nulls_first is None:
             order, sort = sort[0].expression, ()
+    unit = next((each for each in (EdgeUnit.RANGE, EdgeUnit.ROWS) if cursor.is_word(each.value)), None)
     frame = _frame(grammar)
     cursor.expect_symbol(")")
-    return WindowSpec(base, partition, order, frame, cursor.span(first), sort)
+    return WindowSpec(base, partition, order, frame, cursor.span(first), sort, unit)
 
 
 def _frame(grammar: Grammar) -> Frame | None:
@@ -121,7 +122,9 @@ def _edge(grammar: Grammar, unit: EdgeUnit, *, ends: bool = False) -> Edge:
     if cursor.accept("UNBOUNDED"):
         if cursor.is_word("FOLLOWING"):
             raise cursor.fail(
-                "UNBOUNDED FOLLOWING would wait for the end of a stream, and a stream never ends", token=first
+                "UNBOUNDED FOLLOWING would wait for the end of a stream, and a stream never ends",
+                token=first,
+                hint="Over a table, a window without ORDER BY is the whole partition.",
             )
         cursor.expect("PRECEDING")
         return UNBOUNDED_PRECEDING
