@@ -166,6 +166,7 @@ def build_process(
             errors=pipeline.ledger.errors,
             resubmit=resubmits(pipeline, service.requests),
             snapshots=pipeline.ledger.snapshots,
+            decisions=pipeline.ledger.last_decisions,
             allow_export=settings.service.allow_export,
         ),
         access=access,

@@ -8,8 +8,10 @@ from rowtide.testing.in_memory_database import InMemoryDatabase
 from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide_connectors.api import Database
 
+AnyLedger = DatabaseLedger | InMemoryLedger
 
-def ledger_of(database: Database, pipeline: str) -> DatabaseLedger | InMemoryLedger:
+
+def ledger_of(database: Database, pipeline: str) -> AnyLedger:
     """Return the ledger of a pipeline."""
     if isinstance(database, InMemoryDatabase):
         return InMemoryLedger(database, pipeline, SystemClock())

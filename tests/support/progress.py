@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from rowtide.plan.plan import Plan
 from rowtide.runtime.pace import Pace
@@ -38,11 +39,12 @@ def ran(
     partitions: int = 2,
     pace: Pace | None = None,
     plan: Plan | None = None,
+    **changes: Any,
 ) -> tuple[World, ProgressBoard]:
-    """Run the pipeline over drawn messages to their end."""
+    """Run the pipeline over drawn messages to their end; ``changes`` are of its context."""
     plan = plan or plan_pipeline(READINGS)
     world = World(InMemoryTopic("readings", partitions), plan=plan)
     fill(world.topic, random.Random(seed), messages)
-    service = Service(world.context(pace=pace or Pace(100, 60, None, None)))
+    service = Service(world.context(pace=pace or Pace(100, 60, None, None), **changes))
     service.run(until_end=True)
     return world, service.progress

@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -170,6 +171,57 @@ ERRORS = [
     ),
 ]
 """The error rows of the orders pipeline."""
+POSITIONS = [
+    {
+        "relation": "ORDERS",
+        "topic": "orders",
+        "partition": partition,
+        "next_offset": next_offset,
+        "start_offset": 0,
+        "end_offset": end,
+        "lag": end - next_offset,
+        "bound": bound,
+        "bound_from": origin,
+    }
+    for partition, next_offset, end, bound, origin in [
+        (0, 1_000, 1_000, "2026-01-01T09:39:29.520Z", "idle"),
+        (1, 2_998, 3_010, "2026-01-01T09:39:59.520Z", "row"),
+        (2, 0, 0, None, None),
+    ]
+]
+COMMITS = [
+    {
+        "number": number,
+        "epoch": 3,
+        "at": time_of(number - 1_200),
+        "seconds": 0.25,
+        "messages": 1_998,
+        "rows": {"ORDERS_PER_MINUTE": 3} if number > 1_200 else {},
+        "late": 2,
+        "rejected": 0,
+        "snapshot": 81_920 if number == 1_201 else None,
+    }
+    for number in (1_202, 1_201, 1_200)
+]
+SNAPSHOTS = [{"number": 7, "epoch": 3, "commit": 1_201, "bytes": 81_920, "stored_at": time_of(1)}]
+DECISIONS = [
+    {
+        "number": number,
+        "kind": kind,
+        "relation": "ORDERS",
+        "topic": "orders" if partition is not None else None,
+        "partition": partition,
+        "resubmission": resubmission,
+        "offset": 0 if partition is None else 1_000,
+        "jumped_from": None,
+        "bound": "2026-01-01T09:39:29.520Z",
+        "reader": None,
+        "epoch": 3,
+        "committed_at": time_of(2),
+    }
+    for number, kind, partition, resubmission in [(5, "IDLE", 0, None), (4, "JOIN", None, 1)]
+]
+"""How far the orders pipeline got: its partitions, commits, snapshots and decisions."""
 BROKEN = "the message does not change, and cannot be decoded: invalid character"
 """Why rejected rows of the orders pipeline cannot be resubmitted."""
 RESUBMISSIONS = f"{P}/errors/resubmissions"
@@ -189,6 +241,13 @@ class Recorded:
 
     def __post_init__(self) -> None:
         self.errors = [dict(each) for each in ERRORS]
+        self.kept: dict[str, Any] = {
+            "positions": {"positions": POSITIONS},
+            "commits": {"commits": COMMITS, "next": None, "begun": time_of(0), "not_shown": 1_199},
+            "snapshots": {"snapshots": SNAPSHOTS},
+            "decisions": {"decisions": DECISIONS, "next": None},
+        }
+        """The answers that say how far the pipeline got."""
         self.asked: list[dict[str, Any]] = []
         """The bodies of requests that resubmit."""
         self.port = free_port()
@@ -245,6 +304,7 @@ class Recorded:
                         f"{P}/graph": lambda: self.graph,
                         f"{P}/relations/ORDERS_IN_TIME": lambda: RELATION,
                         f"{P}/relations/ORDERS_IN_TIME/why-not": lambda: {"causes": [IDLE]},
+                        **{f"{P}/{name}": partial(self._answer_of, name) for name in self.kept},
                         f"{P}/errors/16": lambda: self.errors[1],
                         f"{P}/errors/17": lambda: self.errors[2],
                     }.items()
@@ -263,6 +323,9 @@ class Recorded:
             return JSONResponse(answer())
 
         return answered
+
+    def _answer_of(self, name: str) -> Any:
+        return self.kept[name]
 
     async def _errors(self, request: Request) -> Response:
         """Answer with the error rows that are chosen, two at a time."""

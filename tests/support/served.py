@@ -46,6 +46,7 @@ def served(file: Path, limits: QueryLimits | None = None, access: Access | None 
                 why_not=service.requests.why_not,
                 resubmit=resubmits(pipeline, service.requests),
                 snapshots=pipeline.ledger.snapshots,
+                decisions=pipeline.ledger.last_decisions,
                 query=query_of(file, service.requests, limits),
                 progress=service.progress,
                 events=events,

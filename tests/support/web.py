@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from rowtide.checkpoint.ledger import PendingErrors
 from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
+from rowtide.runtime.ingest.bound_origins import BoundOrigin
 from rowtide.runtime.progress.board import ProgressBoard
 from rowtide.runtime.query.contents import TableContents
 from rowtide.runtime.resubmitting.resubmit import ResubmittedRows
@@ -34,6 +35,7 @@ class AtPartition:
     start_offset: int = 2
     end_offset: int | None = 50
     bound: int | None = 1_000
+    bound_from: BoundOrigin | None = "row"
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ def whole_app(access: Access) -> Starlette:
             errors=lambda _wanted, _limit: (),
             resubmit=lambda _wanted, _dry_run, _most: ResubmittedRows((), {}, {}),
             snapshots=tuple,
+            decisions=lambda _limit, _before: (),
         ),
         access=access,
     )

@@ -152,6 +152,76 @@ export interface Counting {
   readonly windows: readonly { readonly relation: string; readonly ends: string | null }[];
 }
 
+/** How far a partition is read. `bound_from` is what has given its bound. */
+export interface Position {
+  readonly relation: string;
+  readonly topic: string;
+  readonly partition: number;
+  readonly next_offset: number;
+  readonly start_offset: number;
+  readonly end_offset: number | null;
+  readonly lag: number | null;
+  readonly bound: string | null;
+  readonly bound_from: "row" | "bound" | "idle" | "decision" | null;
+}
+
+export interface Positions {
+  readonly positions: readonly Position[];
+}
+
+/** A commit. `snapshot` is the size of the one that is complete with it. */
+export interface Commit {
+  readonly number: number;
+  readonly epoch: number;
+  readonly at: string | null;
+  readonly seconds: number;
+  readonly messages: number;
+  readonly rows: Readonly<Record<string, number>>;
+  readonly late: number;
+  readonly rejected: number;
+  readonly snapshot: number | null;
+}
+
+/** The last commits since this process began, the newest first. `not_shown` counts those before them. */
+export interface Commits {
+  readonly commits: readonly Commit[];
+  readonly next: string | null;
+  readonly begun: string | null;
+  readonly not_shown: number;
+}
+
+export interface Snapshots {
+  readonly snapshots: readonly {
+    readonly number: number;
+    readonly epoch: number;
+    readonly commit: number;
+    readonly bytes: number;
+    readonly stored_at: string | null;
+  }[];
+}
+
+/** A logged decision. Resubmitted rows have no partition of a topic, and the jump of a model none and no offset. */
+export interface Decision {
+  readonly number: number;
+  readonly kind: string;
+  readonly relation: string;
+  readonly topic: string | null;
+  readonly partition: number | null;
+  readonly resubmission: number | null;
+  readonly offset: number | null;
+  readonly jumped_from: string | null;
+  readonly bound: string | null;
+  readonly reader: string | null;
+  readonly epoch: number;
+  readonly committed_at: string | null;
+}
+
+/** Decisions, the newest first. */
+export interface Decisions {
+  readonly decisions: readonly Decision[];
+  readonly next: string | null;
+}
+
 /** Who calls, and with which rights. */
 export interface Session {
   readonly caller: string;

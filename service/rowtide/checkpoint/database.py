@@ -38,6 +38,7 @@ from rowtide.checkpoint.ledger import (
     Record,
     Resubmission,
     SnapshotEntry,
+    StoredDecision,
     StoredError,
     takes_any,
 )
@@ -461,6 +462,27 @@ class DatabaseLedger:
             if not check_version(connection):
                 return ()
             return [each for _, each in read_decisions(connection, self._pipeline, after=0)]
+
+    def last_decisions(self, limit: int, before: int | None = None) -> Sequence[StoredDecision]:
+        """Return the last decisions, the newest first; with ``before``, those with lower numbers."""
+        with self._database.begin() as transaction:
+            connection = sql_connection(transaction)
+            if not check_version(connection):
+                return ()
+            table = self._of(connection).decisions
+            query = sa.select(table).where(table.c.pipeline == self._pipeline)
+            if before is not None:
+                query = query.where(table.c.decision_id < before)
+            rows = connection.execute(query.order_by(table.c.decision_id.desc()).limit(limit))
+            return [
+                StoredDecision(
+                    row.decision_id,
+                    Decision(*(getattr(row, name) for name in DECISION_FIELDS)),
+                    row.epoch,
+                    to_ms(row.committed_at),
+                )
+                for row in rows
+            ]
 
     def errors(self, wanted: ErrorFilter = ALL_ERRORS, limit: int | None = 100) -> Sequence[StoredError]:
         """Return committed error rows, the oldest first."""

@@ -188,7 +188,7 @@ class Decision:
     See docs/sql/semantics.md#silent-and-new-partitions.
 
     It took effect before the message at ``next_offset`` of the partition, and raised its bound to
-    ``bound``, if that is not None. ``kind`` says why, such as IDLE, JOIN, APPEND_TIME, ARRIVAL.
+    ``bound``, if that is not None. ``kind`` says why, such as IDLE, JOIN, APPEND_TIME.
     ``reader`` names the one judge of lateness that it is for; None: all that read the partition.
 
     A decision of kind RESET has no partition: the time of the model ``relation`` jumped from the rowtime
@@ -204,6 +204,16 @@ class Decision:
     next_offset: int
     bound: int | None
     reader: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDecision:
+    """A committed decision. ``number`` ascends."""
+
+    number: int
+    decision: Decision
+    epoch: int
+    committed_at_ms: int
 
 
 def jump_of(decision: Decision) -> tuple[str, int, int]:

@@ -47,7 +47,7 @@ from rowtide.operators.contract import (
     State,
 )
 from rowtide.operators.merge.merge import MergeOperator
-from rowtide.operators.sort.sort import TAKEN, SortOperator
+from rowtide.operators.sort.sort import TAKEN, BoundGiver, SortOperator
 from rowtide.plan.nodes import Node, Sort, TableSource
 from rowtide.rows.tray import Tray
 from rowtide.rows.types import RowType
@@ -322,6 +322,15 @@ class Flow:
             for place, at in self._program.entrances.items()
         }
 
+    def bound_giver(self, relation: str, partition: int) -> tuple[BoundGiver, int]:
+        """Return what has given the bound of a source partition, and the explicit bound at its entrance (ms)."""
+        at, given = self._program.entrances[relation, partition], self._circuit.bounds
+        least = min(self._program.first_judges(at), key=lambda each: given[each].rowtime, default=at)
+        operator = self._circuit.operators[least]
+        # Where nothing judges lateness, rows give no bound.
+        giver = operator.giver if isinstance(operator, SortOperator) else "explicit"
+        return giver, given[at].rowtime
+
     def step_bounds(self) -> list[int]:
         """Return the rowtime bound of each step (ms), by position."""
         return [bound.rowtime for bound in self._circuit.bounds.values()]
@@ -564,23 +573,6 @@ class Flow:
             if self._program.steps[target].partition is not None:
                 yield target
                 yield from self._behind(target)
-
-
-def in_input_order(faults: Sequence[Fault]) -> list[Fault]:
-    """Return faults in the order of their input rows within each origin (docs/sql/semantics.md#error-rows).
-
-    The order of origins does not change. Call it on all faults of one commit, so that the order
-    does not depend on how the rows were cut into trays.
-    """
-    by_origin: dict[int, list[Fault]] = {}
-    for fault in faults:
-        by_origin.setdefault(fault.origin, []).append(fault)
-    turns = {origin: iter(sorted(held, key=_counter)) for origin, held in by_origin.items()}
-    return [next(turns[fault.origin]) for fault in faults]
-
-
-def _counter(fault: Fault) -> int:
-    return fault.counter
 
 
 def _bounds_table(bounds: Mapping[str, Bound]) -> pa.Table:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import attrgetter
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -57,3 +60,16 @@ def overflows(relation: str, tray: Tray, rows: NDArray[np.int64]) -> list[Fault]
     if not len(rows):
         return []
     return [overflowing(relation, row, tray.row_type.names) for row in tray.take(rows).rows()]
+
+
+def in_input_order(faults: Sequence[Fault]) -> list[Fault]:
+    """Return faults in the order of their input rows within each origin (docs/sql/semantics.md#error-rows).
+
+    The order of origins does not change. Call it on all faults of one commit, so that the order
+    does not depend on how the rows were cut into trays.
+    """
+    by_origin: dict[int, list[Fault]] = {}
+    for fault in faults:
+        by_origin.setdefault(fault.origin, []).append(fault)
+    turns = {origin: iter(sorted(held, key=attrgetter("counter"))) for origin, held in by_origin.items()}
+    return [next(turns[fault.origin]) for fault in faults]

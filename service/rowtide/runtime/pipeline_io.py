@@ -19,6 +19,7 @@ from rowtide.flow.flow import Flow
 from rowtide.operators.contract import RESUBMITTED
 from rowtide.plan.plan import ForeignStream
 from rowtide.runtime.commit.commit import Committer
+from rowtide.runtime.ingest.bound_origins import BoundOrigins
 from rowtide.runtime.ingest.channels import channel
 from rowtide.runtime.ingest.inbox import DirectInbox, Inbox, ThreadedInbox
 from rowtide.runtime.ingest.intake import Channel, StreamReader
@@ -93,6 +94,14 @@ class PipelineIO:
         self.board.beat()
         self.heart.beat_if_due()
         return self.context.stopping()
+
+    def begins(self, state: PipelineState) -> BoundOrigins:
+        """Show that a recovered pipeline runs, and where. Return what follows the origins of its bounds."""
+        origins = BoundOrigins(self.database.call(self.context.ledger.decisions))
+        self.board.enter("running")
+        self.board.place(state.partition_positions(), lambda each: origins.of(each, state.flow))
+        self.progress.begins(state)
+        return origins
 
     def committer(self, record: Record, source_of: Callable[[int], PartitionId | None]) -> Committer:
         """Return what commits batches under the epoch of ``record``."""

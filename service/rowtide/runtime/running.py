@@ -31,8 +31,7 @@ def run_live(
     context, record = io.context, claimed.record
     committer = io.committer(record, state.source_of)
     backpressure = io.backpressure()
-    io.board.enter("running")
-    io.progress.begins(state)
+    origins = io.begins(state)
     clocks = io.partitions.decisions(state)
     io.feed(record.epoch)
     # A run to the end reads the tables of databases as they are now.
@@ -60,7 +59,7 @@ def run_live(
         Inflow(inbox, backpressure, clocks, look, end_of_history),
         committer,
         between=BetweenTurns(io.is_stopping, admit, io.progress.budget.rested, requests.questions, outboxes),
-        observer=Watching(io.board, io.progress.committed, context.observer, state, claimed.created),
+        observer=Watching(io.board, io.progress.committed, context.observer, state, claimed.created, origins),
         carries_state=bool(claimed.compacted),
     )
 

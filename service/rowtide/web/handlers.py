@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rowtide.checkpoint.error_stream import ErrorFilter
-from rowtide.checkpoint.ledger import SnapshotEntry, StoredError
+from rowtide.checkpoint.ledger import SnapshotEntry, StoredDecision, StoredError
 from rowtide.runtime.progress.board import ProgressBoard
 from rowtide.runtime.query.contents import TableContents
 from rowtide.runtime.resubmitting.resubmit import ResubmittedRows
@@ -42,6 +42,8 @@ class Handlers:
     resubmit: Callable[[ErrorFilter, bool, int], ResubmittedRows] | None = None
     """Resubmits error rows; the flag requests a dry run, the number is the most rows to look at."""
     snapshots: Callable[[], Sequence[SnapshotEntry]] | None = None
+    decisions: Callable[[int, int | None], Sequence[StoredDecision]] | None = None
+    """Returns the last decisions: the greatest number of them, and the number before which they are; None: all."""
     progress: ProgressBoard | None = None
     events: EventFeed | None = None
     allow_export: bool = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from rowtide.runtime.ingest.bound_origins import BoundOrigin
 from rowtide.runtime.state.status import Phase, Role
 
 
@@ -42,6 +43,10 @@ class PositionStatus(Protocol):
     @property
     def bound(self) -> int | None:
         """Return the partition's rowtime bound, ms; None before its first row."""
+
+    @property
+    def bound_from(self) -> BoundOrigin | None:
+        """Return what has given the bound; None: no bound, or not known before the pipeline runs."""
 
 
 class Summary(Protocol):

@@ -33,10 +33,10 @@ from rowtide.checkpoint.tables import SCHEMA, named, schema_of
 from rowtide.clock import SystemClock
 from rowtide.errors import FaultError, LostCommitsError, OvertakenError, StatementError, SupersededError
 from rowtide.testing.in_memory_database import InMemoryDatabase
-from rowtide.testing.in_memory_ledger import InMemoryLedger
 from rowtide_connectors.api import Database, TableColumn, TargetTable
 from rowtide_connectors.rdbms.transaction import sql_connection
 from rowtide_connectors.registry import find_sink
+from support.checkpoint import AnyLedger, ledger_of
 
 POSITIONS = (
     PartitionPosition("ORDERS", "orders", 0, 120, 100, 1_700_000_000_000),
@@ -53,7 +53,6 @@ RELATIONAL = (
     pytest.param("mariadb", marks=pytest.mark.mariadb),
 )
 """Databases whose tables can be looked at."""
-AnyLedger = DatabaseLedger | InMemoryLedger
 
 
 @pytest.fixture(params=["in-memory", *RELATIONAL])
@@ -71,12 +70,6 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     opened = find_sink("rdbms").open({"url": url})
     yield opened
     opened.close()
-
-
-def ledger_of(database: Database, pipeline: str) -> AnyLedger:
-    if isinstance(database, InMemoryDatabase):
-        return InMemoryLedger(database, pipeline, SystemClock())
-    return DatabaseLedger(database, pipeline)
 
 
 @pytest.fixture
@@ -566,6 +559,24 @@ def test_decisions_are_read_from_a_number_on(database: Database, ledger: AnyLedg
     # It replaces the first one, and is later than all.
     assert [each for _, each in ledger.leadership().decisions_after(last)] == [repeated]
     assert list(ledger.decisions()) == [second, repeated]
+
+
+@pytest.mark.parametrize("database", RELATIONAL, indirect=True)
+def test_the_last_decisions_are_read_back_in_pages(database: Database, ledger: AnyLedger) -> None:
+    assert isinstance(ledger, DatabaseLedger)
+    assert ledger.last_decisions(10) == ()
+    epoch, other = ledger.claim("digest", "a").epoch, ledger_of(database, "others")
+    log = [Decision("IDLE", "ORDERS", 0, offset, offset) for offset in range(5)]
+    for each in log:
+        with database.begin() as transaction:
+            other.write_decisions(transaction, epoch, [each])
+            ledger.write_decisions(transaction, epoch, [each])
+    found = ledger.last_decisions(3)
+    assert [each.decision for each in found] == log[:1:-1]
+    assert {each.epoch for each in found} == {epoch}
+    assert all(abs(each.committed_at_ms - SystemClock().now_ms()) < 600_000 for each in found)
+    assert [each.decision for each in ledger.last_decisions(3, found[-1].number)] == log[1::-1]
+    assert ledger.last_decisions(3, ledger.last_decisions(5)[-1].number) == []
 
 
 @pytest.mark.parametrize("database", RELATIONAL, indirect=True)

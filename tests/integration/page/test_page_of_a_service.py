@@ -101,6 +101,23 @@ def fact(page: Page, term: str) -> str:
     return said.inner_text() if said.count() == 1 else ""
 
 
+def listed(page: Page, tab: str) -> list[list[str]]:
+    """Return the rows of a tab that says how far the pipeline got."""
+    tabs = page.get_by_role("navigation", name="Parts of this view")
+    tabs.get_by_role("link", name=tab).click()
+    table = page.get_by_role("region", name=f"Table of {tab}")
+    table.wait_for()
+    rows: list[list[str]] = table.evaluate(
+        "each => [...each.querySelectorAll('tbody tr')].map(row => [...row.children].map(cell => cell.innerText))"
+    )
+    return rows
+
+
+def read(page: Page) -> int:
+    """Return how many messages of all partitions are committed."""
+    return sum(int(next_offset.replace(",", "")) for _, _, next_offset, *_ in listed(page, "partitions"))
+
+
 def test_the_page_shows_what_happens_also_after_the_service_was_killed(
     chromium: Browser,
     kafka: Broker,
@@ -150,6 +167,17 @@ def test_the_page_shows_what_happens_also_after_the_service_was_killed(
         message = page.get_by_role("region", name="Message as text")
         message.wait_for()
         assert message.inner_text().strip().encode() in BAD
+
+        # How far it got.
+        page.get_by_role("link", name="Positions").click()
+        wait_until(lambda: read(page) == len(orders.numbers) + len(BAD))
+        assert [row[6] for row in listed(page, "partitions")] == ["its rows"] * PARTITIONS
+        assert any("ORDERS_PER_MINUTE" in row[4] for row in listed(page, "commits"))
+        page.get_by_text("1 earlier commit is not shown").wait_for()
+        page.emulate_media(color_scheme="light")
+        picture(page, "page-commits", request.config, PICTURE)
+        page.get_by_role("link", name="decisions").click()
+        page.get_by_text("No decision is logged yet.").wait_for()
         page.get_by_role("banner").get_by_role("link", name="orders").click()
 
         # It dies, orders come, and it starts again: nobody touches the tab.
@@ -163,6 +191,9 @@ def test_the_page_shows_what_happens_also_after_the_service_was_killed(
         wait_until(lambda: fact(page, "rows in").startswith(f"{len(orders.numbers) + len(BAD):,} "))
         page.go_back()
         node(page, "ORDERS_PER_MINUTE").get_by_text(f"written {orders.rows()}").wait_for()
+        page.get_by_role("link", name="Positions").click()
+        assert listed(page, "commits")
+        page.get_by_text("earlier commits are not shown").wait_for()
 
         # An order comes too late. It is resubmitted, and counts in the minute that is open.
         kafka.produce(topic, [order(0)], partition=1)
@@ -180,6 +211,8 @@ def test_the_page_shows_what_happens_also_after_the_service_was_killed(
         orders.send(1_000)
         page.get_by_role("banner").get_by_role("link", name="orders").click()
         node(page, "ORDERS_PER_MINUTE").get_by_text(f"written {orders.rows()}").wait_for()
+        page.get_by_role("link", name="Positions").click()
+        assert {row[4] for row in listed(page, "decisions")} == {"resubmission 1 joined"}
     engine = sa.create_engine(database, poolclass=sa.NullPool)
     with engine.connect() as connection:
         found = connection.execute(sa.text("select count(*), sum(orders) from orders_per_minute")).one()

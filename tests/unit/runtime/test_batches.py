@@ -27,6 +27,7 @@ from rowtide.runtime.recovery.begin import StartEdge
 from rowtide_connectors.memory.source import MemorySource
 from support.deaths import COMMIT_POINTS, DEATHS_IN_COMMITS
 from support.history import CUT_MS, ERRORS, STAMPED, Files
+from support.seeds import seeds
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +75,12 @@ def assert_all_live(files: Files, live: Files) -> None:
 
 @pytest.mark.parametrize(
     ("parts", "pace"),
-    [(3, BatchPace(0.7)), (7, BatchPace(3.0)), (3, BatchPace(0.2, 7)), (1, BatchPace(5.0, 1))],
+    [
+        (3, BatchPace(0.7)),
+        (1, BatchPace(5.0, 1)),
+        pytest.param(7, BatchPace(3.0), marks=pytest.mark.long),
+        pytest.param(3, BatchPace(0.2, 7), marks=pytest.mark.long),
+    ],
 )
 def test_batches_while_messages_come_are_a_live_service(tmp_path: Path, parts: int, pace: BatchPace) -> None:
     files, live = Files(tmp_path / "batches", idle=""), Files(tmp_path / "live", idle="")
@@ -98,9 +104,7 @@ def test_a_driver_that_dies_at_any_step_of_a_commit_is_followed_by_another(
     assert_all_live(files, live)
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("seed", seeds(4, few=1))
 def test_services_backfills_and_batches_take_turns(tmp_path: Path, seed: int) -> None:
     """From any positions to any others: rows, errors and bounds are those of all live."""
     files, live = Files(tmp_path / "turns", idle=""), Files(tmp_path / "live", idle="")
@@ -238,7 +242,7 @@ def test_rows_of_the_pipelines_own_tables_are_there_before_the_first_message(
     assert files.positions() == live.positions()
 
 
-@pytest.mark.parametrize("then_live", [True, False])
+@pytest.mark.parametrize("then_live", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_partition_that_comes_joins_behind_the_bound_of_its_stream(tmp_path: Path, then_live: bool) -> None:
     files = Files(tmp_path / "batches", idle="")
     rng = random.Random(1)

@@ -49,6 +49,8 @@ RIGHTS = {
     ("GET", "/api/v1/pipelines"): Right.READ,
     ("GET", OF_PIPELINE): Right.READ,
     ("GET", f"{OF_PIPELINE}/positions"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/commits"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/decisions"): Right.READ,
     ("GET", f"{OF_PIPELINE}/relations/{{relation}}/why-not"): Right.READ,
     ("GET", f"{OF_PIPELINE}/relations/{{relation}}/rows"): Right.READ,
     ("POST", f"{OF_PIPELINE}/explanations"): Right.READ,

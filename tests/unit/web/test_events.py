@@ -115,8 +115,7 @@ def test_new_error_rows_are_counted_soon_also_if_a_commit_without_any_follows(
         assert read(await anext(stream))[2]["pending"] == {"ORDERS": 1}
         (*_, newest) = board.newest
         board.newest = (newest, replace(newest, numbers=newest.numbers + 1))
-        assert board.commit is not None
-        board.commit = replace(board.commit, late=0, rejected=0)
+        board.commits = (replace(board.commits[-1], late=0, rejected=0),)
         clock.sleep(ERRORS_S)
         assert read(await anext(stream))[2]["pending"] == {"ORDERS": 2}
         # Some were resubmitted: no time passes.

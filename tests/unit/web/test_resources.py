@@ -13,7 +13,15 @@ import msgspec
 import pytest
 
 from rowtide.checkpoint.error_stream import ErrorFilter
-from rowtide.checkpoint.ledger import ErrorRow, SnapshotEntry, StoredError
+from rowtide.checkpoint.ledger import (
+    RESET,
+    Decision,
+    ErrorRow,
+    Resubmission,
+    SnapshotEntry,
+    StoredDecision,
+    StoredError,
+)
 from rowtide.checkpoint.statement_log import SentText, StatementOutcome
 from rowtide.flow.why_not import Fate, Holder, Wait
 from rowtide.metrics import Metrics
@@ -54,6 +62,7 @@ def test_positions_have_their_ends_their_lag_and_their_bounds() -> None:
             "end_offset": 50,
             "lag": 8,
             "bound": "1970-01-01T00:00:01.000Z",
+            "bound_from": "row",
         }
     ]
 
@@ -65,6 +74,56 @@ def test_snapshots_are_listed() -> None:
             {"number": 4, "epoch": 2, "commit": 9, "bytes": 1_000, "stored_at": "1970-01-01T00:00:05.000Z"}
         ]
     }
+
+
+class Decisions:
+    def __init__(self, *decisions: Decision) -> None:
+        self.rows = [StoredDecision(at, each, 3, 9_000) for at, each in enumerate(decisions, 5)]
+
+    def last(self, limit: int, before: int | None) -> Sequence[StoredDecision]:
+        found = [each for each in reversed(self.rows) if before is None or each.number < before]
+        return found[:limit]
+
+
+def decided(number: int, kind: str, relation: str, **fields: object) -> dict[str, object]:
+    """Return what is answered of a decision; all other fields are null."""
+    names = ("topic", "partition", "resubmission", "offset", "jumped_from", "bound", "reader")
+    head = {"number": number, "kind": kind, "relation": relation}
+    tail = {"epoch": 3, "committed_at": "1970-01-01T00:00:09.000Z"}
+    return {**head, **dict.fromkeys(names), **fields, **tail}
+
+
+def test_a_decision_has_its_place_or_the_jump_of_a_model_or_its_resubmission() -> None:
+    again = Resubmission(4, "ORDERS", "ORDERS", entered=True).place
+    decisions = Decisions(
+        Decision("IDLE", "ORDERS", 1, 7, 1_000, "judge"),
+        Decision("SKIP", "GONE", 0, 8, None),
+        Decision(RESET, "MODEL", 0, 2_000, 3_000),
+        Decision("JOIN", *again, 0, 4_000),
+    )
+    idle = {"topic": "orders", "partition": 1, "offset": 7, "reader": "judge"}
+    jump = {"jumped_from": "1970-01-01T00:00:02.000Z", "bound": "1970-01-01T00:00:03.000Z"}
+    assert answer(Handlers(decisions=decisions.last), "/decisions") == {
+        "decisions": [
+            decided(8, "JOIN", "ORDERS", resubmission=4, offset=0, bound="1970-01-01T00:00:04.000Z"),
+            decided(7, "RESET", "MODEL", **jump),
+            decided(6, "SKIP", "GONE", partition=0, offset=8),
+            decided(5, "IDLE", "ORDERS", bound="1970-01-01T00:00:01.000Z", **idle),
+        ],
+        "next": None,
+    }
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4])
+def test_the_pages_of_decisions_have_each_one_once_the_newest_first(limit: int) -> None:
+    decisions = Decisions(*(Decision("IDLE", "ORDERS", 0, offset, offset) for offset in range(3)))
+    numbers: list[int] = []
+    after = "0"
+    while after is not None:
+        page = answer(Handlers(decisions=decisions.last), f"/decisions?limit={limit}&after={after}")
+        numbers += [each["number"] for each in page["decisions"]]
+        after = page["next"]
+    assert numbers == [7, 6, 5]
 
 
 TABLE = [(number, Decimal(number) / 4, "é") for number in range(5)]

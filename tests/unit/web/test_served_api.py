@@ -104,8 +104,14 @@ def test_a_snapshot_is_taken_and_listed(url: str) -> None:
     taken = call(url, "POST", f"{HERE}/snapshots").json()
     listed = call(url, "GET", f"{HERE}/snapshots").json()["snapshots"]
     assert taken["commits"] in [each["commit"] for each in listed]
-    at = call(url, "GET", f"{HERE}/positions").json()["at"]
-    assert at["commit"] >= taken["commits"]
+    positions = call(url, "GET", f"{HERE}/positions").json()
+    assert positions["at"]["commit"] >= taken["commits"]
+    assert [each["bound_from"] for each in positions["positions"]] == ["row"]
+    commits = call(url, "GET", f"{HERE}/commits").json()["commits"]
+    sizes = {each["number"]: each["snapshot"] for each in commits}
+    assert sizes[taken["commits"]] == taken["bytes"]
+    assert sum(each["messages"] for each in commits) == 3
+    assert call(url, "GET", f"{HERE}/decisions").json() == {"decisions": [], "next": None}
 
 
 def test_a_query_is_started_and_read(url: str) -> None:

@@ -7,6 +7,7 @@ import { ErrorsView } from "./errors";
 import { Head } from "./head";
 import { LogIn } from "./log_in";
 import { Overview } from "./overview";
+import { PositionsView } from "./positions";
 import { RelationView } from "./relation";
 import { State } from "./state";
 
@@ -49,6 +50,7 @@ function viewOf(view: string | undefined, item: string | undefined): [title: str
   if (view === "relations" && item !== undefined) return [item, <RelationView key={item} name={item} />];
   if (view === "errors" && item !== undefined) return [`Error row ${item}`, <ErrorRowView key={item} number={item} />];
   if (view === "errors") return ["Error rows", <ErrorsView />];
+  if (view === "positions") return ["Positions", <PositionsView />];
   return ["Overview", <Overview />];
 }
 

@@ -1,8 +1,9 @@
-import { to } from "../address";
+import { path, to } from "../address";
 import { clock, connection, heardAt, name, newest, pendingErrors, phase } from "../live";
 import { type Theme, theme, zone } from "../preferences";
 import { clockTime, count, moment, NOTHING, span } from "../text";
 
+const VIEWS: Readonly<Record<string, string>> = { "": "Overview", errors: "Errors", positions: "Positions" };
 const NEXT_THEME: Readonly<Record<Theme, Theme>> = { system: "dark", dark: "light", light: "system" };
 
 /** The line at the top: what runs, how far it got, and how old what is shown is. */
@@ -27,6 +28,13 @@ export function Head() {
           </dd>
         </div>
       </dl>
+      <nav aria-label="Views">
+        {Object.entries(VIEWS).map(([view, word]) => (
+          <a key={view} href={to(view === "" ? [] : [view])} aria-current={(path.value[0] ?? "") === view ? "page" : undefined}>
+            {word}
+          </a>
+        ))}
+      </nav>
       <span class="switches">
         <button
           type="button"

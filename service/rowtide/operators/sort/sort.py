@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,8 @@ from rowtide.rowtime.bound import EARLIEST, LATEST, UNMARKED, Bound
 
 TAKEN = 1
 """The port of bounds that an idle partition takes. Rows and all other bounds come at port 0."""
+BoundGiver = Literal["row", "explicit", "taken"]
+"""What has given a bound: the rows, an explicit bound, or a bound that an idle partition took."""
 
 
 class SortOperator(Whole):
@@ -79,6 +82,13 @@ class SortOperator(Whole):
             self.account.done += len(released)
             self.account.rows_out += len(released)
         return StepOutput(released, Bound(limit, *self._last), faults)
+
+    @property
+    def giver(self) -> BoundGiver:
+        """What has given the bound. Of those that reach it rows come first, then explicit bounds."""
+        if self._floor() >= max(self._explicit, self._taken):
+            return "row"
+        return "explicit" if self._explicit >= self._taken else "taken"
 
     def held(self) -> int:
         """Count the rows that wait for their time."""

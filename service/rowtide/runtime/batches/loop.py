@@ -237,9 +237,7 @@ class BatchLoop:
         for each in moved:
             messages = each.next_offset - before[each.place].next_offset
             self._parts.observer.read(each.topic, each.partition, messages)
-        report = CommitBatch(
-            (), (), tuple(moved), None, done.messages, done.decisions, moved_rows=sum(done.rows.values())
-        )
+        report = CommitBatch((), (), tuple(moved), None, done.messages, done.decisions, moved_rows=done.rows)
         self._parts.observer.committed(self.work, report, done.error_rows, seconds)
         _log.debug(
             "batch",

@@ -64,8 +64,7 @@ class RunBatches:
         """
         context, record = io.context, claimed.record
         committer = io.committer(record, state.source_of)
-        io.board.enter("running")
-        io.progress.begins(state)
+        origins = io.begins(state)
         clocks = io.partitions.decisions(state)
         for relation, held in claimed.ranges.items():
             io.partitions.looked_up(relation, held)
@@ -81,7 +80,7 @@ class RunBatches:
                 committer,
                 clocks,
                 requests.questions,
-                Watching(io.board, io.progress.committed, context.observer, state, claimed.created),
+                Watching(io.board, io.progress.committed, context.observer, state, claimed.created, origins),
                 # A run to the end leaves the rest of history, if there is more, to the next one.
                 None if until_end else EndOfHistory(ends, context.clock),
                 carries_state=bool(claimed.compacted),

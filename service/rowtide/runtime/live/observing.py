@@ -108,7 +108,7 @@ class MetricsObserver:
         metrics.commit_rows.observe(
             sum(len(writes.tray) for writes in batch.writes)
             + sum(len(each.messages) for each in batch.sends)
-            + batch.moved_rows
+            + sum(batch.moved_rows.values())
         )
         metrics.last_commit.set(self._clock.now_ms() / 1000)
         for (kind, reason), rows in Counter(

@@ -18,7 +18,7 @@ from rowtide.runtime.progress.history import CountHistory
 from rowtide.runtime.progress.layout import StepLayout
 from rowtide.runtime.progress.progress import PipelineProgress, progress_of
 from rowtide.runtime.state.pipeline_state import CommitBatch, PipelineState
-from rowtide.runtime.state.status import Snapshot, StatusBoard
+from rowtide.runtime.state.status import StatusBoard
 
 WATCHED_S = 10.0
 """How long after a look somebody watches."""
@@ -26,22 +26,30 @@ SOUGHT_EACH_S = 5.0
 """The least time between two searches for what holds rows back."""
 MADE_EACH_S = 1.0
 """The least time between two progresses: people look at them."""
+MOST_COMMITS = 1_000
+"""The commits that are kept: a quarter of an hour of a busy pipeline, in some 300 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitReport:
-    """One commit of this process. ``rows`` are those that it wrote, by target; ``status`` is the one after it."""
+    """One commit of this process. ``rows`` are those that it wrote, by target.
 
-    status: Snapshot
+    ``snapshot_bytes`` is the size of the snapshot that is complete with it; None: there is none.
+    """
+
+    number: int
+    epoch: int
+    at_ms: int
     seconds: float
     messages: int
     rows: Mapping[str, int]
     late: int
     rejected: int
+    snapshot_bytes: int | None
 
 
 class ProgressBoard:
-    """The newest progress and commit of one pipeline. Its main thread writes, any thread reads."""
+    """The newest progress and the last commits of one pipeline. Its main thread writes, any thread reads."""
 
     def __init__(self, plan: Plan, board: StatusBoard, clock: Clock) -> None:
         self.plan = plan
@@ -52,7 +60,10 @@ class ProgressBoard:
         self._layout: StepLayout | None = None
         self.newest: tuple[PipelineProgress, ...] = ()
         """The newest progress, after the one before it; empty before this process runs the pipeline."""
-        self.commit: CommitReport | None = None
+        self.commits: tuple[CommitReport, ...] = ()
+        """The last commits since this process began to run the pipeline, the oldest first."""
+        self.began_ms: int | None = None
+        """When that was, ms since 1970; None: it has not."""
         self.held_back: tuple[HoldingPartition, ...] | None = None
         """What holds rows back; None: no one has watched lately, or the pipeline does not run."""
         self._watched_at = self._sought_at = float("-inf")
@@ -73,19 +84,36 @@ class ProgressBoard:
 
     def begins(self, state: PipelineState) -> None:
         """Note the state at which the pipeline continues, and to which it was recovered."""
+        self.commits, self.began_ms = (), self._clock.now_ms()
         state.check()
         self._make(state)
 
     def committed(
-        self, state: PipelineState, batch: CommitBatch, errors: Sequence[ErrorRow], seconds: float
+        self,
+        state: PipelineState,
+        batch: CommitBatch,
+        errors: Sequence[ErrorRow],
+        seconds: float,
+        snapshot_bytes: int | None,
     ) -> None:
-        """Note a commit. Nothing has entered since."""
-        kinds = Counter(each.kind for each in errors)
+        """Note a commit, and the size of the snapshot that is complete with it. Nothing has entered since."""
+        kinds, status = Counter(each.kind for each in errors), self._board.status()
         rows = {each.name: len(each.tray) for each in batch.writes}
         rows |= {each.relation: len(each.messages) for each in batch.sends}
-        self.commit = CommitReport(
-            self._board.status(), seconds, batch.messages, rows, kinds["LATE"], kinds["REJECTED"]
+        rows |= {name: count for name, count in batch.moved_rows.items() if count}
+        report = CommitReport(
+            status.commits or 0,
+            status.epoch or 0,
+            status.last_commit_ms or 0,
+            seconds,
+            batch.messages,
+            rows,
+            kinds["LATE"],
+            kinds["REJECTED"],
+            snapshot_bytes,
         )
+        # Readers take the whole: what they have never changes.
+        self.commits = (*self.commits[1 - MOST_COMMITS :], report)
         self._is_due = True
         self.look(state)
 

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 
 from rowtide.checkpoint.ledger import ErrorRow, PartitionId, StoredError, is_resubmission
-from rowtide.flow.flow import in_input_order
 from rowtide.operators.contract import Fault
+from rowtide.operators.faults import in_input_order
 from rowtide.rows.rowop import Row
 from rowtide.rowtime.bound import EARLIEST
 from rowtide_connectors.api import Fetched, Messages

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from rowtide.checkpoint.ledger import ErrorRow, PartitionId, Record
+from rowtide.runtime.ingest.bound_origins import BoundOrigins
 from rowtide.runtime.ingest.intake import Delivery
 from rowtide.runtime.state.pipeline_state import CommitBatch, PipelineState
 from rowtide.runtime.state.status import Phase, ReplicaStatus, StatusBoard
@@ -90,12 +91,15 @@ class Unobserved:
         """Ignore the event."""
 
 
-Committed = Callable[[PipelineState, CommitBatch, Sequence[ErrorRow], float], None]
-"""Notes a commit, as ``Observer.committed`` does."""
+Committed = Callable[[PipelineState, CommitBatch, Sequence[ErrorRow], float, int | None], None]
+"""Notes a commit, as ``Observer.committed`` does, with the size of the snapshot that is complete with it."""
 
 
 class Watching:
-    """Keeps the status board up to date, and notifies ``progress`` and then the next observer."""
+    """Keeps the status board up to date, and notifies ``progress`` and then the next observer.
+
+    ``origins`` have the decisions that were committed before.
+    """
 
     def __init__(
         self,
@@ -104,8 +108,11 @@ class Watching:
         observer: Observer,
         state: PipelineState,
         created: Sequence[str],
+        origins: BoundOrigins,
     ) -> None:
         self._board = board
+        self._origins = origins
+        self._snapshot_bytes: int | None = None
         self._tally = Tally(state, created)
         board.tell(self._tally.summary(state, state.held()))
         self._progress = progress
@@ -117,15 +124,20 @@ class Watching:
         self.entered_phase = observer.entered_phase
         self.claimed = observer.claimed
         self.retried = observer.retried
-        self.stored_snapshot = observer.stored_snapshot
         self.sent = observer.sent
         self.replicates = observer.replicates
+
+    def stored_snapshot(self, size_bytes: int, seconds: float) -> None:
+        self._snapshot_bytes = size_bytes
+        self._next.stored_snapshot(size_bytes, seconds)
 
     def committed(
         self, state: PipelineState, batch: CommitBatch, errors: Sequence[ErrorRow], seconds: float
     ) -> None:
-        self._board.committed(batch.partition_positions)
+        self._origins.note(batch.decisions)
+        self._board.committed(batch.partition_positions, lambda each: self._origins.of(each, state.flow))
         self._tally.committed(batch, errors)
         self._board.tell(self._tally.summary(state, state.counts.held))
-        self._progress(state, batch, errors, seconds)
+        self._progress(state, batch, errors, seconds, self._snapshot_bytes)
+        self._snapshot_bytes = None
         self._next.committed(state, batch, errors, seconds)

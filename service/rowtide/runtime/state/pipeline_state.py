@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -99,8 +99,8 @@ class CommitBatch:
     error_rows: Iterable[Sequence[ErrorRow]] = ()
     sends: Sequence[Sends] = ()
     """Messages for foreign streams."""
-    moved_rows: int = 0
-    """The number of rows that ``moves`` bring, if it is known."""
+    moved_rows: Mapping[str, int] = field(default_factory=dict)
+    """The number of rows that ``moves`` bring to each table, if it is known."""
     statements: Sequence[Settled] = ()
     """The outcomes of statements that were sent."""
     accounts: Callable[[], Sequence[KeptAccount]] = tuple

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 from rowtide.checkpoint.ledger import PartitionId, PartitionPosition, Record, is_resubmission
 from rowtide.clock import Clock
+from rowtide.runtime.ingest.bound_origins import BoundOrigin
 from rowtide.runtime.state.tally import RunSummary
 from rowtide_connectors.api import OffsetRange
 
@@ -41,7 +42,10 @@ def registry_for(relation: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """The position of one partition. ``bound`` is in ms, ``end_offset`` the end of its log as last looked up."""
+    """The position of one partition. ``bound`` is in ms, ``end_offset`` the end of its log as last looked up.
+
+    ``bound_from`` is what has given the bound; None: no bound, or this process has not run the pipeline yet.
+    """
 
     relation: str
     topic: str
@@ -50,6 +54,7 @@ class PartitionStatus:
     start_offset: int
     end_offset: int | None
     bound: int | None
+    bound_from: BoundOrigin | None = None
 
 
 class ReadTo(Protocol):
@@ -110,6 +115,14 @@ class Snapshot:
     """None: the process is the only one."""
 
 
+BoundFrom = Callable[[PartitionPosition], BoundOrigin | None]
+"""Returns what has given the bound of a partition."""
+
+
+def unknown_origin(_position: PartitionPosition) -> None:
+    """Return that it is not known: another process has run the pipeline."""
+
+
 class StatusBoard:
     """The status of one pipeline. The threads that run it write, any thread reads.
 
@@ -158,7 +171,7 @@ class StatusBoard:
         """Note the committed positions and the time of the commit, by any process."""
         with self._lock:
             self._shown = replace(self._shown, commits=record.commits, last_commit_ms=record.committed_at_ms)
-        self._place(record.partition_positions)
+        self.place(record.partition_positions)
 
     def replicates(self, replica: ReplicaStatus) -> None:
         """Note the role of this process, and how far a follower is behind."""
@@ -176,14 +189,17 @@ class StatusBoard:
             held = {**dict(self._shown.pending), relation: pending}
             self._shown = replace(self._shown, pending=tuple(sorted(held.items())))
 
-    def committed(self, partition_positions: Iterable[PartitionPosition]) -> None:
+    def committed(self, partition_positions: Iterable[PartitionPosition], bound_from: BoundFrom) -> None:
         """Note the positions after a commit of this process."""
         with self._lock:
             commits = None if self._shown.commits is None else self._shown.commits + 1
             self._shown = replace(self._shown, commits=commits, last_commit_ms=self._clock.now_ms())
-        self._place(partition_positions)
+        self.place(partition_positions, bound_from)
 
-    def _place(self, partition_positions: Iterable[PartitionPosition]) -> None:
+    def place(
+        self, partition_positions: Iterable[PartitionPosition], bound_from: BoundFrom = unknown_origin
+    ) -> None:
+        """Note committed positions, and what has given their bounds."""
         with self._lock:
             held = {(each.relation, each.partition): each for each in self._shown.positions}
             for each in partition_positions:
@@ -197,6 +213,7 @@ class StatusBoard:
                     each.start_offset,
                     self._log_end(each.place),
                     each.bound,
+                    bound_from(each),
                 )
             self._shown = replace(self._shown, positions=tuple(held[place] for place in sorted(held)))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from rowtide.web.access import Access, Page
 from rowtide.web.api import (
+    commits,
     error_rows,
     events,
     explanations,
@@ -28,6 +29,7 @@ from rowtide.web.status import Status
 PATHS: tuple[ApiPath, ...] = (
     *pipelines.PATHS,
     *positions.PATHS,
+    *commits.PATHS,
     *graph.PATHS,
     *events.PATHS,
     *history.PATHS,
@@ -47,7 +49,8 @@ def api_pages(status: Status, version: str, handlers: Handlers, access: Access) 
     """Return the pages of this version; ``version`` is the program's."""
     return [
         *pipelines.pages(status, version),
-        *positions.pages(status),
+        *positions.pages(handlers, status),
+        *commits.pages(handlers, status),
         *graph.pages(handlers, status),
         *events.pages(handlers),
         *history.pages(handlers),

@@ -111,8 +111,8 @@ class EventFeed:
         board.watch()
         self._show("graph", board.layout.graph.digest, _graph)
         self._show("phase", _phase(now), lambda shown: shown)
-        if board.commit is not None:
-            self._show("commit", board.commit, _commit)
+        if board.commits:
+            self._show("commit", board.commits[-1], _commit)
         if board.newest:
             self._show("progress", board.newest[-1], _progress)
         if self._errors is not None:
@@ -250,11 +250,10 @@ def _phase(now: PipelineStatus) -> Mapping[str, object]:
 
 
 def _commit(commit: CommitReport) -> Mapping[str, object]:
-    status = commit.status
     return {
-        "number": status.commits,
-        "epoch": status.epoch,
-        "at": rfc3339(status.last_commit_ms),
+        "number": commit.number,
+        "epoch": commit.epoch,
+        "at": rfc3339(commit.at_ms),
         "seconds": commit.seconds,
         "messages": commit.messages,
         "rows": commit.rows,

@@ -29,7 +29,7 @@ class SnapshotAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotsAnswer:
-    """The stored snapshots, the oldest first."""
+    """The stored snapshots, the newest first."""
 
     snapshots: list[SnapshotAnswer]
 
