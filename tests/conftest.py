@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from rowtide.checkpoint import migrate
+from support import migrated
+
 # A run makes millions of objects that stay: Python would look for garbage among them thousands of times.
 gc.set_threshold(20_000, *gc.get_threshold()[1:])
 
@@ -52,6 +55,13 @@ GROUPS = {
 
 SERVICES = Path(__file__).with_name("integration") / "runtime"
 """The folder whose tests run services on real servers: they take as long as all others on servers together."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _new_checkpoints_are_made_at_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(migrate, "_upgrade", migrated.at_once)
+        yield
 
 
 def group_of(item: pytest.Item) -> str | None:

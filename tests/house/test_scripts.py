@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -47,6 +48,20 @@ def test_ci_runs_the_test_command_of_the_readme_and_then_the_deployment(tmp_path
     assert played(tmp_path, test=1) == (1, both)
     assert played(tmp_path, deploy=1) == (1, both)
     assert played(tmp_path, "-m", "kafka") == (0, ["test CI=true -m kafka"])
+
+
+def test_each_long_test_is_in_a_part_of_the_long_run() -> None:
+    # .ci/long calls .ci/deploy for the tests of the deployment.
+    folders = (*re.findall(r"tests/[a-z/]+", (ROOT / ".ci/long").read_text()), "tests/deploy")
+    marked = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if re.search(r"mark\.long|seeds\(", path.read_text())
+    }
+    assert len(marked) > 20
+    assert {
+        path for path in marked if not path.startswith(tuple(f"{folder}/" for folder in folders))
+    } == set()
 
 
 def test_green_says_whether_this_very_tree_has_passed(tmp_path: Path) -> None:

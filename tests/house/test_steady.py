@@ -21,7 +21,6 @@ SLEEPERS = {
     "integration/runtime/test_polled_tables_on_postgres.py": "polls come at intervals",
     "integration/runtime/test_replicas_take_over.py": "kills come at drawn times, messages one after the other",
     "integration/runtime/test_several_topics_on_kafka.py": "kills come at drawn times",
-    "integration/runtime/test_statements_on_kafka.py": "messages come one after the other",
     "integration/runtime/test_table_round_trip.py": "kills come at drawn times",
     "integration/runtime/test_topic_written_exactly_once.py": "kills come at drawn times",
     "property/runtime/test_any_number_of_threads.py": "threads get ahead of one another",

@@ -1,20 +1,37 @@
 """Guarantees under fire: processes die, pause and lose connections, and each commit is checked."""
 
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from functools import partial
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
 from rowtide.operators.registry import OPERATORS
 from rowtide.plan.nodes import nodes_below
 from rowtide.plan.outputs import table_nodes
-from simulation.campaign import Tally, first_violation, pairs, report, seeded, shrunk, singles, struck
+from simulation import model
+from simulation.campaign import (
+    MESSAGES,
+    Tally,
+    first_violation,
+    pairs,
+    report,
+    seeded,
+    shrunk,
+    singles,
+    struck,
+)
 from simulation.case import Case, Fault, Kind, parsed
+from simulation.contents import contents
+from simulation.files import database_file
+from simulation.model import Replayed
 from simulation.mutants import MUTANTS
 from simulation.quiet import quiet
 from simulation.workloads import WORKLOADS, planned
-from simulation.world import run
+from simulation.world import World, run
 
 REPLICA_SEEDS = 2
 """Cases of each workload with three replicas in every run of the tests."""
@@ -28,7 +45,7 @@ MUTANT_SEEDS = 200
 """A defect that none of so many cases shows is not found. Most are found by one of the first twenty."""
 WRITTEN = "database: update rowtide_pipelines, reply"
 """A leader has written the record, with a claim, a commit or a heartbeat."""
-WRITTEN_EVERY = 6
+WRITTEN_EVERY = 9
 SUSPENDED = 2_000
 """Steps of others in which they have the time to take over, and to end."""
 SUSPENDED_EVERY = 17
@@ -84,9 +101,11 @@ def test_every_commit_of_replicas_is_that_of_a_run_without_faults(workload: str)
     assert tally.ended > 0, "some leader has lost its session"
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_a_process_that_is_suspended_within_a_transaction_loses_its_session(replicas: int) -> None:
-    tally = check(suspended("groups", replicas, SUSPENDED_EVERY))
+@pytest.mark.parametrize(("replicas", "every"), [(1, SUSPENDED_EVERY), (2, 2 * SUSPENDED_EVERY)])
+def test_a_process_that_is_suspended_within_a_transaction_loses_its_session(
+    replicas: int, every: int
+) -> None:
+    tally = check(suspended("groups", replicas, every))
     assert tally.ended > tally.cases // 5
     assert tally.epochs > tally.cases, "others have taken over"
 
@@ -114,6 +133,54 @@ def test_a_violation_is_shrunk_to_a_case_that_its_text_replays(monkeypatch: pyte
     assert str(shortest.case) in report(shortest)
     again = run(parsed(str(shortest.case)))
     assert (again.violation, again.steps) == (shortest.violation, shortest.steps)
+
+
+WRONG = (
+    "delete from owned where rowid = (select max(rowid) from owned)",
+    "insert into lived values ('ulm again', 1)",
+    "update rowtide_positions set next_offset = next_offset / 2 where relation = 'READINGS'",
+)
+READ = (
+    "update rowtide_statements set commits = commits + 1000",
+    "update rowtide_pipelines set changed_at = 0",
+)
+"""What replays read, and which may come to the same."""
+SIGNS_OF_LIFE = "update rowtide_pipelines set epoch = epoch + 1, beats = 7, holder = 'another'"
+
+
+def test_a_state_is_compared_with_a_replay_once_and_again_when_anything_has_changed_that_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = WORKLOADS["statements"]
+    known: set[bytes] = set()
+
+    def difference(file: Path) -> str | None:
+        with closing(sqlite3.connect(file)) as connection:
+            held = contents(connection, planned(workload))
+        return Replayed(workload, MESSAGES, file, known).difference(held)
+
+    def changed(number: int, statement: str) -> Path:
+        path = tmp_path / f"{number}.db"
+        with closing(sqlite3.connect(file)) as before, closing(sqlite3.connect(path)) as after:
+            before.backup(after)
+            assert after.execute(statement).rowcount > 0
+            after.commit()
+        return path
+
+    with database_file(workload) as file:
+        assert World(Case("statements", MESSAGES, ()), file, with_journal=False).run().violation is None
+        assert difference(file) is None
+        assert len(known) == 1
+        for number, statement in enumerate(WRONG):
+            assert difference(changed(number, statement)) is not None, statement
+        assert len(known) == 1
+        signs = changed(len(WRONG), SIGNS_OF_LIFE)
+        read = [changed(number, statement) for number, statement in enumerate(READ, len(WRONG) + 1)]
+        monkeypatch.setattr(model, "compare", None)
+        assert difference(signs) is None
+        for each in read:
+            with pytest.raises(TypeError):
+                difference(each)
 
 
 def test_the_workloads_have_every_operator() -> None:

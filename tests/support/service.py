@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import sqlalchemy as sa
+from typer.testing import CliRunner, Result
 
+from rowtide.cli.main import app
 from rowtide.testing.processes import ENDS_WITH_PARENT
 from support.waiting import wait_until
 
@@ -123,19 +125,17 @@ class Service:
         self.processes.append(process)
         return process
 
-    def run(self, name: str, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(name, *arguments),
-            env=self.environment(),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+    def run(self, name: str, *arguments: str) -> Result:
+        """Run a command in this process: one of its own would take seconds to start."""
+        command = self.command(name, *arguments)[3:]
+        return CliRunner().invoke(app, command, env={"ROWTIDE_LOG__FORMAT": "json"}, catch_exceptions=False)
 
-    def finish(self, timeout: float = 180) -> None:
-        """Let one process read to the end."""
-        assert self.start("--until-end").wait(timeout) == 0, self.log.read_text()[-3_000:]
+    def finish(self) -> None:
+        """Let this process read to the end, as the next one that runs the pipeline."""
+        done = self.run("run", "--until-end")
+        with self.log.open("a") as log:
+            log.write(done.output)
+        assert done.exit_code == 0, self.log.read_text()[-3_000:]
 
     def stop_all(self) -> None:
         for process in self.processes:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +28,23 @@ if TYPE_CHECKING:
 IN_ORDER = {"models/replaced.yaml"}
 """Scenarios in which rows of one ROWTIME and different keys have an order that parts do not keep: rows of a
 replaced model leave in the order of its state, and that is put together from the states of parts."""
+
+
+class Way(Enum):
+    """How a scenario is played here. Each way splits its rows into parts."""
+
+    AT_ONCE = "at once"
+    SLICES = "in slices, each from the state of the one before"
+    KEPT = "in slices whose state tasks keep in parts"
+
+
+def way_of(name: str) -> Way:
+    """Return how each run of the tests plays a scenario: in one way, by a hash of its name; the long run in all."""
+    turn = crc32(name.encode())
+    if turn % 3 == 0:
+        return Way.SLICES
+    return Way.KEPT if turn % 9 == 1 else Way.AT_ONCE
+
 
 Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 KINDS = {"int": pa.int32(), "long": pa.int64(), "binary": pa.binary(), "string": pa.string()}

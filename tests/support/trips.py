@@ -10,9 +10,11 @@ import sys
 from pathlib import Path
 
 import sqlalchemy as sa
+from typer.testing import CliRunner
 
 from real.kafka import Broker
 from real.postgres import PostgresServer
+from rowtide.cli.main import app
 from support.waiting import wait_until
 
 BASE_MS = 1_700_000_000_000
@@ -118,7 +120,9 @@ class World:
 
 
 def run_live(sql: Path, config: Path) -> None:
-    result_of("run", str(sql), "--config", str(config), "--until-end")
+    """Run a pipeline to the ends of its topics, in this process."""
+    done = CliRunner().invoke(app, ["run", str(sql), "--config", str(config), "--until-end"])
+    assert done.exit_code == 0, (done.output[-3000:], done.exception)
 
 
 def result_of(*arguments: str) -> str:

@@ -45,6 +45,7 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 share.coordinator.state.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
+metadata.max.idle.interval.ms=0
 auto.create.topics.enable=false
 """
 

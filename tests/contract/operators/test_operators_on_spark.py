@@ -38,7 +38,7 @@ pytestmark = pytest.mark.spark
 
 KINDS = sorted(OPERATORS, key=lambda kind: kind.__name__)
 IN_TASKS = [kind for kind in KINDS if kind is not Merge]
-DRAWN, CHOSEN = 24, 8
+DRAWN, CHOSEN = (24, 8) if settings.get_current_profile_name() == "long" else (12, 4)
 """So many cases are drawn of each operator; those with the most rows are run, half of them split by a key."""
 MERGES = 2
 """The driver decides what leaves a merge: each case costs jobs of its own."""
@@ -84,7 +84,7 @@ def drawn(kind: type) -> list[Cut]:
     found: list[Cut] = []
 
     @given(data=st.data())
-    @settings(max_examples=DRAWN, phases=[Phase.generate], database=None)
+    @settings(max_examples=DRAWN, phases=[Phase.generate], database=None, derandomize=True)
     def draw(data: st.DataObject) -> None:
         case = data.draw(CASES[kind])
         is_logged = isinstance(case.node, Sort)

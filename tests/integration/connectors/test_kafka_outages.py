@@ -63,6 +63,9 @@ def values_of(polled: Sequence[Messages]) -> list[bytes | None]:
     return [value for messages in polled for value in messages.values]
 
 
+@pytest.mark.parametrize(
+    "consumer", ["compiled", pytest.param("plain", marks=pytest.mark.long)], indirect=True
+)
 @pytest.mark.timeout(600)  # Two starts of a broker, each of which may take a minute and a half.
 def test_a_reader_outlives_its_broker_and_loses_nothing(own_kafka: JavaBroker, consumer: str) -> None:
     topic = own_kafka.create_topic()

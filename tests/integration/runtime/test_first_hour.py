@@ -80,6 +80,7 @@ class Newcomer:
     environment: dict[str, str]
     folder: Path = field(init=False)
     service: subprocess.Popen[bytes] | None = None
+    topics: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.folder = self.place
@@ -133,7 +134,7 @@ class Newcomer:
     def _servers(self, line: str) -> str:
         """Do what a line for Docker does, on the servers of the test."""
         if line == "docker compose run --rm topics":
-            self.kafka.create_topic(name="orders")
+            self.topics.append(self.kafka.create_topic(name="orders"))
         elif (sent := PRODUCER.fullmatch(line)) is not None:
             self.kafka.produce(sent[1], (self.folder / sent[2]).read_bytes().splitlines())
         else:
@@ -167,7 +168,7 @@ class Newcomer:
 
 @contextmanager
 def newcomer(kafka: Broker, database: str, place: Path) -> Iterator[Newcomer]:
-    """Give a newcomer the command ``rowtide`` of this tree, and the addresses of the servers."""
+    """Provide the command ``rowtide`` of this tree, and the addresses of the servers."""
     (place / "bin").mkdir()
     command = place / "bin/rowtide"
     command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m rowtide "$@"\n')
@@ -185,6 +186,8 @@ def newcomer(kafka: Broker, database: str, place: Path) -> Iterator[Newcomer]:
         yield made
     finally:
         made.kill()
+        for topic in made.topics:
+            kafka.delete_topic(topic)
 
 
 def test_the_first_hour_goes_as_the_page_says(
@@ -198,5 +201,4 @@ def test_the_first_hour_goes_as_the_page_says(
             said = typist.type(step)
             if not step.fits(said):
                 differing.append(f"{step.commands}shown:\n{step.shown}said:\n{said}")
-    kafka.delete_topic("orders")
     assert not differing, "\n".join(differing)

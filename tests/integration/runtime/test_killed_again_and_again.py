@@ -32,8 +32,9 @@ KILLS = 12
 FEW_KILLS = 5
 HALF = 9_000
 SNAPSHOT_ROWS = 3_000
+MARIADB_KILLS = 6
 FEW = 5_000
-"""Messages of a partition in the shorter test on MariaDB."""
+"""Messages of a partition in the test on MariaDB, which is in the long run only."""
 
 SNAPSHOTS = {
     "with a snapshot every 3,000 rows": {"snapshot_rows": SNAPSHOT_ROWS, "snapshot_interval_s": 0},
@@ -185,12 +186,12 @@ def test_tables_equal_a_batch_recomputation_at_every_moment(
     assert assert_each_equal([*samples, last], logs) > kills // 2
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.mariadb
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kills", [4, pytest.param(6, marks=pytest.mark.long)])
 def test_tables_on_mariadb_equal_a_batch_recomputation_at_every_moment(
-    kafka: Broker, mariadb_url: str, tmp_path: Path, logs: list[list[Reading]], kills: int
+    kafka: Broker, mariadb_url: str, tmp_path: Path, logs: list[list[Reading]]
 ) -> None:
     few = [log[:FEW] for log in logs]
     topic = kafka.create_topic(PARTITIONS)
@@ -203,7 +204,7 @@ def test_tables_on_mariadb_equal_a_batch_recomputation_at_every_moment(
     )
     with service(tmp_path, config) as made:
         feed = Feed(kafka, topic, few)
-        samples = killed_while_it_works(made, feed, mariadb_url, kills)
+        samples = killed_while_it_works(made, feed, mariadb_url, MARIADB_KILLS)
         feed.send(1.0)
         made.finish()
         last = sample(mariadb_url)
@@ -212,7 +213,7 @@ def test_tables_on_mariadb_equal_a_batch_recomputation_at_every_moment(
     assert last.positions == {partition: len(log) for partition, log in enumerate(few)}
     assert {kind for kind, *_ in last.errors} >= {"LATE"}
     assert any(each["snapshot"] for each in recovered)
-    assert assert_each_equal([*samples, last], few) > kills // 2
+    assert assert_each_equal([*samples, last], few) > MARIADB_KILLS // 2
 
 
 @pytest.mark.kafka

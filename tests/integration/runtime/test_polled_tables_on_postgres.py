@@ -40,7 +40,7 @@ KILLED_AT = (
     "commit.after_commit",
     "recovery.after_replay",
 )
-IN_EACH_RUN = KILLED_AT[::2]
+IN_EACH_RUN = KILLED_AT[2::3]
 KILLED = 137
 MANY = 4_500
 """Rows of several groups of a poll."""

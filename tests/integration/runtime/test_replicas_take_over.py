@@ -172,8 +172,8 @@ def killed_again_and_again(pair: Pair, kills: int) -> None:
 def test_the_other_replica_takes_over_from_a_killed_leader(
     kafka: Broker, postgres_url: str, tmp_path: Path
 ) -> None:
-    with pair_of(kafka, postgres_url, tmp_path, readings(30_000, random.Random(1))) as pair:
-        killed_again_and_again(pair, 3)
+    with pair_of(kafka, postgres_url, tmp_path, readings(15_000, random.Random(1))) as pair:
+        killed_again_and_again(pair, 1)
 
 
 @pytest.mark.long

@@ -35,8 +35,9 @@ START = 1_700_000_000_000
 @pytest.mark.kafka
 @pytest.mark.postgres
 @pytest.mark.timeout(400)
+@pytest.mark.parametrize("kills", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_every_message_of_every_topic_is_written_once(
-    kafka: Broker, postgres_url: str, tmp_path: Path
+    kafka: Broker, postgres_url: str, tmp_path: Path, kills: int
 ) -> None:
     topics = [kafka.create_topic(count) for count in (1, 3, 2)]
     text = SQL.format(kafka=kafka.bootstrap_servers, database=postgres_url, topics=",".join(topics))
@@ -61,7 +62,7 @@ def test_every_message_of_every_topic_is_written_once(
 
     with service(tmp_path, CONFIG, sql=text) as made:
         feed(150)
-        for kill in range(3):
+        for kill in range(kills):
             process = made.start()
             made.wait_for_log("running", times=made.log.read_text().count('"event": "running"') + 1)
             if kill == 1:

@@ -1,7 +1,6 @@
 """`rowtide execute` against a service on a real broker and database, which is killed while it executes."""
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,8 @@ from real.kafka import Broker
 from real.postgres import PostgresServer
 from rowtide_connectors.rdbms.database import open_database
 from rowtide_connectors.rdbms.transaction import sql_connection
-from support.service import config_for, service
+from support.service import config_for, positions_in, service
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres, pytest.mark.timeout(240)]
 
@@ -44,28 +44,33 @@ def test_statements_are_executed_once_by_processes_that_are_killed(
     produce(100)
     with service(tmp_path, config_for(kafka.bootstrap_servers, topic, url), sql=SQL) as made:
         add = "UPDATE factors SET factor = factor + 1"
-        # It dies with the changes of the first statement in an open transaction, then right after the commit.
-        for points in ("commit.after_positions:3", "commit.after_commit:3"):
+        # It dies with the changes of a statement in an open transaction, then right after the commit.
+        for started, points in enumerate(("commit.after_positions:3", "commit.after_commit:3"), 1):
             process = made.start(ROWTIDE_CRASH_AT=points)
+            made.wait_for_log("running", times=started)
             for _ in range(3):
-                assert made.run("execute", add, "--no-wait").returncode == 0
+                assert made.run("execute", add, "--no-wait").exit_code == 0
                 produce(20)
-                time.sleep(0.3)
+                # Each time one commit or more, up to the one that it dies in.
+                wait_until(
+                    lambda: process.poll() is not None or positions_in(url) == {0: number},  # noqa: B023 - at once
+                    lambda: made.log.read_text()[-3_000:],
+                )
             process.wait(60)
         made.start()
         produce(1)
         answer = made.run("execute", add, "--json")
-        assert answer.returncode == 0, answer.stderr
+        assert answer.exit_code == 0, answer.stderr
         assert json.loads(answer.stdout)["rows"] == 1
         refused = made.run("execute", "UPDATE factors SET factor = 1 / (factor - factor)")
-        assert refused.returncode == 2
+        assert refused.exit_code == 2
         assert "division" in refused.stderr.lower()
         made.stop_all()
         produce(50)
         made.finish()
         listed = json.loads(made.run("execute", "--list", "--json").stdout)["statements"]
         compared = made.run("replay", "--compare")
-        assert compared.returncode == 0, compared.stdout
+        assert compared.exit_code == 0, compared.stdout
     assert [each["outcome"] for each in listed] == ["applied"] * 7 + ["refused"]
     database = open_database(url)
     try:

@@ -36,8 +36,9 @@ interval_ms = 30
 max_rows = 500
 """
 START = 1_700_000_000_000
-KILLS = 6
-MESSAGES = 16_000
+KILLS, MESSAGES = 6, 16_000
+FEW_KILLS, FEW_MESSAGES = 3, 8_000
+"""In each run of the tests."""
 Message = tuple[bytes | None, int, dict[str, object]]
 
 
@@ -57,9 +58,21 @@ def committed(
 @pytest.mark.kafka
 @pytest.mark.postgres
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("form", ["JSON", pytest.param("AVRO", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("form", "kills", "messages"),
+    [
+        ("JSON", FEW_KILLS, FEW_MESSAGES),
+        *(pytest.param(form, KILLS, MESSAGES, marks=pytest.mark.long) for form in ("JSON", "AVRO")),
+    ],
+)
 def test_each_row_is_in_the_topic_once_and_in_order(
-    kafka: Broker, postgres_url: str, tmp_path: Path, registry: FakeRegistry, form: str
+    kafka: Broker,
+    postgres_url: str,
+    tmp_path: Path,
+    registry: FakeRegistry,
+    form: str,
+    kills: int,
+    messages: int,
 ) -> None:
     source, sink = kafka.create_topic(2), kafka.create_topic(3)
     options = "format 'JSON'" if form == "JSON" else f"format 'AVRO', registry_url '{registry.url}'"
@@ -72,11 +85,11 @@ def test_each_row_is_in_the_topic_once_and_in_order(
         return dict(found)
 
     rng = random.Random(4)
-    numbers = list(range(MESSAGES))
+    numbers = list(range(messages))
 
     def feed(share: float) -> None:
         nonlocal numbers
-        count = int(MESSAGES * share)
+        count = int(messages * share)
         now, numbers = numbers[:count], numbers[count:]
         for partition in (0, 1):
             own = [each for each in now if each % 2 == partition]
@@ -90,7 +103,7 @@ def test_each_row_is_in_the_topic_once_and_in_order(
     before: dict[int, list[Message]] = {}
     with service(tmp_path, CONFIG, sql=text) as made:
         feed(0.2)
-        for kill in range(KILLS):
+        for kill in range(kills):
             process = made.start()
             made.wait_for_log("running", times=made.log.read_text().count('"event": "running"') + 1)
             for _ in range(3):
@@ -109,17 +122,17 @@ def test_each_row_is_in_the_topic_once_and_in_order(
     found = committed(kafka, sink, decode)
     assert before
     assert all(found[partition][: len(seen)] == seen for partition, seen in before.items())
-    everything = [message for messages in found.values() for message in messages]
+    everything = [message for held in found.values() for message in held]
     # The last row waits for the other partition.
-    assert sorted(int(str(value["number"])) for _, _, value in everything) == list(range(MESSAGES - 1))
-    assert len({frozenset(key for key, _, _ in messages) for messages in found.values()}) == 3
-    for messages in found.values():
-        for key, timestamp, value in messages:
+    assert sorted(int(str(value["number"])) for _, _, value in everything) == list(range(messages - 1))
+    assert len({frozenset(key for key, _, _ in held) for held in found.values()}) == 3
+    for held in found.values():
+        for key, timestamp, value in held:
             number = int(str(value["number"]))
             assert key == b"s%d" % (number % 17)
             assert timestamp == START + number
             assert value == {"number": number, "sensor": f"s{number % 17}", "half": number / 2}
-        times = [timestamp for _, timestamp, _ in messages]
+        times = [timestamp for _, timestamp, _ in held]
         assert times == sorted(times)
     # Every start found the schema that the first one registered.
     assert list(registry.schemas) == ([] if form == "JSON" else [1])

@@ -88,7 +88,7 @@ def test_partitions_join_behind_the_streams_bound_and_a_topic_made_anew_is_refus
         found = {(row["kind"], row["partition"], row["offset"], row["late_by_ms"]) for row in rows}
         assert found == {("LATE", 2, 0, 2), ("LATE", 2, 1, 1), ("LATE", 3, 0, 17_000), ("LATE", 3, 1, 7_000)}
         answer = made.run("replay", "--compare")
-        assert answer.returncode == 0, answer.stdout + answer.stderr
+        assert answer.exit_code == 0, answer.stdout + answer.stderr
 
         kafka.delete_topic(topic)
         wait_until(lambda: topic not in kafka.admin.list_topics(timeout=10).topics)
@@ -96,7 +96,7 @@ def test_partitions_join_behind_the_streams_bound_and_a_topic_made_anew_is_refus
         for partition in range(2):
             produce(kafka, topic, partition, range(START, START + 300_000, 1_000))
         refused = made.run("run")
-        assert refused.returncode == 2
+        assert refused.exit_code == 2
         assert "was deleted and created again" in refused.stderr
 
 
@@ -136,6 +136,6 @@ def test_no_row_of_a_topic_made_anew_while_the_service_runs_is_committed(
         assert "was deleted and created again" in log or "is not the topic that the pipeline has read" in log
         assert sample(postgres_url) == seen
         refused = made.run("run")
-        assert refused.returncode == 2
+        assert refused.exit_code == 2
         assert "was deleted and created again" in refused.stderr
         assert sample(postgres_url) == seen

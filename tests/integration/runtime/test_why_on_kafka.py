@@ -43,10 +43,10 @@ def test_a_running_service_names_exactly_the_messages_of_a_minute(
         asked = made.run(
             "explain", "--why", "minutes", json.dumps({"period": period, "sensor": sensor}), "--json"
         )
-        assert asked.returncode == 0, asked.stderr
+        assert asked.exit_code == 0, asked.stderr
         answer = json.loads(asked.stdout)
         none = made.run("explain", "--why", "minutes", '{"sensor": "no one"}')
-        assert none.returncode == 2
+        assert none.exit_code == 2
         assert "no such row was written" in none.stderr
     wanted = [
         (topic, partition, offset)

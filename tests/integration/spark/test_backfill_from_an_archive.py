@@ -28,6 +28,7 @@ from rowtide.runtime.backfill.archived import splice
 from rowtide.runtime.backfill.backfill import BackfillReport, backfill
 from rowtide.runtime.backfill.begin import BackfillOrder, committed
 from rowtide.runtime.backfill.messages import kafka_frames
+from rowtide.runtime.backfill.slices import SliceLimits
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import open_pipeline
 from rowtide.runtime.service import Service
@@ -60,6 +61,7 @@ MESSAGES = 300
 CUT = 2_000_000_000_000
 """After the marks of transactions, too: the broker stamps them, and finds them by time."""
 ORDER = BackfillOrder(CUT)
+SLICE = 400
 QUERIES = (
     "select number, topic, part, place, key, headers from log",
     "select second, n, total from sums",
@@ -116,14 +118,15 @@ def fill(
         return backfill(context, spark, frames, str(staging), order)
 
 
-def by_command(text: str, folder: Path, archive: Path) -> dict[str, Any]:
-    """Run the command in a process of its own; return its result."""
+def by_command(text: str, folder: Path, archive: Path) -> tuple[int, int, int]:
+    """Run the command in a process of its own; return the numbers of slices, messages and errors."""
     pipeline = folder / "orders.sql"
     pipeline.write_text(text)
-    spliced = ["--archive", str(archive), "--slice-messages", "400", "--master", "local[2]", "--parts", "3"]
-    said = result_of("backfill", str(pipeline), "--until", str(CUT), "--json", *spliced)
+    spliced = ["--archive", str(archive), "--slice-messages", str(SLICE)]
+    session = ["--master", "local[2]", "--parts", "3"]
+    said = result_of("backfill", str(pipeline), "--until", str(CUT), "--json", *spliced, *session)
     result: dict[str, Any] = json.loads(said.splitlines()[-1])
-    return result
+    return result["slices"], result["messages"], result["errors"]
 
 
 def go_on(text: str) -> None:
@@ -133,8 +136,9 @@ def go_on(text: str) -> None:
         Service(context).run(until_end=True)
 
 
+@pytest.mark.parametrize("is_command", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_history_from_an_archive_is_that_of_the_broker(
-    kafka: Broker, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Broker, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_command: bool
 ) -> None:
     monkeypatch.setattr(archive_module, "PART_OFFSETS", 64)
     rng = random.Random(1)
@@ -156,9 +160,14 @@ def test_history_from_an_archive_is_that_of_the_broker(
     whole = fill(spark, texts[0], replace(ORDER, in_order=True), tmp_path / "0", None)
     for topic, partition in places:
         kafka.delete_records(topic, partition, rng.randrange(60, 150))
-    found = by_command(texts[1], tmp_path, root)
-    assert found["slices"] > 1
-    assert (found["messages"], found["errors"]) == (whole.messages, whole.errors)
+    if is_command:
+        slices, messages, errors = by_command(texts[1], tmp_path, root)
+    else:
+        sliced = replace(ORDER, slices=SliceLimits(messages=SLICE))
+        report = fill(spark, texts[1], sliced, tmp_path / "1", root)
+        slices, messages, errors = report.slices, report.messages, report.errors
+    assert slices > 1
+    assert (messages, errors) == (whole.messages, whole.errors)
     assert whole.errors > 20
     assert contents(files[1]) == contents(files[0])
     assert len(contents(files[0])[0]) > 100

@@ -163,6 +163,7 @@ def test_backfill_plus_live_is_all_live(
     assert contents(both) == wanted
 
 
+@pytest.mark.long
 def test_all_spark_is_all_live_and_a_service_and_spark_take_turns(
     kafka: Broker, postgres_server: PostgresServer, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -189,7 +189,7 @@ def test_a_task_that_fails_is_told_in_one_line_and_nothing_is_committed(
     assert not any(world.contents().values())
 
 
-@pytest.mark.parametrize("parts", [3, 7])
+@pytest.mark.parametrize("parts", [3, pytest.param(7, marks=pytest.mark.long)])
 def test_an_empty_partition_follows_under_a_time_out_and_else_is_named_with_the_rows_that_wait(
     spark: SparkSession, tmp_path: Path, parts: int
 ) -> None:

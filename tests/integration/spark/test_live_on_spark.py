@@ -1,6 +1,6 @@
 """Live, then live on Spark, then live again is all live: on a real broker, a real PostgreSQL and a real Spark.
 
-The topic is written while Spark runs, and its process is killed between two commits and started again.
+In the long run the topic is written while Spark runs, and its process is killed between two commits and started again.
 """
 
 from __future__ import annotations
@@ -99,26 +99,37 @@ def reached(offset: int) -> str:
     return f"SELECT 1 FROM rowtide.positions WHERE relation = 'TRIPS' HAVING MIN(next_offset) >= {offset}"
 
 
-def test_live_then_spark_that_is_killed_then_live_is_all_live(
-    kafka: Broker, postgres_server: PostgresServer, spark: SparkSession, tmp_path: Path
-) -> None:
-    world = World(kafka, postgres_server, tmp_path)
-    both_sql, both_config, both = world.pipeline()
-    run_live(both_sql, both_config)
-    begun = contents(both)
-
-    log = tmp_path / "spark.log"
-    with looking(both) as looker, on_spark(both_sql, both_config, log) as process:
+def run_and_kill(world: World, sql: Path, config: Path, database: str, log: Path) -> None:
+    """Run a pipeline on Spark in a process of its own, which is killed between two commits."""
+    with looking(database) as looker, on_spark(sql, config, log) as process:
         world.produce_next(CHUNK)
         wait_for(looker, reached(world.produced - CHUNK + 1), process, log)
         # A batch is in hand, or the next one.
         world.produce_next(CHUNK)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(30)
-    killed = contents(both)
-    assert len(killed["trip_log"]) > len(begun["trip_log"])
+
+
+@pytest.mark.parametrize(
+    "is_killed", [False, pytest.param(True, marks=pytest.mark.long)], ids=["in one session", "killed"]
+)
+def test_live_then_spark_then_live_is_all_live(
+    kafka: Broker, postgres_server: PostgresServer, spark: SparkSession, tmp_path: Path, is_killed: bool
+) -> None:
+    world = World(kafka, postgres_server, tmp_path)
+    both_sql, both_config, both = world.pipeline()
+    run_live(both_sql, both_config)
+    before = contents(both)
+
+    if is_killed:
+        run_and_kill(world, both_sql, both_config, both, tmp_path / "spark.log")
+        killed = contents(both)
+        assert len(killed["trip_log"]) > len(before["trip_log"])
+        before = killed
+    else:
+        world.produce_next(CHUNK)
     run_to_the_end(spark, both_sql, both_config, tmp_path)
-    assert len(contents(both)["trip_log"]) > len(killed["trip_log"])
+    assert len(contents(both)["trip_log"]) > len(before["trip_log"])
 
     world.produce_next(CHUNK)
     run_live(both_sql, both_config)

@@ -22,7 +22,7 @@ from rowtide.flow.flow import Flow
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 TESTS = Path(__file__).parents[2]
 

@@ -18,8 +18,9 @@ from contract.operators.meanings import bits
 from property.flow.flow_model import FaultSeen, FlowModel
 from property.flow.flow_plans import ROW, FlowPlan, flow_plans
 from property.flow.links import Links
-from rowtide.flow.flow import Flow, in_input_order
+from rowtide.flow.flow import Flow
 from rowtide.operators.contract import Fault
+from rowtide.operators.faults import in_input_order
 from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, Bound
@@ -239,7 +240,7 @@ LAWS = (a_flow_gives_what_rows_give_one_by_one, any_two_ways_in_give_the_same)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=[law.__name__ for law in LAWS])
-@settings(max_examples=75)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_flow_knows_no_trays(law, data: st.DataObject) -> None:  # type: ignore[no-untyped-def]
     law(data)

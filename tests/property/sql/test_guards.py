@@ -8,7 +8,7 @@ as keys of a join, they match nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import pytest
@@ -255,20 +255,32 @@ SOME: list[Numbered] = [
 ]
 
 
-@pytest.mark.parametrize("failing", FAILING, ids=lambda failing: failing.text)
-@pytest.mark.parametrize("query", [*ROWS_MISS, *ON_KEY, *ONLY_GUARDED])
+def crossed(queries: Iterable[str]) -> pytest.MarkDecorator:
+    """Take each query with each expression that fails; each run of the tests takes one of these, in turn."""
+    cases = [
+        pytest.param(
+            query,
+            failing,
+            id=f"{failing.text}-{query}",
+            marks=[] if (row + column) % len(FAILING) == 0 else [pytest.mark.long],
+        )
+        for row, query in enumerate(queries)
+        for column, failing in enumerate(FAILING)
+    ]
+    return pytest.mark.parametrize(("query", "failing"), cases)
+
+
+@crossed([*ROWS_MISS, *ON_KEY, *ONLY_GUARDED])
 def test_what_is_guarded_does_not_fail(query: str, failing: Failing) -> None:
     does_not_fail(query, failing, SOME)
 
 
-@pytest.mark.parametrize("failing", FAILING, ids=lambda failing: failing.text)
-@pytest.mark.parametrize("query", ROWS_MISS)
+@crossed(ROWS_MISS)
 def test_a_row_that_fails_is_an_error_row_and_missing(query: str, failing: Failing) -> None:
     misses_what_fails(query, failing, SOME)
 
 
-@pytest.mark.parametrize("failing", FAILING, ids=lambda failing: failing.text)
-@pytest.mark.parametrize("query", ON_KEY)
+@crossed(ON_KEY)
 def test_a_row_whose_key_fails_is_an_error_row_and_meets_nothing(query: str, failing: Failing) -> None:
     meets_nothing_where_it_fails(query, failing, SOME)
 

@@ -219,7 +219,7 @@ def check(text: str, after: SqlSession = PREPARED) -> None:
 
 MUTATIONS = 10_000
 """Of each seed of the long run."""
-FEW_MUTATIONS = 3_000
+FEW_MUTATIONS = 1_000
 """In every run."""
 
 
@@ -237,7 +237,7 @@ def check_mutations(seed: int, count: int) -> None:
             raise
 
 
-ASKED = 2_000
+ASKED = 1_000
 """How many queries, statements and relations are tried beyond their plan, in every run."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -110,9 +111,23 @@ def test_neither_batches_nor_crashes_nor_recovery_nor_idle_statements_can_be_see
     assert outcome(operations, batching, recovery, disturbed=True) == plain
 
 
-@pytest.mark.parametrize(
-    "path", find_scenarios([SCENARIOS]), ids=lambda path: path.relative_to(SCENARIOS).as_posix()
-)
+RECOVERS = re.compile(r"\b(restart|expect_error):")
+"""Steps for which a runner goes back to its last commit; the other scenarios have no recovery."""
+
+
+def cases() -> list[object]:
+    """Return all scenarios; those that recover are run every time."""
+    return [
+        pytest.param(
+            path,
+            id=path.relative_to(SCENARIOS).as_posix(),
+            marks=[] if RECOVERS.search(path.read_text()) else [pytest.mark.long],
+        )
+        for path in find_scenarios([SCENARIOS])
+    ]
+
+
+@pytest.mark.parametrize("path", cases())
 def test_a_scenario_passes_when_recovery_has_no_snapshot_but_replays_the_log(path: Path) -> None:
     case = read_scenario(path)
     assert play(case, LiveRunner(case, RandomTrays(11), Recovery.REPLAY)) is None

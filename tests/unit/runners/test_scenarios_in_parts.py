@@ -16,7 +16,7 @@ from rowtide.runners.spark.shuffle import exchange
 from rowtide.testing.on_spark import SparkRunners
 from rowtide.testing.reading import find_scenarios
 from rowtide.testing.session import ScenarioOutcome, ScenarioRun, Verdict
-from support.spark_stand_in import IN_ORDER, StandIn
+from support.spark_stand_in import IN_ORDER, StandIn, Way, way_of
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
@@ -26,13 +26,13 @@ PARTS = (3, 7, 1)
 
 
 def cases() -> list[object]:
-    """Return all scenarios in all parts; one of the three, by a hash of its name, is run every time."""
+    """Return all scenarios in all parts; those that are played at once are run every time, in one number of parts."""
     found: list[object] = []
     for path in find_scenarios([SCENARIOS]):
         name = path.relative_to(SCENARIOS).as_posix()
         mine = 1 if name in IN_ORDER else PARTS[crc32(name.encode()) // 3 % len(PARTS)]
         for parts in (1,) if name in IN_ORDER else PARTS:
-            marks = [] if parts == mine else [pytest.mark.long]
+            marks = [] if parts == mine and way_of(name) is Way.AT_ONCE else [pytest.mark.long]
             found.append(pytest.param(path, parts, id=f"{name}-{parts}", marks=marks))
     return found
 
@@ -93,9 +93,20 @@ def test_only_in_parts_rows_of_one_rowtime_come_in_any_order(
 
 
 def test_few_rows_need_no_task_but_those_of_sources_unless_they_become_many(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = SCENARIOS / "sql" / "sub-queries-in-on.yaml"
+    path = tmp_path / "stages.yaml"
+    path.write_text(
+        "sql: |\n"
+        "  CREATE STREAM s (a INTEGER);\n"
+        "  CREATE VIEW v AS SELECT STREAM a, COUNT(*) AS n FROM s GROUP BY a, FLOOR(s.ROWTIME TO MINUTE);\n"
+        "  CREATE VIEW w AS SELECT STREAM n, COUNT(*) AS m FROM v GROUP BY n, FLOOR(v.ROWTIME TO HOUR);\n"
+        "  CREATE VIEW x AS SELECT STREAM m, COUNT(*) AS k FROM w GROUP BY m, FLOOR(w.ROWTIME TO DAY);\n"
+        "steps:\n"
+        "  - {insert: s, rows: [[1, 1], [2, 2], [3, 1], [100000, 1], [90000000, 5]]}\n"
+        "  - {expect: w, rows: [[3600000, 2, 1], [3600000, 1, 2]]}\n"
+        "  - {expect: x, rows: [[86400000, 1, 1], [86400000, 2, 1]]}\n"
+    )
     outcome, here = played(path, 1)
     assert outcome.verdict is Verdict.PASSED, outcome.report()
     monkeypatch.setattr(exchange, "HERE_BYTES", 0)

@@ -24,6 +24,7 @@ from rowtide_connectors.memory import memory_broker
 from rowtide_connectors.memory.broker import MemoryBroker
 from support.archive import archive, archived_messages, files_of, messages_of, rows_of, source_of
 from support.files import failing
+from support.seeds import seeds
 
 STEPS = ("link", "fsync", "replace")
 """Calls of the operating system for each file."""
@@ -62,7 +63,7 @@ def check(root: Path, broker: MemoryBroker, begins: dict[int, int] | None = None
         ends[row["partition"]] = row["offset"] + 1
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5, few=2))
 def test_an_archive_has_every_message_whatever_it_says_and_continues(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     broker = filled(rng)
@@ -139,7 +140,7 @@ def test_dying_at_a_point_again_and_again_archives_each_message_once(tmp_path: P
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["calls fail", "the process dies"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4, few=2))
 def test_any_failure_of_any_step_archives_each_message_once(tmp_path: Path, seed: int, dies: bool) -> None:
     rng = random.Random(seed)
     broker, failures = filled(rng), 0
@@ -158,7 +159,7 @@ def test_any_failure_of_any_step_archives_each_message_once(tmp_path: Path, seed
     assert not list(tmp_path.rglob(".*.tmp"))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6, few=2))
 def test_a_process_that_waits_for_its_disk_archives_each_message_once(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     broker = filled(rng)

@@ -23,11 +23,11 @@ from rowtide.runtime.crashpoints import CrashAt, SimulatedCrash, raise_crash
 from rowtide.runtime.recovery.begin import StartTimestamp
 from support.archive import StandInArchive, archive, files_of, source_of
 from support.history import CUT_MS, TO_THE_END, TOPICS, Files
+from support.seeds import seeds
 from support.spark_stand_in import StandIn
 
 SECONDS = 30
 SLICED = BackfillOrder(CUT_MS, slices=SliceLimits(interval_ms=7_000, messages=23))
-LONG = pytest.mark.long
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def ends_of(files: Files) -> dict[tuple[str, int], int]:
     return {(topic, each): files.broker.topic(topic)[each].end for topic, each in places()}
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(each, marks=LONG) for each in range(3, 15))])
+@pytest.mark.parametrize("seed", seeds(15, few=1))
 def test_any_splice_gives_the_rows_of_the_whole_topics(tmp_path: Path, seed: int) -> None:
     rng, root = random.Random(seed), tmp_path / "archive"
     idle = rng.choice(["", ", idle_timeout '4 SECOND'"])
@@ -114,7 +114,7 @@ def test_any_splice_gives_the_rows_of_the_whole_topics(tmp_path: Path, seed: int
     assert files.contents() == killed.contents() == whole.contents()
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(each, marks=LONG) for each in range(2, 12))])
+@pytest.mark.parametrize("seed", seeds(12, few=2))
 def test_a_beginning_and_a_cut_by_time_are_those_of_the_whole_topics(tmp_path: Path, seed: int) -> None:
     rng, root = random.Random(seed), tmp_path / "archive"
     whole, files = Files(tmp_path / "whole"), Files(tmp_path / "spliced")

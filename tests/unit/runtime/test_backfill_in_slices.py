@@ -33,6 +33,7 @@ from rowtide.runtime.leadership.watch import USUAL
 from rowtide.runtime.recovery.begin import StartEdge, StartTimestamp
 from support.deaths import DEATHS_IN_COMMITS
 from support.history import CUT_MS, ERRORS, Files
+from support.seeds import seeds
 
 SECONDS = 40
 SLICES = 5
@@ -183,9 +184,7 @@ def test_progress_is_shown_after_each_slice(tmp_path: Path) -> None:
     assert report.slices == SLICES
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("seed", seeds(4, few=1))
 def test_a_service_and_a_backfill_take_turns(tmp_path: Path, seed: int) -> None:
     """From any positions, those of a service that was killed too: rows, errors and bounds are as all live."""
     live, turns = Files(tmp_path / "live", idle=""), Files(tmp_path / "turns", idle="")

@@ -20,6 +20,7 @@ from rowtide.runtime.service import Service
 from rowtide.testing.in_memory_topic import InMemoryTopic
 from rowtide_connectors.errors import UnavailableError
 from support.runtime import World, fill, readings_plan
+from support.seeds import seeds
 
 PACES = {
     "with snapshots": Pace(100, 60, 100, None, snapshot_part_bytes=1),
@@ -100,7 +101,7 @@ def test_dying_while_a_new_pipeline_starts_changes_nothing(point: str) -> None:
     assert world.state() == straight(seed=1)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, few=6))
 def test_dying_anywhere_at_random_changes_nothing(seed: int) -> None:
     rng = random.Random(seed)
     world = filled_world(seed, cut=seed)
@@ -115,7 +116,7 @@ def test_dying_anywhere_at_random_changes_nothing(seed: int) -> None:
 
 
 @pytest.mark.parametrize("step", ["begin", "commit", "committed"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3, few=1))
 def test_a_database_that_fails_around_the_commit_gets_everything_once(seed: int, step: str) -> None:
     rng = random.Random(seed)
     world = filled_world(seed, cut=seed)

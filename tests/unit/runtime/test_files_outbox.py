@@ -25,6 +25,7 @@ from rowtide_connectors.registry import find_message_sink
 from support.files import dies_at_a_point, fails_anywhere, lines_of, taken_over_within
 from support.outbox import alerts_plan
 from support.runtime import World, fill
+from support.seeds import seeds
 
 PACE = Pace(100, 60, 100, None)
 
@@ -67,7 +68,7 @@ def test_dying_at_a_point_again_and_again_writes_each_row_once(tmp_path: Path, p
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["calls fail", "the process dies"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3, few=1))
 def test_any_failure_of_any_step_writes_each_row_once(tmp_path: Path, seed: int, dies: bool) -> None:
     fails_anywhere(Writer, tmp_path, seed, 0.1, dies=dies)
 

@@ -29,6 +29,7 @@ from rowtide_connectors.errors import UnavailableError
 from rowtide_connectors.memory.broker import MemoryBroker
 from support.outbox import alerts_plan, fails_sometimes, sent, sink_of
 from support.runtime import World, fill
+from support.seeds import seeds
 
 PACE = Pace(100, 60, 100, None)
 
@@ -119,7 +120,7 @@ class DiesAnywhere:
             raise SimulatedCrash(point)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8, few=3))
 def test_dying_anywhere_with_a_broker_that_fails_sends_each_message_once(seed: int) -> None:
     rng = random.Random(seed)
     alerting = Alerting(seed, cut=seed)

@@ -38,6 +38,7 @@ from support.files import dies_at_a_point, fails_anywhere, parquet_rows_of, take
 from support.outbox import alerts_plan
 from support.pipeline import PipelineFiles
 from support.runtime import World, fill
+from support.seeds import seeds
 
 PACE = Pace(100, 60, 100, None)
 TEXTS = (TableColumn("K", "VARCHAR(10)"), TableColumn("N", "BIGINT", nullable=False))
@@ -102,7 +103,7 @@ def test_dying_at_a_point_again_and_again_writes_each_row_once(tmp_path: Path, p
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["calls fail", "the process dies"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3, few=1))
 def test_any_failure_of_any_step_writes_each_row_once(tmp_path: Path, seed: int, dies: bool) -> None:
     fails_anywhere(Writer, tmp_path, seed, 0.04, dies=dies)
 

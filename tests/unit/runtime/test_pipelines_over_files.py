@@ -19,6 +19,7 @@ from rowtide.runtime.pipeline import open_pipeline
 from rowtide_connectors.errors import GoneError
 from rowtide_connectors.listed import FILE_ROWS, FoundFile
 from support.files import FILES_SQL, ArrivesAndDies, FilesWorld, as_lines
+from support.seeds import seeds
 
 AT_ONCE = FILES_SQL.replace("partitions '2'", "partitions '1'").replace(
     " ORDER BY ts WITHIN INTERVAL '5' SECOND", ""
@@ -27,7 +28,7 @@ AT_ONCE = FILES_SQL.replace("partitions '2'", "partitions '1'").replace(
 DEATHS = [*FILES_POINTS, *(point for point in POINTS if not point.startswith("poll."))]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4, few=1))
 def test_any_arrival_any_cut_and_any_death_give_the_rows_of_one_process_that_reads_the_list(
     tmp_path: Path, seed: int
 ) -> None:

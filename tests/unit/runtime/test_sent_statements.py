@@ -13,6 +13,7 @@ from rowtide.runtime.crashpoints import POINTS, CrashAt, raise_crash
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.state.context import PipelineContext
 from support.polled import DiesAnywhere
+from support.seeds import seeds
 from support.standby import TAKEOVER_S, replicas
 from support.statements import StatementsWorld, drawn_statement
 
@@ -172,7 +173,7 @@ def test_a_process_that_dies_executes_each_statement_once(tmp_path: Path, point:
     check(world)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4, few=1))
 def test_statements_between_rows_and_deaths(tmp_path: Path, seed: int) -> None:
     world, rng = StatementsWorld(tmp_path), random.Random(seed)
     for _ in range(8):

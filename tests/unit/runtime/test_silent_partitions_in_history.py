@@ -34,7 +34,7 @@ def _rows_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("parts", "slices"),
     [
-        (3, None),
+        pytest.param(3, None, marks=pytest.mark.long),
         pytest.param(7, None, marks=pytest.mark.long),
         pytest.param(3, SliceLimits(interval_ms=9_000), marks=pytest.mark.long),
         (7, SliceLimits(messages=23)),

@@ -10,6 +10,8 @@ from rowtide.bench.functions import EVENTS, function_in
 from rowtide.clock import SystemClock
 
 
+# One process compiles the functions.
+@pytest.mark.xdist_group("functions")
 @pytest.mark.parametrize("form", EVENTS)
 def test_every_form_gives_the_reference(form: str, tmp_path: Path) -> None:
     outcome = function_in(form, 20_001, tmp_path, SystemClock())

@@ -13,6 +13,9 @@ from rowtide.bench.nexmark.running import QueryRun, check
 from rowtide.bench.suite import benchmarks, named
 from rowtide.clock import SystemClock
 
+# One process compiles the generator's kernels.
+pytestmark = pytest.mark.xdist_group("nexmark")
+
 IN_ARRIVAL_ORDER = {
     "person": "fdefcb7a3b344570",
     "auction": "af0f7a13b0eb6750",
