@@ -11,6 +11,7 @@ import ipaddress
 import socket
 import ssl
 import threading
+from contextlib import suppress
 
 import uvicorn
 from starlette.applications import Starlette
@@ -25,6 +26,10 @@ START_LIMIT_S = 10.0
 """uvicorn answers within milliseconds of its start; this limit only prevents an endless wait."""
 
 START_STEP_S = 0.01
+
+HIGHEST_PORT = 65_535
+NEAR = 20
+"""How far above a port that is taken a free one is looked for."""
 
 
 def is_loopback(host: str) -> bool:
@@ -47,7 +52,7 @@ def parse_listen(listen: str) -> tuple[str, int]:
         not colon
         or not port.isascii()
         or not port.isdigit()
-        or int(port) > 65535
+        or int(port) > HIGHEST_PORT
         or (":" in host) != bracketed
     ):
         raise StatementError(
@@ -139,10 +144,21 @@ def _cannot_listen(listen: str, setting: str, error: OSError) -> StatementError:
     flag = f"--{setting.removeprefix('service.').replace('_', '-')}"
     hint = f"Set {setting}, or {flag}, to an address of this machine."
     if error.errno == errno.EADDRINUSE:
+        free = _free_beside(listen)
         hint = (
             f"Another program listens there. Stop it, or choose another port with {flag} or {setting}; "
-            "0 takes a free one."
+            + ("0 takes a free one." if free is None else f"{flag} {free} is free.")
         )
     elif error.errno == errno.EACCES:
         hint = f"Ports below 1024 need a privilege. Set {setting} to a higher port."
     return StatementError(f'cannot listen at "{listen}": {(error.strerror or str(error)).lower()}', hint=hint)
+
+
+def _free_beside(listen: str) -> str | None:
+    """Return the address of a free port a little above the one that is taken; None: there is none."""
+    host, port = parse_listen(listen)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for beside in range(port + 1, min(port + NEAR, HIGHEST_PORT) + 1):
+        with suppress(OSError), socket.create_server((host, beside), family=family):
+            return f"{listen.rpartition(':')[0]}:{beside}"
+    return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
+from contextlib import ExitStack, suppress
 
 import httpx
 import pytest
@@ -14,7 +16,7 @@ from starlette.routing import Route
 
 from rowtide.errors import StatementError
 from rowtide.web import WebServer
-from rowtide.web.server import parse_listen
+from rowtide.web.server import NEAR, parse_listen
 
 
 async def hello(_request: Request) -> PlainTextResponse:
@@ -36,15 +38,23 @@ def test_a_started_server_answers_and_a_stopped_one_gives_its_port_back() -> Non
     socket.create_server(("127.0.0.1", port)).close()
 
 
-def test_a_port_that_is_taken_is_refused_at_once_with_what_to_do() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+def test_a_port_that_is_taken_is_refused_at_once_with_a_free_one() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, ExitStack() as held:
+        port = taken.getsockname()[1]
+        with suppress(OSError):
+            # This one is taken, too: by us, or by somebody else.
+            held.enter_context(socket.create_server(("127.0.0.1", port + 1)))
+        listen = f"127.0.0.1:{port}"
         with pytest.raises(
             StatementError, match=f'cannot listen at "{listen}": address already in use'
         ) as refused:
             WebServer(APP, listen).start()
-    assert refused.value.hint is not None
-    assert "service.listen" in refused.value.hint
+    hint = refused.value.hint
+    assert hint is not None
+    assert "service.listen" in hint
+    found = re.search(r"--listen 127\.0\.0\.1:(\d+) is free\.$", hint)
+    assert found is not None
+    assert port + 1 < int(found[1]) <= port + NEAR
 
 
 def test_a_host_of_another_machine_is_refused() -> None:
