@@ -8,10 +8,10 @@ with its milliseconds. In JSON output a DATE and a TIME are text, as in JSON mes
 from __future__ import annotations
 
 import json
-from codecs import getincrementaldecoder
 from collections.abc import Mapping
 
 from rowtide.expr.functions.casts.text_writing import UTC_OFFSET, WRITERS
+from rowtide.rows.bytes_text import bytes_text
 from rowtide.rows.types import Kind, Type
 from rowtide.rowtime.text import time_text
 
@@ -62,18 +62,6 @@ def row_cell(value: object, of: Type) -> str:
 def offsets_text(held: Mapping[int, int]) -> str:
     """Return the offsets of partitions as the terminal shows them."""
     return ", ".join(f"partition {partition} offset {offset:,}" for partition, offset in sorted(held.items()))
-
-
-def bytes_text(raw: bytes, most: int | None = None) -> str:
-    """Return bytes as text if they are UTF-8, else in hexadecimal; at most the first ``most`` bytes."""
-    shown = raw if most is None else raw[:most]
-    more = "..." if len(shown) < len(raw) else ""
-    try:
-        # Leave out a character that is cut in the middle.
-        text = getincrementaldecoder("utf-8")().decode(shown, final=not more)
-    except UnicodeDecodeError:
-        return f"X'{shown.hex()}'{more}"
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text) + more
 
 
 def json_cell(value: object, type_name: str) -> object:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from rowtide.clock import Clock
 from rowtide.config.settings import Settings
-from rowtide.embedded.events import QueryEvent, ResultColumns, ResultNote, ResultRow, is_query
-from rowtide.embedded.topics import TopicReading
+from rowtide.embedded.events import QueryEvent, ResultColumns, ResultNote, ResultRow, is_query, statement_of
+from rowtide.embedded.topics import MESSAGE_COLUMNS, TopicReading, message_rows
 from rowtide.errors import StatementError
 from rowtide.flow.flow import Emitted, Flow
 from rowtide.plan.explain import explain
@@ -31,6 +31,8 @@ from rowtide.runtime.state.committed_tables import CommittedTables
 from rowtide.runtime.state.deadletters import error_values
 from rowtide.sql.catalog.system import ERRORS
 from rowtide.sql.definitions.objects import relation_name
+from rowtide.sql.grammar.dialect import name_text
+from rowtide.sql.grammar.statements import Print
 from rowtide.sql.pipeline import STAGES, SqlSession
 
 RESULT = "RESULT"
@@ -109,7 +111,11 @@ class EmbeddedEngine:
             self._inserted.append((arrived.relation, rows))
 
     def execute(self, text: str) -> Iterator[QueryEvent]:
-        if not is_query(text):
+        statement = statement_of(text)
+        if isinstance(statement, Print):
+            yield from self._messages_of(statement, text)
+            return
+        if not is_query(statement):
             known, before = len(self._session.explained), len(self._inserted)
             self.load(text)
             explained = self._session.explained[known:]
@@ -148,6 +154,26 @@ class EmbeddedEngine:
                     break
         for row in contents.rows():
             yield ResultRow("+", None, [plain(value) for value in row])
+
+    def _messages_of(self, statement: Print, text: str) -> Iterator[QueryEvent]:
+        """Yield the messages of the topic of a foreign stream, as they are."""
+        name = self._session.relation_name(
+            ".".join(map(name_text, (each.text for each in statement.name.parts)))
+        )
+        plan = configured(self._session.plan, self._settings)
+        stream = next((each for each in plan.foreign_streams if each.name == name), None)
+        if stream is None:
+            raise StatementError(
+                f'"{name}" has no topic that is read',
+                span=statement.name.place,
+                text=text,
+                hint="PRINT shows the messages of a foreign stream. SELECT * FROM a table shows its rows.",
+            )
+        yield MESSAGE_COLUMNS
+        with closing(TopicReading(plan, [stream], self._begin)) as topics:
+            ends = topics.ends() if self._until_end else None
+            for _, messages in filter(None, topics.messages(ends, self._stopping)):
+                yield from message_rows(messages)
 
     def answer(self, text: str) -> EngineAnswer:
         """Execute one query up to its end, and return all rows.

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rowtide.errors import StatementError
 from rowtide.sql.grammar.statement_grammar import parse
-from rowtide.sql.grammar.statements import Describe, QueryStatement, Show
+from rowtide.sql.grammar.statements import Describe, QueryStatement, Show, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class Engine(Protocol):
         """Return names that completion may offer."""
 
 
-def is_query(text: str) -> bool:
-    """Return whether a statement is a query, SHOW or DESCRIBE; all others define or insert something.
+def statement_of(text: str) -> Statement | None:
+    """Return the first statement of a text; None: it has none.
 
     Raises:
       StatementError: the text is not a statement.
@@ -68,4 +68,9 @@ def is_query(text: str) -> bool:
     except StatementError as error:
         error.text = text
         raise
-    return bool(statements) and isinstance(statements[0], QueryStatement | Show | Describe)
+    return statements[0] if statements else None
+
+
+def is_query(statement: Statement | None) -> bool:
+    """Return whether a statement is a query, SHOW or DESCRIBE; all others but PRINT define or insert something."""
+    return isinstance(statement, QueryStatement | Show | Describe)

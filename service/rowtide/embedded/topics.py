@@ -5,18 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
+from rowtide.embedded.events import ResultColumns, ResultRow
 from rowtide.errors import BoundRegressionError
 from rowtide.flow.flow import Emitted, Flow
 from rowtide.plan.plan import ForeignStream, Plan
+from rowtide.rows.bytes_text import bytes_text
+from rowtide.rows.types import BIGINT, VARCHAR
 from rowtide.runtime.ingest.channels import channel
 from rowtide.runtime.ingest.intake import POLL_MESSAGES, ExplicitBound
 from rowtide.runtime.pipeline import open_for_query
 from rowtide.runtime.recovery.begin import Begin, first_offsets
-from rowtide_connectors.api import Fetched, OffsetRange
+from rowtide_connectors.api import Fetched, Messages, OffsetRange
+from rowtide_connectors.several import place_of
 
 POLL_S = 0.2
 """How long to wait for one topic, so that several topics alternate and Ctrl-C takes effect."""
 
+MESSAGE_COLUMNS = ResultColumns(
+    ("TOPIC", "PARTITION", "OFFSET", "KEY", "VALUE"),
+    tuple(map(str, (VARCHAR, BIGINT, BIGINT, VARCHAR, VARCHAR))),
+    changes=False,
+)
+"""The columns of messages; their timestamps are in place of a ROWTIME."""
 Ends = Mapping[str, Mapping[int, OffsetRange]]
 """The offsets that each partition of each stream has."""
 
@@ -47,12 +57,30 @@ class TopicReading:
 
         It stops at ``ends``, or once ``stopping`` returns True; it stops at once if there are no topics.
         """
-        for name, source in self._sources.items():
-            if name not in self._positions:
-                self._positions[name] = dict(first_offsets(source, self._begin))
         channels = {
             name: channel(stream, self._sources[name], flow) for name, stream in self._streams.items()
         }
+        for read in self.messages(ends, stopping):
+            if read is None:
+                yield flow.drain()
+                continue
+            name, messages = read
+            delivery = channels[name].deliver(messages)
+            for part in delivery.parts:
+                if isinstance(part, ExplicitBound):
+                    with suppress(BoundRegressionError):
+                        flow.bound(name, messages.partition, part.bound)
+                else:
+                    flow.insert(name, messages.partition, part)
+            yield Emitted({}, list(delivery.faults))
+
+    def messages(
+        self, ends: Ends | None, stopping: Callable[[], bool] = lambda: False
+    ) -> Iterator[tuple[str, Messages] | None]:
+        """Yield the messages of each relation as they are, and None after a turn to all topics; it ends as ``read``."""
+        for name, source in self._sources.items():
+            if name not in self._positions:
+                self._positions[name] = dict(first_offsets(source, self._begin))
         readers = {name: source.reader(self._positions[name]) for name, source in self._sources.items()}
         try:
             while readers and not stopping():
@@ -60,16 +88,9 @@ class TopicReading:
                     return
                 for name, reader in readers.items():
                     for messages in reader.poll(POLL_MESSAGES, POLL_S):
-                        delivery = channels[name].deliver(messages)
                         self._positions[name][messages.partition] = messages.next_offset
-                        for part in delivery.parts:
-                            if isinstance(part, ExplicitBound):
-                                with suppress(BoundRegressionError):
-                                    flow.bound(name, messages.partition, part.bound)
-                            else:
-                                flow.insert(name, messages.partition, part)
-                        yield Emitted({}, list(delivery.faults))
-                yield flow.drain()
+                        yield name, messages
+                yield None
         finally:
             for reader in readers.values():
                 reader.close()
@@ -90,3 +111,12 @@ class TopicReading:
             for partition, held in partitions.items()
             if partition in self._positions[name]
         )
+
+
+def message_rows(messages: Messages) -> Iterator[ResultRow]:
+    """Yield messages as they are: their place, key and value, as text or in hexadecimal."""
+    topic, partition = place_of(messages.topic, messages.partition)
+    columns = (messages.offsets.tolist(), messages.timestamps.tolist(), messages.keys, messages.values)
+    for offset, timestamp, key, value in zip(*columns, strict=True):
+        shown = [None if each is None else bytes_text(each) for each in (key, value)]
+        yield ResultRow("+", timestamp, [topic, partition, offset, *shown])

@@ -42,6 +42,7 @@ from rowtide.sql.grammar.statements import (
     Explain,
     InsertValues,
     ObjectKind,
+    Print,
     QueryStatement,
     Rename,
     RowChange,
@@ -307,9 +308,9 @@ def _defined(catalog: Catalog, statement: Statement, origin: Origin) -> Catalog:
             span=statement.place,
             hint="Name it with CREATE VIEW name AS SELECT ..; write its rows to a table with CREATE PUMP.",
         )
-    if isinstance(statement, Show | Describe):
+    if isinstance(statement, Show | Describe | Print):
         raise StatementError(
-            "SHOW and DESCRIBE are statements of a prompt",
+            "SHOW, DESCRIBE and PRINT are statements of a prompt",
             span=statement.place,
             hint="rowtide sql pipeline.sql -e 'SHOW TABLES' lists what a file defines.",
         )

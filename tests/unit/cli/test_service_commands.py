@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rowtide.cli.cells import bytes_text
 from rowtide.cli.main import app
 from rowtide.cli.run.run import why_of
 from rowtide.clock import SystemClock
@@ -20,6 +19,7 @@ from rowtide.flow.why_not import Fate, Holder, Wait
 from rowtide.metrics import Metrics
 from rowtide.operators.contract import Account
 from rowtide.plan.nodes.node import BY_CONDITION
+from rowtide.rows.bytes_text import bytes_text
 from rowtide.rowtime.text import length_text
 from rowtide.runtime.inspect.why_not import Cause, SilenceExplanation
 from rowtide.runtime.query.contents import SnapshotTaken

@@ -67,6 +67,49 @@ def produce(broker: MemoryBroker, numbers: range) -> None:
         broker.produce("readings", [value], timestamps=[1_000 * number], partition=number % 2)
 
 
+def test_the_messages_of_a_topic_are_printed_as_they_are(foreign: Path) -> None:
+    broker = memory_broker(str(foreign.parent / "out.db"))
+    broker.produce(
+        "readings", [b"{broken", b"\xff\x00", None], timestamps=[11_000, 12_000, 13_000], partition=1
+    )
+    found = call(str(foreign), "-e", "PRINT readings", "--until-end").splitlines()
+    assert found[0] == "ROWTIME | TOPIC | PARTITION | OFFSET | KEY | VALUE"
+    assert found[-1] == "(13 rows)"
+    rows = sorted(found[1:-1])
+    assert rows[0] == '1970-01-01 00:00:00.000 | readings | 0 | 0 | NULL | {"sensor":"s0","amount":0}'
+    assert [row.rpartition(" | ")[2] for row in rows[-3:]] == ["{broken", "X'ff00'", "NULL"]
+    last = call(
+        str(foreign), "-e", "PRINT readings", "--from", "1970-01-01 00:00:12", "--until-end", "--json"
+    )
+    printed = [json.loads(line) for line in last.splitlines()]
+    assert [(each["PARTITION"], each["OFFSET"], each["VALUE"]) for each in printed] == [
+        (1, 6, "X'ff00'"),
+        (1, 7, None),
+    ]
+    assert len(call(str(foreign), "-e", "PRINT readings", "--limit", "2").splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("PRINT nope", "does not exist"),
+        ("PRINT latest_of", '"LATEST_OF" has no topic that is read'),
+        ("PRINT", "the name of a foreign stream"),
+        ("PRINT p1", "is read"),
+    ],
+)
+def test_only_a_foreign_stream_is_printed(foreign: Path, statement: str, message: str) -> None:
+    refused = call(str(foreign), "-e", statement, code=2)
+    assert message in refused
+
+
+def test_a_pipeline_file_and_a_service_print_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "printing.sql"
+    file.write_text("CREATE STREAM s (n INTEGER); PRINT s;")
+    assert "SHOW, DESCRIBE and PRINT are statements of a prompt" in call(str(file), code=2)
+    assert "takes queries only" in call("--service", "http://127.0.0.1:1", "-e", "PRINT s", code=2)
+
+
 def test_a_query_sees_what_the_statements_before_it_have_given(local: str) -> None:
     assert call(local, "-e", "SELECT STREAM id, amount FROM orders").splitlines() == [
         "ROWTIME | ID | AMOUNT",

@@ -34,9 +34,12 @@ EXAMPLE = "Example: rowtide sql pipeline.sql -e 'SELECT STREAM * FROM orders' --
 PROMPT, CONTINUED = "rowtide> ", "    ...> "
 _WORDS = """
 SELECT STREAM FROM WHERE GROUP BY ORDER WITHIN INTERVAL FLOOR ROWTIME JOIN ON OVER PARTITION RANGE PRECEDING
-FOLLOWING SHOW DESCRIBE CREATE VIEW TABLE FOREIGN SERVER PUMP INSERT INTO VALUES DROP AS UNION ALL
+FOLLOWING SHOW DESCRIBE PRINT CREATE VIEW TABLE FOREIGN SERVER PUMP INSERT INTO VALUES DROP AS UNION ALL
 """
-HELP = "Statements end with a semicolon. \\d lists relations, \\d NAME columns, \\q leaves, Ctrl-C stops a query."
+HELP = (
+    "Statements end with a semicolon. \\d lists relations, \\d NAME columns, PRINT NAME; messages. \\q leaves, Ctrl-C "
+    "stops a query."
+)
 RELATIONS = "SELECT table_name, table_type FROM INFORMATION_SCHEMA.TABLES ORDER BY table_name"
 
 

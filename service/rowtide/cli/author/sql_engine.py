@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rowtide.cli.service_url import RunningService, ask, path_of, pipeline_of
-from rowtide.embedded.events import QueryEvent, ResultColumns, ResultNote, ResultRow, is_query
+from rowtide.embedded.events import QueryEvent, ResultColumns, ResultNote, ResultRow, is_query, statement_of
 from rowtide.errors import StatementError, TransientError
 from rowtide.rows.rowop import Row
 from rowtide.runtime.query.query_work import CONTENTS, ENOUGH
@@ -30,7 +30,7 @@ class ServiceEngine:
         self._follow = follow
 
     def execute(self, text: str) -> Iterator[QueryEvent]:
-        if not is_query(text):
+        if not is_query(statement_of(text)):
             raise StatementError(
                 "a running service takes queries only",
                 hint="Leave out --service to run statements that define relations.",

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowtide.checkpoint.error_stream import ErrorFilter
-from rowtide.cli.cells import bytes_text
 from rowtide.cli.errors import shown_to_user
 from rowtide.cli.help_format import App
 from rowtide.cli.pipeline_file import ConfigFile, PipelineFile, PipelineFirst, opened
 from rowtide.errors import StatementError
+from rowtide.rows.bytes_text import bytes_text
 from rowtide.rowtime.text import length_text, time_text
 from rowtide.runtime.resubmitting.resubmit import resubmit as resubmit_rows
 from rowtide.runtime.resubmitting.where_counts import Counting

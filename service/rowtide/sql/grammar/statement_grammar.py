@@ -9,7 +9,7 @@ from rowtide.sql.grammar.clauses.changes import row_change
 from rowtide.sql.grammar.clauses.created_as import created_as, is_created_as
 from rowtide.sql.grammar.clauses.function_grammar import create_aggregate, create_function, no_aggregate_kind
 from rowtide.sql.grammar.clauses.pumps import altered_pumps
-from rowtide.sql.grammar.clauses.shows import show_or_describe
+from rowtide.sql.grammar.clauses.shows import of_prompt
 from rowtide.sql.grammar.cursor import Cursor
 from rowtide.sql.grammar.dialect import LineIndex, Token, TokenKind, tokenize
 from rowtide.sql.grammar.foreign_keys import foreign_key, references
@@ -125,7 +125,7 @@ class _Grammar(QueryGrammar):
         if cursor.is_query or cursor.is_symbol("("):
             query = self.query()
             return QueryStatement(query, cursor.place_of(first))
-        if (shown := show_or_describe(cursor)) is not None:
+        if (shown := of_prompt(cursor)) is not None:
             return shown
         if (change := row_change(self)) is not None:
             return change

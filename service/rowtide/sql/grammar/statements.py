@@ -436,6 +436,14 @@ class Describe:
 
 
 @dataclass(frozen=True, slots=True)
+class Print:
+    """PRINT foreign stream: the messages of its topic as they are; only for a prompt."""
+
+    name: QualifiedName
+    place: SourceSpan = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class QueryStatement:
     """A query by itself: only for a prompt."""
 
@@ -466,5 +474,6 @@ Statement = (
     | Explain
     | Show
     | Describe
+    | Print
     | QueryStatement
 )

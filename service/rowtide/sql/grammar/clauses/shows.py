@@ -1,20 +1,22 @@
-"""The grammar of SHOW and DESCRIBE."""
+"""The grammar of the statements of a prompt: SHOW, DESCRIBE and PRINT."""
 
 from __future__ import annotations
 
 from rowtide.sql.grammar.cursor import Cursor
-from rowtide.sql.grammar.statements import Describe, Show
+from rowtide.sql.grammar.statements import Describe, Print, Show
 
 SHOWN = ("TABLES", "STREAMS", "VIEWS", "PUMPS", "FUNCTIONS", "SERVERS", "SCHEMAS", "MODELS", "INDEXES")
 _LIST = f"{', '.join(SHOWN[:-1])} or {SHOWN[-1]}"
 _WITHOUT_SCHEMA = ("FUNCTIONS", "SERVERS", "SCHEMAS", "MODELS")
 
 
-def show_or_describe(cursor: Cursor) -> Show | Describe | None:
-    """Read SHOW or DESCRIBE if it comes next."""
+def of_prompt(cursor: Cursor) -> Show | Describe | Print | None:
+    """Read SHOW, DESCRIBE or PRINT if it comes next."""
     first = cursor.current
     if cursor.accept("DESCRIBE") or cursor.accept("DESC"):
         return Describe(cursor.qualified_name("the name of a relation"), cursor.span(first))
+    if cursor.accept("PRINT"):
+        return Print(cursor.qualified_name("the name of a foreign stream"), cursor.span(first))
     if not cursor.accept("SHOW"):
         return None
     what = cursor.one_of(*SHOWN)
