@@ -121,6 +121,7 @@ RELATION = {
     "kind": "view",
     "columns": [{"name": "PRODUCT", "type": "VARCHAR(20)", "nullable": False, "key": False}],
     "sql": "CREATE VIEW orders_in_time AS\n  SELECT STREAM * FROM orders",
+    "query": "SELECT STREAM * FROM ORDERS_IN_TIME",
     "place": {"line": 12, "column": 1},
     "reads": ["ORDERS"],
     "read_by": ["FILL_ORDERS_PER_MINUTE"],

@@ -97,6 +97,8 @@ export interface Relation {
   readonly kind: string;
   readonly columns: readonly Column[];
   readonly sql: string | null;
+  /** SQL text that reads all rows; a pump has none. */
+  readonly query: string | null;
   readonly place: { readonly line: number; readonly column: number } | null;
   readonly reads: readonly string[];
   readonly read_by: readonly string[];
@@ -222,6 +224,17 @@ export interface Decisions {
   readonly next: string | null;
 }
 
+export interface Relations {
+  readonly relations: readonly Relation[];
+}
+
+/** A query that has started; `changes`: its rows are changes of a table. */
+export interface StartedQuery {
+  readonly id: string;
+  readonly columns: readonly { readonly name: string; readonly type: string }[];
+  readonly changes: boolean;
+}
+
 /** Who calls, and with which rights. */
 export interface Session {
   readonly caller: string;
@@ -232,12 +245,20 @@ export interface Pipelines {
   readonly pipelines: readonly { readonly name: string; readonly version: string }[];
 }
 
-/** A refused request. `status` 0: no answer came. */
+/** A place in SQL text: line and column from 1, and how many characters. */
+export interface Place {
+  readonly line: number;
+  readonly column: number;
+  readonly length: number;
+}
+
+/** A refused request. `status` 0: no answer came. `place` is in the SQL text that was sent. */
 export class Refusal extends Error {
   constructor(
     readonly status: number,
     message: string,
     readonly hint: string | null,
+    readonly place: Place | null = null,
   ) {
     super(message);
   }
@@ -252,15 +273,21 @@ export function address(...path: readonly string[]): URL {
 
 /** Return a JSON answer; throws a Refusal. */
 export async function ask<Answer>(url: URL, init: RequestInit = {}): Promise<Answer> {
+  const answer = await answered(url, { ...init, headers: { Accept: "application/json", ...init.headers } });
+  const text = await answer.text();
+  return (text === "" ? null : JSON.parse(text)) as Answer;
+}
+
+/** Return the answer of a path whose body is read as it comes; throws a Refusal. */
+export async function answered(url: URL, init: RequestInit): Promise<Response> {
   let answer: Response;
   try {
-    answer = await fetch(url, { ...init, headers: { Accept: "application/json", ...init.headers } });
+    answer = await fetch(url, init);
   } catch {
     throw new Refusal(0, "the service does not answer", null);
   }
-  const text = await answer.text();
-  if (!answer.ok) throw refused(answer.status, text);
-  return (text === "" ? null : JSON.parse(text)) as Answer;
+  if (!answer.ok) throw refused(answer.status, await answer.text());
+  return answer;
 }
 
 /** Send a JSON object, and return the answer; throws a Refusal. */
@@ -276,8 +303,13 @@ export async function logIn(token: string): Promise<void> {
 
 function refused(status: number, text: string): Refusal {
   try {
-    const { detail, error, hint } = JSON.parse(text) as { detail?: string; error?: string; hint?: string | null };
-    return new Refusal(status, detail ?? error ?? `the service answers ${status}`, hint ?? null);
+    const { detail, error, hint, place } = JSON.parse(text) as {
+      detail?: string;
+      error?: string;
+      hint?: string | null;
+      place?: Place | null;
+    };
+    return new Refusal(status, detail ?? error ?? `the service answers ${status}`, hint ?? null, place ?? null);
   } catch {
     return new Refusal(status, `the service answers ${status}`, null);
   }

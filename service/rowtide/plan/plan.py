@@ -129,7 +129,7 @@ class Definition:
     """A relation or pump as it was defined: its kind, the text of its statement without secrets, and its columns.
 
     ``key`` are the fields of its PRIMARY KEY; empty: none, or they are unknown. ``reads`` are the relations that its
-    query names, and the pumps that write to it.
+    query names, and the pumps that write to it. ``query`` is SQL text that reads all its rows; None: it has none.
     """
 
     name: str
@@ -139,6 +139,7 @@ class Definition:
     row_type: RowType
     key: tuple[int, ...] = ()
     reads: tuple[str, ...] = ()
+    query: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import { LogIn } from "./log_in";
 import { Overview } from "./overview";
 import { PositionsView } from "./positions";
 import { RelationView } from "./relation";
+import { SqlView } from "./sql";
 import { State } from "./state";
 
 export function App() {
@@ -51,6 +52,7 @@ function viewOf(view: string | undefined, item: string | undefined): [title: str
   if (view === "errors" && item !== undefined) return [`Error row ${item}`, <ErrorRowView key={item} number={item} />];
   if (view === "errors") return ["Error rows", <ErrorsView />];
   if (view === "positions") return ["Positions", <PositionsView />];
+  if (view === "sql") return ["SQL", <SqlView />];
   return ["Overview", <Overview />];
 }
 

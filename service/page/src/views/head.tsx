@@ -3,7 +3,7 @@ import { clock, connection, heardAt, name, newest, pendingErrors, phase } from "
 import { type Theme, theme, zone } from "../preferences";
 import { clockTime, count, moment, NOTHING, span } from "../text";
 
-const VIEWS: Readonly<Record<string, string>> = { "": "Overview", errors: "Errors", positions: "Positions" };
+const VIEWS: Readonly<Record<string, string>> = { "": "Overview", errors: "Errors", sql: "SQL", positions: "Positions" };
 const NEXT_THEME: Readonly<Record<Theme, Theme>> = { system: "dark", dark: "light", light: "system" };
 
 /** The line at the top: what runs, how far it got, and how old what is shown is. */

@@ -54,6 +54,11 @@ function Numbers({ now }: { readonly now: Now }) {
 function Described({ relation }: { readonly relation: Relation }) {
   return (
     <>
+      {relation.query !== null && (
+        <p>
+          <a href={to(["sql"], { q: relation.query })}>Look at its rows</a>
+        </p>
+      )}
       <p>
         Reads <Names names={relation.reads} />. Read by <Names names={relation.read_by} />.
       </p>

@@ -182,6 +182,12 @@ RESERVED = frozenset(
 """Words that are names only in double quotes."""
 
 
+def name_text(name: str) -> str:
+    """Return a name as SQL writes it: in double quotes if it would be read as a word or another name."""
+    is_plain = _WORD.match(name) is not None and name == name.upper() and name not in RESERVED
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
+
+
 class LineIndex:
     """Turns offsets of one text into lines and columns."""
 

@@ -98,13 +98,15 @@ class HolderAnswer:
 class RelationAnswer:
     """A relation or pump. ``counts`` is null while nothing that runs reads it, or before the pipeline runs.
 
-    ``held_back_by`` is found out while somebody watches: it is null also in the first seconds.
+    ``query`` is SQL text that reads all its rows; null: a pump has none. ``held_back_by`` is found out while
+    somebody watches: it is null also in the first seconds.
     """
 
     name: str
     kind: str
     columns: list[ColumnAnswer]
     sql: str
+    query: str | None
     place: StatementPlace
     reads: tuple[str, ...]
     read_by: list[str]
@@ -226,6 +228,7 @@ class _Answers:
                 for number, field in enumerate(defined.row_type)
             ],
             defined.text,
+            defined.query,
             StatementPlace(defined.place.line, defined.place.column),
             defined.reads,
             self._readers.get(name, []),
