@@ -26,8 +26,8 @@ The paths of a running service. [Secure the API](../howto/secure-the-api.md) des
 a test checks that it is current.
 
 Below `/api/v1`, a time is text as RFC 3339 has it, in UTC with milliseconds. Values of rows are as in JSON messages: a
-BIGINT and a DECIMAL are text, a TIMESTAMP is a number of milliseconds, binary values are in base64. An alias of before
-version 1 answers with the headers `Deprecation` and `Link`.
+BIGINT and a DECIMAL are text, and so are NaN and infinity; a TIMESTAMP is a number of milliseconds, binary values are
+in base64. An alias of before version 1 answers with the headers `Deprecation` and `Link`.
 
 Each answer has the header `X-Request-Id`: the id of the request, which the log has, too. A client may send its own,
 of letters, digits, `.`, `_` and `-`, at most 64.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Sequence
 
 import httpx
@@ -20,7 +21,7 @@ JSON, LINES, CSV = "application/json", "application/x-ndjson", "text/csv"
 ROWS: Sequence[tuple[object, ...]] = [
     (1, 'a"b,\r\n', None, True),
     (2, "", (1, 2), False),
-    (3, "é", None, True),
+    (3, "é", (-math.inf, None, math.nan), True),
 ]
 
 
@@ -51,7 +52,7 @@ def test_the_format_is_the_one_that_the_client_prefers(accept: str, expected: st
 
 def answer(accept: str, query: str = "", *, allow_export: bool = True) -> httpx.Response:
     def contents(relation: str, limit: int, after: int) -> TableContents:
-        types = ("BIGINT", "VARCHAR", "INTEGER ARRAY", "BOOLEAN")
+        types = ("BIGINT", "VARCHAR", "DOUBLE ARRAY", "BOOLEAN")
         return TableContents(relation, ("N", "S", "A", "B"), types, ROWS[after : after + limit], len(ROWS))
 
     handlers = Handlers(contents=contents, allow_export=allow_export)
@@ -69,7 +70,11 @@ def test_rows_are_the_same_in_every_format() -> None:
     assert found.headers["content-type"] == "text/csv; charset=utf-8"
     names, *rows = csv.reader(io.StringIO(found.text, newline=""))
     assert names == ["N", "S", "A", "B"]
-    assert rows == [["1", 'a"b,\r\n', "", "true"], ["2", "", "[1,2]", "false"], ["3", "é", "", "true"]]
+    assert rows == [
+        ["1", 'a"b,\r\n', "", "true"],
+        ["2", "", "[1,2]", "false"],
+        ["3", "é", '["-Infinity",null,"NaN"]', "true"],
+    ]
 
 
 def test_null_is_no_empty_text_in_csv() -> None:

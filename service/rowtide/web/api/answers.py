@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from math import isfinite
 
 from rowtide.runtime.query.contents import plain
 from rowtide.web.status import PipelineStatus
@@ -46,18 +48,22 @@ def columns_of(names: Sequence[str], types: Sequence[str]) -> list[AnswerColumn]
 
 
 def values_of(rows: Sequence[Sequence[object]], columns: Sequence[AnswerColumn]) -> list[list[object]]:
-    """Return rows as they are written: a BIGINT and a DECIMAL as text, which no reader of JSON rounds."""
+    """Return rows as they are written.
+
+    A BIGINT and a DECIMAL are text, which no reader of JSON rounds, and so are NaN and infinity, which it lacks.
+    """
     wide = [column.type.startswith(_WIDE) for column in columns]
     return [
-        [_text(plain(value)) if is_wide else plain(value) for value, is_wide in zip(row, wide, strict=True)]
-        for row in rows
+        [_written(plain(value), is_wide) for value, is_wide in zip(row, wide, strict=True)] for row in rows
     ]
 
 
-def _text(value: object) -> object:
+def _written(value: object, is_wide: bool) -> object:
     if isinstance(value, list):
-        return [_text(each) for each in value]
-    return None if value is None else str(value)
+        return [_written(each, is_wide) for each in value]
+    if isinstance(value, float) and not isfinite(value):
+        return json.dumps(value)
+    return str(value) if is_wide and value is not None else value
 
 
 def rfc3339(millis: int | None) -> str | None:
