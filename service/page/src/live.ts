@@ -1,6 +1,6 @@
 // What is known of the running pipeline, kept by one stream of events. Views read the signals.
 
-import { batch, computed, signal } from "@preact/signals";
+import { batch, computed, effect, signal } from "@preact/signals";
 import {
   address,
   ask,
@@ -75,6 +75,17 @@ export function start(): void {
   }, 1000);
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : connect()));
   connect();
+}
+
+/** Return the name of the pipeline, once it is known. */
+export function nameOnceKnown(): Promise<string> {
+  return new Promise((resolve) => {
+    const end = effect(() => {
+      if (name.value === null) return;
+      resolve(name.value);
+      queueMicrotask(() => end());
+    });
+  });
 }
 
 /** Connect again, now: after a log-in, or when asked to. */

@@ -1,6 +1,6 @@
 // Runs a query on the pipeline, and passes on what comes. A query ends with its reader.
 
-import { address, answered, Refusal, send, type StartedQuery } from "./api";
+import { address, answered, ask, Refusal, send, type StartedQuery } from "./api";
 import { type Answer, NOTHING_YET, split, taken } from "./lines";
 
 /** How often what has come is shown, in milliseconds: the page stays usable while a fast stream comes. */
@@ -25,7 +25,10 @@ export async function runQuery(
   const queries = ["pipelines", pipeline, "queries"] as const;
   const started = await send<StartedQuery>(address(...queries), { sql, once });
   const query = address(...queries, started.id);
-  if (stop.aborted) return void fetch(query, { method: "DELETE" });
+  if (stop.aborted) {
+    await ask(query, { method: "DELETE" });
+    return;
+  }
   // A stream has no contents: it follows.
   let state: QueryState = { started, answer: NOTHING_YET, isFirst: once && started.changes, isOver: false };
   let shownAt = 0;

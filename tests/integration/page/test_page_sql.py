@@ -163,7 +163,7 @@ def test_a_query_ends_with_its_view(chromium: Browser, sent: tuple[str, Send]) -
             page.get_by_role("button", name="Follow").click()
             page.get_by_text("No row has come yet.").wait_for()
             page.get_by_role("link", name="Overview").click()
-            page.get_by_role("heading", name="SQL").wait_for(state="detached")
+            editor(page).wait_for(state="detached")
 
 
 @pytest.mark.parametrize(("scheme", "size"), [("light", WIDE), ("dark", NARROW)])

@@ -3,7 +3,7 @@ import { filter, filters } from "../address";
 import { address, Refusal, type Relations } from "../api";
 import { cell, isNumber, timeText } from "../cells";
 import { described, marked, rangeOf, type Row, rowsOf } from "../lines";
-import { name as pipeline } from "../live";
+import { name as pipeline, nameOnceKnown } from "../live";
 import { type QueryState, runQuery } from "../query";
 import { count, NOTHING } from "../text";
 import { Refused, useAnswer } from "./answer";
@@ -31,7 +31,7 @@ export function SqlView() {
     setShown("asked");
     setRefusal(null);
     try {
-      await runQuery(pipeline.value ?? "", text, once, stop.signal, current(setShown));
+      await runQuery(await nameOnceKnown(), text, once, stop.signal, current(setShown));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       current(setRefusal)(error);
