@@ -51,7 +51,7 @@ REFUSED: dict[str, Sequence[str]] = {
         view("SELECT k, NTILE(4) OVER (ORDER BY n) FROM t"),
         view("SELECT k, PERCENT_RANK() OVER (ORDER BY n) FROM t"),
         view("SELECT k, CUME_DIST() OVER (ORDER BY n) FROM t"),
-        view("SELECT k FROM t QUALIFY RANK() OVER (ORDER BY n) <= 3"),
+        view("SELECT k FROM t QUALIFY NTILE(4) OVER (ORDER BY n) = 1"),
     ),
     "`NTILE`": (
         view("SELECT STREAM NTILE(4) OVER (ORDER BY ROWTIME) FROM s"),

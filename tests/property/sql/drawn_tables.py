@@ -238,7 +238,22 @@ class Queries:
         calls = [self._call_over(columns) for _ in range(self.random.randint(1, 3))]
         shown = [self.random.choice(columns) for _ in range(self.random.randint(0, 1))]
         listed, given = self._listed([*shown, *calls])
-        return f"SELECT {listed} FROM {relation}{self._where(columns, depth)}", given
+        qualify = f" QUALIFY {self._qualified(columns, given[-1:])}" if self.chance(0.5) else ""
+        return f"SELECT {listed} FROM {relation}{self._where(columns, depth)}{qualify}", given
+
+    def _qualified(self, columns: Columns, listed: Columns) -> str:
+        """Return a condition on windows: on results that are ``listed``, on others, or on both."""
+        results = self.random.choice(
+            [listed, [self._call_over(columns)], [*listed, self._call_over(columns)]]
+        )
+        conditions = []
+        for sql, of in results:
+            limit = f"{self.random.choice(['=', '<=', '>'])} {self.random.randint(0, 3)}"
+            some = self.random.choice(["<= 'x'", "IS NULL", "IS NOT NULL"])
+            conditions.append(f"{sql} {limit if of in 'id' else some if of == 's' else 'IS NOT TRUE'}")
+        if self.chance(0.4):
+            conditions.append(self.condition([*columns, *results], 1))
+        return self.random.choice([" AND ", " OR "]).join(conditions)
 
     def _call_over(self, columns: Columns) -> tuple[str, str]:
         """Return a call over a window, and its type."""

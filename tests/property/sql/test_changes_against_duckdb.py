@@ -87,6 +87,22 @@ QUERIES = {
     " (SELECT a.id, SUM(a.n) OVER (PARTITION BY b.k) AS s FROM a LEFT JOIN b ON a.id = b.id) AS q",
     "rows of a rank": "SELECT id, r FROM (SELECT id, RANK() OVER (PARTITION BY k ORDER BY n NULLS LAST) AS r FROM a)"
     " AS q WHERE r <= 2",
+    "rows by their rank": "SELECT id, n FROM a QUALIFY RANK() OVER (PARTITION BY k ORDER BY n DESC NULLS LAST) <= 2",
+    "rows of a total": "SELECT id, k FROM a QUALIFY SUM(n) OVER (PARTITION BY k) > 3",
+    "rows by one of several windows": "SELECT id, RANK() OVER w AS r FROM a WINDOW w AS (PARTITION BY k ORDER BY n)"
+    " QUALIFY r <= 2 AND COUNT(*) OVER (PARTITION BY n) > 1 OR n < LAG(n) OVER (PARTITION BY k ORDER BY id)",
+    "rows by two numbers": "SELECT id FROM a QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY id) <= 2"
+    " AND ROW_NUMBER() OVER (ORDER BY n NULLS FIRST, id) BETWEEN 2 AND 4 AND id < 5",
+    "rows after some": "SELECT id, m FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY k ORDER BY n NULLS FIRST, id)"
+    " AS m FROM a) AS q WHERE m > 1",
+    "numbers of rows after some": "SELECT k, ROW_NUMBER() OVER (ORDER BY n NULLS FIRST, id) AS m FROM a QUALIFY m > 2",
+    "numbers of many rows": "SELECT k, ROW_NUMBER() OVER (ORDER BY n NULLS FIRST, id) AS m FROM a QUALIFY m <= 20",
+    "first rows of a rank": "SELECT id, n FROM a QUALIFY DENSE_RANK() OVER (ORDER BY n DESC NULLS LAST) <= 2"
+    " ORDER BY n NULLS FIRST, id LIMIT 2",
+    "groups by their rank": "SELECT k, SUM(n) AS s FROM a GROUP BY k HAVING COUNT(*) < 4"
+    " QUALIFY RANK() OVER (ORDER BY COUNT(*) DESC) = 1",
+    "keys of groups by their rank": "SELECT k FROM a GROUP BY k"
+    " QUALIFY RANK() OVER (ORDER BY SUM(n) DESC NULLS LAST) = 1",
     "rows after the first": "SELECT id FROM a ORDER BY n NULLS FIRST, id DESC LIMIT 2 OFFSET 1",
 }
 values = st.tuples(st.integers(0, 5), st.sampled_from(("x", "y", None)), st.sampled_from((0, 1, 2, 3, None)))

@@ -182,8 +182,8 @@ _UNSUPPORTED: Mapping[str, str] = {
     "a row of values": "Compare each value: a.x = b.x AND a.y = b.y; " + _PERIODS,
     "a query as an argument": "Put the query into FROM (..), or into parentheses of its own for one value.",
     "CURSOR(...)": "write CURSOR in FROM: SELECT STREAM .. FROM TABLE(f(CURSOR(SELECT STREAM ..), ..)) AS t.",
-    "WITH TIES": "QUALIFY RANK() OVER (..) <= 3 of a stream takes equal rows, too; of a table, SELECT .. FROM "
-    "(SELECT *, RANK() OVER (ORDER BY x DESC) AS r FROM t) WHERE r <= 3.",
+    "WITH TIES": "QUALIFY RANK() OVER (ORDER BY x DESC) <= 3 takes equal rows, too; over a stream with a period in "
+    "PARTITION BY.",
     "ORDER BY inside": "LISTAGG, ARRAY_AGG, JSON_ARRAYAGG and percentiles take ORDER BY; MAX_BY(x, y) gives the x "
     "of the greatest y.",
     "DESC in": "The first of the values that are equally frequent is the result.",

@@ -174,7 +174,7 @@ class SelectPlanner:
         return shape if order is None else sorted_in_period(self._relation, shape, order)
 
     def _followed(self, shape: QueryShape, kept: QualifiedRows) -> QueryShape:
-        """Return the rows of a table that QUALIFY keeps."""
+        """Return the first rows of a table, which QUALIFY keeps."""
         if self._select.order_by or self._select.limit is not None:
             raise StatementError(
                 "QUALIFY over changes cannot be combined with ORDER BY or LIMIT",
@@ -256,7 +256,7 @@ class SelectPlanner:
         return Qualify(
             with_names_of(self._select, self._read.scope),
             planner,
-            windows.follow if isinstance(windows, WindowsOfChanges) else None,
+            partial(windows.follow, self._select.items) if isinstance(windows, WindowsOfChanges) else None,
             lambda items: self._order.sort_keys(planner, items, None),
         )
 

@@ -1,9 +1,9 @@
 """QUALIFY: filters the rows of a query by its windows.
 
-On a stream it is a filter after the windows. The row numbers of a table, and of other changes, are not
-constant, so QUALIFY supports only the first rows of each partition: ``QUALIFY ROW_NUMBER() OVER (PARTITION BY k
-ORDER BY x) <= 3`` keeps them, as ORDER BY with LIMIT does. If the query selects the number itself, a row whose
-number changes is sent again.
+It is a filter after the windows. One form of it over a table, or over other changes, needs no windows: ``QUALIFY
+ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) <= 3`` keeps the first rows of each partition, as ORDER BY with LIMIT
+does. If the query selects the number itself, a row whose number changes is sent again. Over the rows of a stream with
+EMIT CHANGES it is the only form.
 
 ``SELECT .. FROM (SELECT .., ROW_NUMBER() OVER (..) AS n FROM table) WHERE n <= 3`` has the same meaning. So has this
 query of a stream with EMIT CHANGES at its end, which is then meant for the rows that are kept.
@@ -40,6 +40,7 @@ from rowtide.sql.grammar.syntax import (
     names_aggregate,
 )
 from rowtide.sql.grammar.syntax_walk import all_columns_in, calls_in, conjuncts, connected, replaced
+from rowtide.sql.group.changes import check_rowtime
 from rowtide.sql.relations.relations import QueryShape, can_be_null, substitute
 from rowtide.sql.select.period_order import PeriodOrder, first_of_changes
 
@@ -62,18 +63,24 @@ class Top:
     last: int | None
     rest: tuple[Expression, ...]
 
+    @property
+    def count(self) -> int | None:
+        """The number of rows that stay in each partition; None if it has no limit."""
+        return None if self.last is None else max(0, self.last - self.first + 1)
+
+    @property
+    def can_be_numbered(self) -> bool:
+        """Whether the numbers of the rows can be selected without windows."""
+        return self.count in range(1, MOST_NUMBERS + 1)
+
 
 def holds_window(syntax: Expression) -> bool:
     """Return whether an expression contains a window function."""
     return any(call.over is not None for call in calls_in(syntax))
 
 
-def top_of(qualify: Expression) -> Top:
-    """Return the rows of a table that QUALIFY keeps.
-
-    Raises:
-      StatementError: it has another condition on a window than a limit of ROW_NUMBER.
-    """
+def top_of(qualify: Expression) -> Top | None:
+    """Return the rows of a table that QUALIFY keeps; None if it has another condition than limits of one ROW_NUMBER."""
     call: FunctionCall | None = None
     first, last = 1, None
     rest = []
@@ -83,20 +90,18 @@ def top_of(qualify: Expression) -> Top:
             continue
         found = _numbers(each)
         if found is None or (call is not None and found[0] != call):
-            raise _not_kept(each.place)
+            return None
         call, least, most = found
         first = max(first, least)
         last = most if last is None else last if most is None else min(most, last)
-    if call is None:
-        raise _without_window(qualify.place)
-    return Top(call, first, last, tuple(rest))
+    return None if call is None else Top(call, first, last, tuple(rest))
 
 
 def _numbers(condition: Expression) -> tuple[FunctionCall, int, int | None] | None:
     """Return the ROW_NUMBER that a condition limits, and its least and greatest value."""
     if isinstance(condition, Between) and not condition.negated:
         call, low, high = condition.operand, _whole(condition.low), _whole(condition.high)
-        if _is_row_number(call) and low is not None and high is not None:
+        if is_row_number(call) and low is not None and high is not None:
             return call, low, high
         return None
     if not isinstance(condition, Binary) or condition.operator not in _TURNED:
@@ -106,7 +111,7 @@ def _numbers(condition: Expression) -> tuple[FunctionCall, int, int | None] | No
         (condition.right, _TURNED[condition.operator], condition.left),
     ):
         number = _whole(other)
-        if not _is_row_number(call) or number is None:
+        if not is_row_number(call) or number is None:
             continue
         match operator:
             case "<":
@@ -127,21 +132,14 @@ def _whole(syntax: Expression) -> int | None:
     return int(syntax.text) if isinstance(syntax, NumberLiteral) and fits else None
 
 
-def _is_row_number(syntax: Expression) -> TypeGuard[FunctionCall]:
+def is_row_number(syntax: Expression) -> TypeGuard[FunctionCall]:
+    """Return whether an expression is the call of ROW_NUMBER over a window."""
     return isinstance(syntax, FunctionCall) and syntax.name == "ROW_NUMBER" and syntax.over is not None
 
 
 def _without_window(span: SourceSpan) -> StatementError:
     return StatementError(
         "QUALIFY needs a condition on a window (OVER)", span=span, hint="Write other conditions in WHERE."
-    )
-
-
-def _not_kept(span: SourceSpan) -> StatementError:
-    return StatementError(
-        "QUALIFY on a table supports ROW_NUMBER <= n only",
-        span=span,
-        hint="Write QUALIFY ROW_NUMBER() OVER (PARTITION BY .. ORDER BY ..) <= 3.",
     )
 
 
@@ -160,48 +158,57 @@ class QualifiedRows:
 class Qualify:
     """QUALIFY of one query, planned by ``planner`` over the rows after its windows.
 
-    ``follow`` is set if the query returns changes: it registers the ROW_NUMBER, and returns its window.
-    ``sort_keys`` returns the sort keys of ORDER BY.
+    ``follow`` is set if the query returns changes: it returns the window of the rows that are kept, or None if the
+    number of each row is computed. ``sort_keys`` returns the sort keys of ORDER BY.
     """
 
     def __init__(
         self,
         condition: Expression | None,
         planner: ExpressionPlanner,
-        follow: Callable[[FunctionCall], WindowSpec] | None,
+        follow: Callable[[Top], WindowSpec | None] | None,
         sort_keys: Callable[[Sequence[OrderItem]], tuple[tuple[Expr, bool], ...]],
     ) -> None:
         self._condition = condition
         self._planner = planner
         self._sort_keys = sort_keys
-        self._top: Top | None = None
+        self._of_changes = follow is not None
+        self._top: tuple[Top, WindowSpec] | None = None
         if condition is None:
             return
-        if follow is None:
-            if not holds_window(condition):
-                raise _without_window(condition.place)
-            # This registers the windows in it. Their positions in the row are known after all windows.
-            planner.condition(condition)
+        if not holds_window(condition):
+            raise _without_window(condition.place)
+        top = None if follow is None else top_of(condition)
+        window = None if follow is None or top is None else follow(top)
+        if top is not None and window is not None:
+            self._top = top, window
             return
-        self._top = top_of(condition)
-        self._window = follow(self._top.call)
+        # This registers the windows in it. Their positions in the row are known after all windows.
+        planner.condition(condition)
 
     def over(self, relation: str, node: Node, old_rowtime: FieldRef | None) -> Node:
-        """Return the rows of a stream that stay; ``old_rowtime`` has their own ROWTIME, if ranking has changed it."""
+        """Return the rows that stay, of a table those for which the condition on windows holds.
+
+        ``old_rowtime`` has the rows' own ROWTIME, if ranking has changed it.
+
+        Raises:
+          StatementError: the condition on the rows of a table reads ROWTIME.
+        """
         if self._condition is None or self._top is not None:
             return node
         condition = self._planner.condition(self._condition)
+        if self._of_changes:
+            check_rowtime((), condition, self._condition.place)
         if old_rowtime is not None:
             condition = substitute(condition, {RowtimeRef(): old_rowtime})
         return Filter(relation, node, condition)
 
     def kept(self) -> QualifiedRows | None:
-        """Return the rows of a table that stay; None for any other query."""
+        """Return the first rows of a table that stay; None for any other query."""
         if self._top is None:
             return None
-        spec, top = self._window, self._top
-        limit = None if top.last is None else max(0, top.last - top.first + 1)
-        order = PeriodOrder(Period(PeriodEdge.EXACT), self._sort_keys(spec.terms), limit, top.first - 1)
+        top, spec = self._top
+        order = PeriodOrder(Period(PeriodEdge.EXACT), self._sort_keys(spec.terms), top.count, top.first - 1)
         return QualifiedRows(
             order,
             tuple(dict.fromkeys(fold(self._planner.plan(each)) for each in spec.partition)),
@@ -231,7 +238,7 @@ def kept_of_changes(
     """Return the rows of a table that stay, with their numbers if the query selects them.
 
     Raises:
-      StatementError: all rows would be kept forever, or too many have numbers.
+      StatementError: all rows would be kept forever, or too many rows of a stream have numbers.
     """
     order = rows.order
 
@@ -247,13 +254,13 @@ def kept_of_changes(
     count = order.limit
     if count is None:
         raise StatementError(
-            "the row numbers that are selected from a table need an upper limit",
+            "the row numbers that are selected with EMIT CHANGES need an upper limit",
             span=shape.place,
             hint=f"QUALIFY n <= 3 adds one; {MOST_NUMBERS} numbers are possible.",
         )
     if not 0 < count <= MOST_NUMBERS:
         raise StatementError(
-            f"the numbers of at most {MOST_NUMBERS} rows of each partition of a table can be selected",
+            f"the numbers of at most {MOST_NUMBERS} rows of each partition can be selected with EMIT CHANGES",
             span=shape.place,
             hint="Without the number itself in the select list any number of rows can be kept.",
         )
@@ -297,7 +304,7 @@ def with_qualify(query: Select, gives_changes: Callable[[Select], bool]) -> Sele
     numbers = [
         item
         for item in inner.items
-        if isinstance(item, SelectItem) and item.alias is not None and _is_row_number(item.expression)
+        if isinstance(item, SelectItem) and item.alias is not None and is_row_number(item.expression)
     ]
     if len(numbers) != 1 or inner.limit is not None:
         return query

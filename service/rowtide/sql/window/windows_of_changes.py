@@ -18,8 +18,16 @@ from rowtide.rowtime.period import Period, PeriodEdge
 from rowtide.sql.definitions.objects import Retention
 from rowtide.sql.expressions.expression_planner import ExpressionPlanner
 from rowtide.sql.expressions.keys import check_key
-from rowtide.sql.grammar.syntax import Expression, FunctionCall, NamedWindow, WindowSpec
-from rowtide.sql.window.qualify import RANK
+from rowtide.sql.grammar.syntax import (
+    Expression,
+    FunctionCall,
+    NamedWindow,
+    SelectItem,
+    StarItem,
+    WindowSpec,
+)
+from rowtide.sql.grammar.syntax_walk import calls_in
+from rowtide.sql.window.qualify import RANK, Top, is_row_number
 from rowtide.sql.window.ranking import SHARES
 from rowtide.sql.window.windows import PlannedWindow, Windows, placed_at, placed_calls, with_results
 
@@ -47,18 +55,28 @@ class WindowsOfChanges(Windows):
         self._only_first = only_first
         self._followed: WindowSpec | None = None
 
-    def follow(self, syntax: FunctionCall) -> WindowSpec:
+    def follow(self, items: Sequence[SelectItem | StarItem], top: Top) -> WindowSpec | None:
         """Register the ROW_NUMBER that selects the first rows, and return its window.
+
+        None if the number of each row has to be computed: ``items`` have it, and it is not that of a few first rows.
 
         Raises:
           StatementError: its window does not exist, or has a frame.
         """
-        spec = self._spec(syntax)
-        self._check_rank(syntax)
+        spec = self._spec(top.call)
+        if not self._only_first and not top.can_be_numbered and self._is_selected(spec, items):
+            return None
+        self._check_rank(top.call)
         if spec.frame is not None:
             raise StatementError("a rank cannot have a frame", span=spec.place)
         self._followed = spec
         return spec
+
+    def _is_selected(self, spec: WindowSpec, items: Sequence[SelectItem | StarItem]) -> bool:
+        """Return whether items have the ROW_NUMBER of a window."""
+        listed = (each.expression for each in items if isinstance(each, SelectItem))
+        calls = (call for each in listed for call in calls_in(each) if is_row_number(call))
+        return any(self._spec(call) == spec for call in calls)
 
     def check(self) -> None:
         """Plan the named windows, including unused ones.
