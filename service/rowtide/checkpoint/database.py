@@ -512,17 +512,22 @@ class DatabaseLedger:
             for row in connection.execute(query)
         ]
 
-    def resubmit(self, rows: Sequence[StoredError]) -> int:
+    def resubmit(
+        self, rows: Sequence[StoredError], refuse: Callable[[str], None] = lambda _holder: None
+    ) -> int:
         """Mark error rows as resubmitted; return the number of resubmissions.
+
+        ``refuse`` is called with the holder of the epoch, within the transaction.
 
         Raises:
           OvertakenError: one of them was resubmitted meanwhile; nothing has changed.
           StatementError: the pipeline has too many resubmissions; nothing has changed.
+          What ``refuse`` raises; nothing has changed.
         """
         with self._database.begin() as transaction:
             connection = sql_connection(transaction)
             migrate(connection)
-            return mark_resubmitted(connection, self._of(connection), self._pipeline, rows)
+            return mark_resubmitted(connection, self._of(connection), self._pipeline, rows, refuse)
 
     def resubmissions(self) -> Sequence[Resubmission]:
         """Return the resubmissions, in order; see ``ledger.Ledger``."""

@@ -7,7 +7,7 @@ like a partition of a topic (``runtime.live.resubmission``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,19 +99,29 @@ def read_resubmissions(connection: sa.Connection, tables: Tables, pipeline: str)
 
 
 def mark_resubmitted(
-    connection: sa.Connection, tables: Tables, pipeline: str, rows: Iterable[StoredError]
+    connection: sa.Connection,
+    tables: Tables,
+    pipeline: str,
+    rows: Iterable[StoredError],
+    refuse: Callable[[str], None],
 ) -> int:
     """Mark error rows as resubmitted; return the number of resubmissions.
+
+    ``refuse`` is called with the holder of the epoch, which nobody takes before the marks are committed.
 
     Raises:
       OvertakenError: one of them was resubmitted meanwhile; nothing has changed.
       StatementError: the pipeline has too many resubmissions; nothing has changed.
+      What ``refuse`` raises; nothing has changed.
     """
     table, pipelines = tables.errors, tables.pipelines
     # Locks the record: if two commands resubmit at once, the second sees the marks of the first.
     connection.execute(
         sa.update(pipelines).where(pipelines.c.pipeline == pipeline).values(holder=pipelines.c.holder)
     )
+    held = sa.select(pipelines.c.holder).where(pipelines.c.pipeline == pipeline).with_for_update()
+    if (holder := connection.execute(held).scalar_one_or_none()) is not None:
+        refuse(holder)
     last = connection.execute(
         sa.select(sa.func.coalesce(sa.func.max(table.c.resubmitted), 0)).where(table.c.pipeline == pipeline)
     ).scalar_one()

@@ -15,6 +15,7 @@ from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.progress.held_back import HoldingPartition
 from rowtide.runtime.query.contents import SnapshotTaken, TableContents, table_contents
 from rowtide.runtime.query.query_work import Question
+from rowtide.runtime.resubmitting.resubmit import IN_ONE_PROCESS
 from rowtide.runtime.state.committed_tables import CommittedTables
 from rowtide.runtime.state.following import Follower, refuse_heavy
 from rowtide.runtime.state.pipeline_state import PipelineState
@@ -151,8 +152,7 @@ class Requests:
         if not self._passes_rows:
             raise StatementError(
                 "a pipeline on Spark reads no error rows again, and Spark does not continue one that has read some",
-                hint="Stop the service, run `rowtide errors resubmit PIPELINE.sql`, and from then on run the pipeline "
-                "in one process, without --runner spark.",
+                hint=IN_ONE_PROCESS,
             )
 
     def follow(self, question: Question) -> Follower:

@@ -88,7 +88,7 @@ class Service:
         if context.is_replica:
             self._replicate(context.standby, begin)
             return
-        claimed = claim(self._io, begin)
+        claimed = claim(self._io, begin, on_spark=not self._runs.passes_rows)
         # Replicas of other processes may follow, and a quiet process learns by it that it was superseded.
         self._io.heart.lead(claimed.record.epoch, context.standby.beat_s)
         work = recover(self._io, claimed)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 from zlib import crc32
 
 import pytest
 from structlog.testing import capture_logs
 
 from rowtide.errors import StatementError, SupersededError
+from rowtide.operators.contract import RESUBMITTED
 from rowtide.runners.spark import frames
 from rowtide.runtime.backfill.begin import BackfillOrder
 from rowtide.runtime.backfill.slices import SliceLimits
@@ -305,20 +307,78 @@ def test_a_run_to_the_end_stops_there(tmp_path: Path) -> None:
     assert_all_live(files, live)
 
 
-def test_resubmitted_rows_wait_for_one_process_and_are_then_refused(tmp_path: Path) -> None:
+PENDING_LATE = "(select error_id from rowtide_errors where kind = 'LATE' and resubmitted is null)"
+MARKED = "(select error_id from rowtide_errors where resubmitted is not null)"
+
+
+@pytest.mark.parametrize("way", ["running", "ended", "killed"])
+def test_rows_are_not_resubmitted_while_spark_has_the_pipeline_or_had_it_last(
+    tmp_path: Path, way: str
+) -> None:
     files = Files(tmp_path / "batches", idle="")
     happen = happening(files, random.Random(1))
-    files.batches(3, 15, happen)
-    late = files.rows("(select error_id from rowtide_errors where kind = 'LATE')")
-    files.call("errors resubmit", str(late[0][0]))
-    with capture_logs() as logged:
-        files.batches(3, 12, happen)
-    assert [each["log_level"] for each in logged if each["event"] == "errors_wait"] == ["warning"]
+    files.live(12, happen)
+    number = str(files.rows(PENDING_LATE)[0][0])
+    said: list[str] = []
+
+    def resubmits() -> None:
+        for arguments in ([number], ["--all"], ["--all", "--dry-run"]):
+            said.append(files.call("errors resubmit", *arguments, code=2))
+
+    if way == "killed":
+        with pytest.raises(SimulatedCrash):
+            files.batches(3, 12, happen, crash_points=CrashAt(COMMIT_POINTS[0], 1, raise_crash))
+    else:
+        files.batches(3, 12, resubmits if way == "running" else happen)
+    resubmits()
+    assert files.rows(MARKED) == []
+    assert all("reads no resubmitted rows" in each and ", on Spark" in each for each in said)
+    assert all("rowtide run PIPELINE.sql" in " ".join(each.split()) for each in said)
+    # What the hint says helps, and the row is read.
     files.live(4)
-    before = files.positions()
+    files.call("errors resubmit", number)
+    files.live(10)
+    assert [row for row in files.positions() if cast("int", row[1]) >= RESUBMITTED]
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_spark_does_not_start_on_resubmitted_rows_and_one_process_reads_them(
+    tmp_path: Path, is_read: bool
+) -> None:
+    files = Files(tmp_path / "batches", idle="")
+    happen = happening(files, random.Random(1))
+    files.live(12, happen)
+    files.call("errors resubmit", str(files.rows(PENDING_LATE)[0][0]))
+    if is_read:
+        files.live(10)
+    before = files.positions(), files.pulse()
     with pytest.raises(StatementError, match="has resubmitted error rows"):
         files.batches(3, 4, happen)
-    assert files.positions() == before
+    assert (files.positions(), files.pulse()) == before
+    files.live(10)
+    assert [row for row in files.positions() if cast("int", row[1]) >= RESUBMITTED]
+    assert "Equal" in files.call("replay", "--compare")
+
+
+def test_rows_that_are_resubmitted_while_spark_starts_stop_it(tmp_path: Path) -> None:
+    files = Files(tmp_path / "batches", idle="")
+    files.live(12, happening(files, random.Random(1)))
+    number = str(files.rows(PENDING_LATE)[0][0])
+
+    class Meanwhile:
+        """Resubmits before the epoch is taken, and after that."""
+
+        def reach(self, point: str) -> None:
+            if point == "start.before_epoch":
+                files.call("errors resubmit", number)
+            elif point == "start.after_epoch":
+                files.call("errors resubmit", "--all", code=2)
+
+    with pytest.raises(StatementError, match="has resubmitted error rows"):
+        files.batches(3, 4, crash_points=Meanwhile())
+    assert [str(row[0]) for row in files.rows(MARKED)] == [number]
+    files.live(10)
+    assert [row for row in files.positions() if cast("int", row[1]) >= RESUBMITTED]
 
 
 PRICED = """

@@ -15,8 +15,15 @@ from rowtide.checkpoint.ledger import StoredError
 from rowtide.errors import OvertakenError, StatementError
 from rowtide.runtime.pace import Pace
 from rowtide.runtime.pipeline import Pipeline, open_pipeline
+from rowtide.runtime.recovery.begin import ON_SPARK
 from rowtide.runtime.resubmitting import resubmit as resubmitting
-from rowtide.runtime.resubmitting.resubmit import CHOICES, MISSING, ResubmittedRows, resubmit
+from rowtide.runtime.resubmitting.resubmit import (
+    CHOICES,
+    IN_ONE_PROCESS,
+    MISSING,
+    ResubmittedRows,
+    resubmit,
+)
 from rowtide.sql.pipeline import plan_pipeline
 from rowtide_connectors.memory import memory_broker
 from support.pipeline import work_off
@@ -173,16 +180,16 @@ def test_no_more_rows_are_read_than_the_bytes_allow(
 class Overtaken:
     """A ledger of a process that others overtake each time before it marks rows."""
 
-    def __init__(self, ledger: Any, overtake: Callable[[], None]) -> None:
+    def __init__(self, ledger: Any, overtake: Callable[[], object]) -> None:
         self._ledger = ledger
         self._overtake = overtake
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)
 
-    def resubmit(self, rows: Sequence[StoredError]) -> int:
+    def resubmit(self, rows: Sequence[StoredError], refuse: Callable[[str], None]) -> int:
         self._overtake()
-        return cast("int", self._ledger.resubmit(rows))
+        return cast("int", self._ledger.resubmit(rows, refuse))
 
 
 @pytest.mark.parametrize("is_named", [False, True])
@@ -216,6 +223,32 @@ def test_a_request_that_is_overtaken_again_and_again_changes_nothing(pipeline: P
     with pytest.raises(OvertakenError):
         resubmit(ours, ErrorFilter(kind="LATE"))
     assert pending(pipeline) == left == late[CHOICES:]
+
+
+SPARK = f"there process 7{ON_SPARK}"
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_rows_stay_while_spark_has_the_pipeline(pipeline: Pipeline, dry_run: bool) -> None:
+    late = late_of(pipeline)
+    pipeline.ledger.claim("", SPARK)
+    with pytest.raises(StatementError, match=f"reads no resubmitted rows: {SPARK}") as refused:
+        resubmit(pipeline, ErrorFilter(kind="LATE"), dry_run=dry_run)
+    assert (refused.value.hint, pending(pipeline)) == (IN_ONE_PROCESS, late)
+    pipeline.ledger.claim("", "there process 8")
+    assert numbers(resubmit(pipeline, ErrorFilter(kind="LATE")).rows) == late
+
+
+def test_spark_that_takes_the_pipeline_after_the_rows_are_chosen_leaves_them_unmarked(
+    pipeline: Pipeline,
+) -> None:
+    ours = replace(
+        pipeline,
+        ledger=cast("Any", Overtaken(pipeline.ledger, lambda: pipeline.ledger.claim("", SPARK))),
+    )
+    with pytest.raises(StatementError, match="reads no resubmitted rows"):
+        resubmit(ours, ErrorFilter(kind="LATE"))
+    assert pending(pipeline) == late_of(pipeline)
 
 
 def test_rows_of_another_plan_are_refused(pipeline: Pipeline) -> None:

@@ -105,8 +105,8 @@ def resubmit(
     running service reads it within seconds, otherwise the next start does. A row that fails again becomes a new
     error row; a message that cannot be decoded stays.
 
-    Exit code 0: resubmitted. 2: a row named by its number cannot be resubmitted, or no rows are selected;
-    nothing has changed. 3: the database is down.
+    Exit code 0: resubmitted. 2: a row named by its number cannot be resubmitted, no rows are selected, or the
+    pipeline runs on Spark or ran there last; nothing has changed. 3: the database is down.
     """
     with shown_to_user(), opened(pipeline, config) as (found, _):
         if not (numbers or kind or relation or reason or everything):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import structlog
 
-from rowtide.checkpoint.ledger import Ledger, PartitionId, Record, is_resubmission
+from rowtide.checkpoint.ledger import Ledger, Record
 from rowtide.errors import StatementError
 from rowtide.plan.plan import Plan
 from rowtide.runtime.ingest.intake import LOOK_UP_S
@@ -38,13 +36,13 @@ def refuse_plan(plan: Plan) -> None:
         )
 
 
-def refuse_resubmitted(pipeline: str, places: Iterable[PartitionId]) -> None:
-    """Refuse positions with resubmitted error rows, which Spark's tasks cannot lead past readers.
+def refuse_resubmitted(pipeline: str, ledger: Ledger) -> None:
+    """Refuse resubmitted error rows, read or not: Spark's tasks cannot lead them past readers.
 
     Raises:
       StatementError: there are some.
     """
-    if any(map(is_resubmission, places)):
+    if ledger.resubmissions():
         raise StatementError(
             f'pipeline "{pipeline}" has resubmitted error rows: Spark cannot continue it', hint=_ONE_PROCESS
         )
@@ -63,12 +61,12 @@ def refuse_statements(pipeline: str, ledger: Ledger, record: Record) -> None:
         )
 
 
-class WaitingInputs:
-    """Says of resubmissions and statements that they wait for a service of one process."""
+class WaitingStatements:
+    """Says of statements that they wait for a service of one process."""
 
     def __init__(self, io: PipelineIO) -> None:
         self._io = io
-        self._said: set[tuple[str, int]] = set()
+        self._said: set[int] = set()
         self._ask_again = 0.0
 
     def say(self) -> None:
@@ -77,24 +75,11 @@ class WaitingInputs:
         if context.clock.monotonic() < self._ask_again:
             return
         self._ask_again = context.clock.monotonic() + LOOK_UP_S
-        for each in self._io.database.call(context.ledger.resubmissions):
-            if self._is_new("errors_wait", each.number):
-                _log.warning(
-                    "errors_wait",
-                    number=each.number,
-                    stream=each.stream,
-                    relation=each.relation,
-                    hint="Resubmitted rows enter when the pipeline runs in one process, without --runner spark.",
-                )
         for sent in self._io.database.call(context.ledger.statements().queued):
-            if self._is_new("statements_wait", sent.statement_id):
+            if sent.statement_id not in self._said:
+                self._said.add(sent.statement_id)
                 _log.warning(
                     "statements_wait",
                     statement=sent.statement_id,
                     hint="Statements are executed when the pipeline runs in one process, without --runner spark.",
                 )
-
-    def _is_new(self, event: str, number: int) -> bool:
-        is_new = (event, number) not in self._said
-        self._said.add((event, number))
-        return is_new

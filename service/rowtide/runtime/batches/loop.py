@@ -23,7 +23,7 @@ from rowtide.runtime.admission.partitions import Admission
 from rowtide.runtime.backfill.messages import MessageIntake
 from rowtide.runtime.backfill.slice_work import OnSpark, Slice, SliceDone, SliceWork
 from rowtide.runtime.backfill.slices import SliceCuts
-from rowtide.runtime.batches.limits import WaitingInputs
+from rowtide.runtime.batches.limits import WaitingStatements
 from rowtide.runtime.batches.silence import SilenceInBatch
 from rowtide.runtime.commit.commit import Committer
 from rowtide.runtime.live.end_of_history import EndOfHistory
@@ -99,7 +99,7 @@ class BatchLoop:
         self._parts = parts
         self._clock = io.context.clock
         self._admission = Admission(io, state)
-        self._waiting = WaitingInputs(io)
+        self._waiting = WaitingStatements(io)
         self._slices = SliceWork(
             io.context, parts.spark, parts.committer, broker=io.broker, database=io.database
         )

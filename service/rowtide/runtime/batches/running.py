@@ -51,7 +51,7 @@ class RunBatches:
         context = io.context
         record = io.database.call(context.ledger.read)
         if record is not None:
-            refuse_resubmitted(context.name, record.positions())
+            io.database.call(partial(refuse_resubmitted, context.name, context.ledger))
             io.database.call(lambda: refuse_statements(context.name, context.ledger, record))
 
     def __call__(
@@ -61,8 +61,10 @@ class RunBatches:
 
         Raises:
           SupersededError, FaultError, TransientError, StoppedError, GoneError.
+          StatementError: rows were resubmitted after ``check``. None are once Spark has the epoch.
         """
         context, record = io.context, claimed.record
+        io.database.call(partial(refuse_resubmitted, context.name, context.ledger))
         committer = io.committer(record, state.source_of)
         origins = io.begins(state)
         clocks = io.partitions.decisions(state)

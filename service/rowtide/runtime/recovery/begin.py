@@ -17,6 +17,9 @@ from rowtide.runtime.state.output import target_table
 from rowtide.runtime.state.owned_tables import owned_tables
 from rowtide_connectors.api import Database, TopicSource
 
+ON_SPARK = ", on Spark"
+"""The end of the name of a holder that runs the pipeline on Spark."""
+
 
 class StartEdge(Enum):
     """Values of ``--from`` that are not a time."""

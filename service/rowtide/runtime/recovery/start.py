@@ -23,6 +23,7 @@ from rowtide.runtime.ingest.intake import check_identity
 from rowtide.runtime.leadership.release import RecordRelease
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.recovery.begin import (
+    ON_SPARK,
     Begin,
     StartEdge,
     StartTimestamp,
@@ -86,14 +87,16 @@ class Checked:
     snapshots: NewestSnapshot
 
 
-def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK) -> Claimed:
+def claim(io: PipelineIO, begin: Begin = StartEdge.WATERMARK, *, on_spark: bool = False) -> Claimed:
     """Check everything, refuse an invalid start, take the epoch.
+
+    ``on_spark``: this process runs the pipeline on Spark, and the checkpoint says so.
 
     Raises:
       StatementError: the start is refused; nothing has changed.
       TransientError, StoppedError: a dependency is down and is not waited for.
     """
-    return take_epoch(io, check_start(io, begin))
+    return take_epoch(io, check_start(io, begin), on_spark=on_spark)
 
 
 def check_start(io: PipelineIO, begin: Begin) -> Checked:
@@ -139,7 +142,12 @@ def check_start(io: PipelineIO, begin: Begin) -> Checked:
 
 
 def take_epoch(
-    io: PipelineIO, checked: Checked, refuse: Callable[[Record], None] = takes_any, *, once: bool = False
+    io: PipelineIO,
+    checked: Checked,
+    refuse: Callable[[Record], None] = takes_any,
+    *,
+    once: bool = False,
+    on_spark: bool = False,
 ) -> Claimed:
     """Take the epoch, and record the start positions of a new pipeline.
 
@@ -148,6 +156,7 @@ def take_epoch(
       checked: what ``check_start`` has found.
       refuse: raises, within the transaction, what prevents the claim.
       once: raise what fails because the database is down; False: wait for it.
+      on_spark: see ``claim``.
 
     Raises:
       As ``claim``; what ``refuse`` raises; with ``once`` UnavailableError.
@@ -167,7 +176,7 @@ def take_epoch(
 
     release = RecordRelease(context.ledger.leadership(), context.name, context.standby.silence_s)
     context.crash_points.reach("start.before_epoch")
-    holder = f"{socket.gethostname()} process {os.getpid()}"
+    holder = f"{socket.gethostname()} process {os.getpid()}{ON_SPARK if on_spark else ''}"
     seen = () if checked.record is None else checked.record.partition_positions
     # Again: `rowtide apply`, or another first start, may have committed since.
     record = take() if once else io.database.call(take)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from rowtide.checkpoint.database import DatabaseLedger
 from rowtide.checkpoint.error_stream import (
@@ -19,7 +20,7 @@ from rowtide.checkpoint.error_stream import (
 from rowtide.checkpoint.ledger import StoredError
 from rowtide.errors import OvertakenError, StatementError
 from rowtide.runtime.pipeline import Pipeline
-from rowtide.runtime.recovery.begin import refuse_another_plan
+from rowtide.runtime.recovery.begin import ON_SPARK, refuse_another_plan
 from rowtide.runtime.recovery.digest import plan_digests
 from rowtide.runtime.resubmitting.resubmittable import Resubmittable
 from rowtide.runtime.resubmitting.where_counts import Counting, LateRows
@@ -28,6 +29,11 @@ CHOICES = 3
 """How often rows are chosen again because others resubmit some of them at the same time."""
 PORTION_ROWS = 100
 """How many rows are read at once: they are in memory before their bytes are known."""
+IN_ONE_PROCESS = (
+    "Stop the process on Spark, start the pipeline in one process with `rowtide run PIPELINE.sql`, and resubmit then. "
+    "From then on the pipeline runs in one process, without --runner spark."
+)
+"""What to do to resubmit rows of a pipeline that runs on Spark."""
 MISSING = "no such row, or other filters exclude it"
 
 
@@ -64,8 +70,9 @@ def resubmit(
       all_or_none: refuse all rows if one that is named has to stay.
 
     Raises:
-      StatementError: the checkpoint is of another plan, a named row has to stay (``all_or_none``), the pipeline has
-        too many resubmissions, or others kept resubmitting these rows; nothing has changed.
+      StatementError: the checkpoint is of another plan, Spark has the pipeline, a named row has to stay
+        (``all_or_none``), the pipeline has too many resubmissions, or others kept resubmitting these rows; nothing
+        has changed.
       UnavailableError: the database is down.
     """
     for left in reversed(range(CHOICES)):
@@ -78,7 +85,7 @@ def resubmit(
         if dry_run or not found.rows:
             break
         try:
-            pipeline.ledger.resubmit(found.rows)
+            pipeline.ledger.resubmit(found.rows, partial(_refuse_on_spark, pipeline.name))
             break
         except OvertakenError:
             if not left:
@@ -90,11 +97,12 @@ def _chosen(pipeline: Pipeline, wanted: ErrorFilter, most: int | None) -> Resubm
     """Return what would be resubmitted now.
 
     Raises:
-      StatementError: the checkpoint is of another plan, or the pipeline has too many resubmissions.
+      StatementError: the checkpoint is of another plan, Spark has the pipeline, or it has too many resubmissions.
     """
     record = pipeline.ledger.read()
     if record is not None:
         refuse_another_plan(pipeline.name, record, plan_digests(pipeline.plan))
+        _refuse_on_spark(pipeline.name, record.holder)
     matching = _matching(pipeline.ledger, replace(wanted, pending=not wanted.numbers))
     if most is None:
         looked_at, others_follow = list(matching), False
@@ -116,6 +124,19 @@ def _chosen(pipeline: Pipeline, wanted: ErrorFilter, most: int | None) -> Resubm
     before = max((each.number for each in pipeline.ledger.resubmissions()), default=0)
     left = left_after(before, sum(1 for _ in together(rows)))
     return ResubmittedRows(rows, stay, counting, last, left)
+
+
+def _refuse_on_spark(pipeline: str, holder: str) -> None:
+    """Refuse a pipeline whose last process runs it on Spark, also if that has ended: Spark may start again.
+
+    Raises:
+      StatementError: saying what to do first.
+    """
+    if holder.endswith(ON_SPARK):
+        raise StatementError(
+            f'the last process that took pipeline "{pipeline}" reads no resubmitted rows: {holder}',
+            hint=IN_ONE_PROCESS,
+        )
 
 
 def _matching(ledger: DatabaseLedger, wanted: ErrorFilter) -> Iterator[StoredError]:
