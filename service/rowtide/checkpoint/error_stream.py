@@ -107,7 +107,7 @@ def mark_resubmitted(
 ) -> int:
     """Mark error rows as resubmitted; return the number of resubmissions.
 
-    ``refuse`` is called with the holder of the epoch, which nobody takes before the marks are committed.
+    ``refuse`` is called with the holder of the epoch, which stays the holder until the marks are committed.
 
     Raises:
       OvertakenError: one of them was resubmitted meanwhile; nothing has changed.

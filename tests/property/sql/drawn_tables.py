@@ -233,19 +233,23 @@ class Queries:
         return f"SELECT {listed} FROM {relation}{where} QUALIFY ROW_NUMBER() OVER {window} {kept}", given
 
     def _windowed(self, depth: int) -> tuple[str, Columns]:
-        """Return rows with results of windows. A term for each column tells rows apart wherever peers would not do."""
-        relation, columns = self._from(depth)
-        calls = [self._call_over(columns) for _ in range(self.random.randint(1, 3))]
+        """Return rows with results of windows. A term for each column tells rows apart wherever peers would not do.
+
+        QUALIFY may keep some of several equal rows: then their results are equal, or the rows have a key.
+        """
+        qualifies, keyed = self.chance(0.5), self.chance(0.5)
+        relation, columns = self._side(0) if qualifies and keyed else self._from(depth)
+        by_place = keyed or not qualifies
+        calls = [self._call_over(columns, by_place=by_place) for _ in range(self.random.randint(1, 3))]
         shown = [self.random.choice(columns) for _ in range(self.random.randint(0, 1))]
         listed, given = self._listed([*shown, *calls])
-        qualify = f" QUALIFY {self._qualified(columns, given[-1:])}" if self.chance(0.5) else ""
+        others = [self._call_over(columns, by_place=by_place)]
+        qualify = f" QUALIFY {self._qualified(columns, given[-1:], others)}" if qualifies else ""
         return f"SELECT {listed} FROM {relation}{self._where(columns, depth)}{qualify}", given
 
-    def _qualified(self, columns: Columns, listed: Columns) -> str:
+    def _qualified(self, columns: Columns, listed: Columns, others: Columns) -> str:
         """Return a condition on windows: on results that are ``listed``, on others, or on both."""
-        results = self.random.choice(
-            [listed, [self._call_over(columns)], [*listed, self._call_over(columns)]]
-        )
+        results = self.random.choice([listed, others, [*listed, *others]])
         conditions = []
         for sql, of in results:
             limit = f"{self.random.choice(['=', '<=', '>'])} {self.random.randint(0, 3)}"
@@ -255,8 +259,8 @@ class Queries:
             conditions.append(self.condition([*columns, *results], 1))
         return self.random.choice([" AND ", " OR "]).join(conditions)
 
-    def _call_over(self, columns: Columns) -> tuple[str, str]:
-        """Return a call over a window, and its type."""
+    def _call_over(self, columns: Columns, *, by_place: bool) -> tuple[str, str]:
+        """Return a call over a window, and its type. ``by_place``: its results for equal rows may differ."""
         by, of_by = self.random.choice(columns)
         partition = f"PARTITION BY {by} " if self.chance(0.7) else ""
         some = f"ORDER BY {self._order([self.random.choice(columns)[0]])}"
@@ -266,12 +270,17 @@ class Queries:
             ["UNBOUNDED PRECEDING", "BETWEEN 2 PRECEDING AND 1 FOLLOWING", "2 PRECEDING"]
         )
         rank, shift = self.random.choice(["RANK", "DENSE_RANK"]), self.random.choice(["LAG", "LEAD"])
+        peers = [
+            (f"{aggregate} OVER ({partition})", of),
+            (f"{aggregate} OVER ({partition}{some})", of),
+            (f"{rank}() OVER ({partition}{some})", "i"),
+        ]
+        if not by_place:
+            return self.random.choice(peers)
         return self.random.choice(
             [
-                (f"{aggregate} OVER ({partition})", of),
-                (f"{aggregate} OVER ({partition}{some})", of),
+                *peers,
                 (f"{aggregate} OVER ({partition}{each} ROWS {rows})", of),
-                (f"{rank}() OVER ({partition}{some})", "i"),
                 (f"ROW_NUMBER() OVER ({partition}{each})", "i"),
                 (f"{shift}({by}, {self.random.randint(1, 2)}) OVER ({partition}{each})", of_by),
                 (f"FIRST_VALUE({by}) OVER ({partition}{each})", of_by),
