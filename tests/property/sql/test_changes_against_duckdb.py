@@ -97,6 +97,10 @@ QUERIES = {
     " AS m FROM a) AS q WHERE m > 1",
     "numbers of rows after some": "SELECT k, ROW_NUMBER() OVER (ORDER BY n NULLS FIRST, id) AS m FROM a QUALIFY m > 2",
     "numbers of many rows": "SELECT k, ROW_NUMBER() OVER (ORDER BY n NULLS FIRST, id) AS m FROM a QUALIFY m <= 20",
+    "first groups by what is not selected": "SELECT k FROM a GROUP BY k"
+    " QUALIFY ROW_NUMBER() OVER (ORDER BY SUM(n) DESC NULLS LAST, k NULLS LAST) <= 1",
+    "first groups under a condition that is not selected": "SELECT k FROM a GROUP BY k"
+    " QUALIFY ROW_NUMBER() OVER (ORDER BY k NULLS LAST) <= 2 AND MIN(n) < 3",
     "first rows of a rank": "SELECT id, n FROM a QUALIFY DENSE_RANK() OVER (ORDER BY n DESC NULLS LAST) <= 2"
     " ORDER BY n NULLS FIRST, id LIMIT 2",
     "groups by their rank": "SELECT k, SUM(n) AS s FROM a GROUP BY k HAVING COUNT(*) < 4"

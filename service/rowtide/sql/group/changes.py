@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rowtide.errors import SourceSpan, StatementError
@@ -83,18 +83,23 @@ def refuse_time(retention: Retention, span: SourceSpan) -> None:
 
 
 def with_shown(
-    node: Node, outputs: Sequence[SelectOutput], having: Expr | None, order: Sequence[tuple[Expr, bool]]
+    node: Node,
+    outputs: Sequence[SelectOutput],
+    having: Expr | None,
+    order: Sequence[tuple[Expr, bool]],
+    qualified: Iterable[Expr],
 ) -> Node:
     """Return groups, with or without HAVING, with the expressions that are read: other changes are not emitted.
 
-    If the query reads every aggregate unchanged, all changes are emitted.
+    ``qualified`` are those that QUALIFY reads. If the query reads every aggregate unchanged, all changes are emitted.
     """
     if isinstance(node, Filter):
-        return replace(node, input=with_shown(node.input, outputs, having, order))
+        return replace(node, input=with_shown(node.input, outputs, having, order, qualified))
     if not isinstance(node, GroupChanges):
         return node
     read = [each.expr for each in outputs if not each.is_rowtime]
     read += [key for key, _ in order] + ([] if having is None else [having])
+    read += [each for each in dict.fromkeys(qualified) if each not in read]
     keys = len(node.row_type) - len(node.aggregates)
     plain = {each.index for each in read if isinstance(each, FieldRef)}
     return node if plain.issuperset(range(keys, len(node.row_type))) else replace(node, shown=tuple(read))

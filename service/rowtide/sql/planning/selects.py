@@ -432,7 +432,9 @@ class SelectPlanner:
                 )
             order = ordered()
             if grouped is filtered:
-                grouped = with_shown(grouped, outputs, having, () if order is None else order.keys)
+                grouped = with_shown(
+                    grouped, outputs, having, () if order is None else order.keys, qualify.reads()
+                )
             return _Selected(grouped, outputs, None, order, kept=qualify.kept())
         order = ordered()
         if promotion is not None and window is not None:

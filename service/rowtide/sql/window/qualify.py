@@ -203,6 +203,13 @@ class Qualify:
             condition = substitute(condition, {RowtimeRef(): old_rowtime})
         return Filter(relation, node, condition)
 
+    def reads(self) -> tuple[Expr, ...]:
+        """Return the expressions by which the first rows of a table are chosen; none for any other query."""
+        kept = self.kept()
+        return (
+            () if kept is None else (*(key for key, _ in kept.order.keys), *kept.partition, *kept.conditions)
+        )
+
     def kept(self) -> QualifiedRows | None:
         """Return the first rows of a table that stay; None for any other query."""
         if self._top is None:
