@@ -181,10 +181,17 @@ class SelectPlanner:
                 span=self._select.place,
                 hint="Put it into FROM (..) of another query.",
             )
-        node, outputs = with_old_rowtime(self._relation, shape.node, shape.outputs)
-        return kept_of_changes(
-            self._relation, replace(shape, node=node, outputs=outputs), kept, self._retention
-        )
+        place = self._select.place if self._select.qualify is None else self._select.qualify.place
+        if shape.node.is_changelog():
+            for each in kept.conditions:
+                check_rowtime((), each, place)
+        # A row that goes has another ROWTIME than it had when it came: conditions, too, read the one that it had.
+        conditions = (SelectOutput("$QUALIFY", each, True, place) for each in kept.conditions)
+        node, read = with_old_rowtime(self._relation, shape.node, (*shape.outputs, *conditions))
+        at = len(shape.outputs)
+        kept = replace(kept, conditions=tuple(each.expr for each in read[at:]))
+        shape = replace(shape, node=node, outputs=read[:at])
+        return kept_of_changes(self._relation, shape, kept, self._retention)
 
     def _of_changes(self, shape: QueryShape, order: PeriodOrder | None) -> QueryShape:
         """Return DISTINCT, or the first rows, of changes."""
