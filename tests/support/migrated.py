@@ -1,7 +1,7 @@
 """New checkpoints in SQLite: migrated once in each process, from then on made of the statements which that came to.
 
 All migrations of an empty database take a tenth of a second, which a thousand tests would spend. Tables of an earlier
-version are migrated, as are those of a connection that is no plain one: it may look at each statement.
+version are migrated step by step. So are those of a connection of a subclass: it may look at each statement.
 """
 
 from __future__ import annotations

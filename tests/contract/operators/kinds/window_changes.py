@@ -32,7 +32,7 @@ OWN, ORIGINS = 9 << 16, (6 << 16, 2 << 16)
 
 
 class Line:
-    """A row of the table: two equal ones are told apart."""
+    """A row of the table. Two rows with equal values are two lines."""
 
     def __init__(self, row: Row) -> None:
         self.row = row
@@ -133,7 +133,7 @@ class WindowChangesModel(Model):
         return True
 
     def compare(self, cause: TimedRow, before: list[Shown], after: list[Shown]) -> None:
-        """Give what is shown no more, and what is shown now."""
+        """Emit the rows that are deleted after a change, and those that are inserted."""
         was = {each.line: each.row for each in before}
         for line, row in before:
             if all(each.line is not line for each in after):
