@@ -11,7 +11,7 @@ from typing import Any
 
 import confluent_kafka as ck
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 from real.parts import missing, uses_containers
 from rowtide.errors import RowtideError
@@ -74,11 +74,17 @@ class Broker:
                 if code not in _UNANSWERED or time.monotonic() > deadline:
                     raise
             is_again, self.admin = True, self._admin()
-        # The controller answers before the broker knows the topic, and before its partitions have leaders.
         wait_until(lambda: self._has_leaders(topic, partitions))
         return topic
 
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Let a topic have ``total`` partitions."""
+        for added in self.admin.create_partitions([NewPartitions(topic, total)]).values():
+            added.result(ANSWER_S)
+        wait_until(lambda: self._has_leaders(topic, total))
+
     def _has_leaders(self, topic: str, partitions: int) -> bool:
+        """Return whether records can be written: the controller answers before the broker knows of partitions."""
         found = self.admin.list_topics(topic, timeout=ANSWER_S).topics[topic].partitions
         return len(found) == partitions and all(each.leader >= 0 for each in found.values())
 

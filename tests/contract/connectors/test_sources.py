@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import NewPartitions
 
 from real.kafka import Broker
 from rowtide.testing.contracts import Log, SourceContract
@@ -116,8 +115,7 @@ class KafkaLog:
         self.broker.delete_records(self.topic, 0, before)
 
     def add_partition(self) -> None:
-        for created in self.broker.admin.create_partitions([NewPartitions(self.topic, 3)]).values():
-            created.result(30)
+        self.broker.add_partitions(self.topic, 3)
 
 
 class FilesLog:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from confluent_kafka.admin import NewPartitions
 
 from real.kafka import Broker
 from support.service import service
@@ -66,8 +65,7 @@ def test_every_message_of_every_topic_is_written_once(
             process = made.start()
             made.wait_for_log("running", times=made.log.read_text().count('"event": "running"') + 1)
             if kill == 1:
-                for added in kafka.admin.create_partitions([NewPartitions(topics[0], 3)]).values():
-                    added.result(30)
+                kafka.add_partitions(topics[0], 3)
                 sizes |= {(topics[0], 1): 0, (topics[0], 2): 0}
                 time.sleep(1)
             feed(60)

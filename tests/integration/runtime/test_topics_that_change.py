@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import NewPartitions
 
 from real.kafka import Broker
 from rowtide_connectors.registry import find_source
@@ -35,13 +34,8 @@ def test_who_stamps_messages_is_known_by_the_topics_setting(kafka: Broker) -> No
         source.close()
 
 
-def grow(kafka: Broker, topic: str, total: int) -> None:
-    for created in kafka.admin.create_partitions([NewPartitions(topic, total)]).values():
-        created.result(30)
-
-
 def produce(kafka: Broker, topic: str, partition: int, timestamps: range) -> None:
-    """Write readings; a new partition takes some time until it has a leader."""
+    """Write readings."""
     values = [b'{"number":%d,"sensor":"s%d","amount":1}' % (at - START, partition) for at in timestamps]
     kafka.produce(topic, values, partition=partition, timestamps=list(timestamps))
 
@@ -64,14 +58,14 @@ def test_partitions_join_behind_the_streams_bound_and_a_topic_made_anew_is_refus
             produce(kafka, topic, partition, range(START, START + 100_000, 1_000))
         process = made.start()
         wait_for({0: 100, 1: 100})
-        grow(kafka, topic, 3)
+        kafka.add_partitions(topic, 3)
         made.wait_for_log("partition_joins")
         # The others stand at 99 s, less 2 s of WITHIN.
         produce(kafka, topic, 2, range(START + 96_998, START + 97_002))
         wait_for({0: 100, 1: 100, 2: 4})
         process.send_signal(signal.SIGKILL)
         process.wait()
-        grow(kafka, topic, 4)
+        kafka.add_partitions(topic, 4)
         produce(kafka, topic, 3, range(START + 80_000, START + 120_000, 10_000))
         for partition in range(3):
             produce(kafka, topic, partition, range(START + 200_000, START + 201_000, 100))
