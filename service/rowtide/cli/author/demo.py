@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: rowtide demo --json"
 
 SHOWN_ROWS = 10
+PROPOSED = (
+    "SELECT hour_start, origin, flights, flights - departed AS cancelled, wind, visibility FROM hourly_departures "
+    "ORDER BY cancelled DESC, hour_start, origin LIMIT 5"
+)
+"""A query that a finished demo answers at once: its table has all rows, while its streams have no further ones."""
 
 
 def demo(
@@ -60,7 +65,7 @@ def demo(
         else:
             _show(result)
         if serve:
-            course.serve(_serving)
+            course.serve(serving)
     finally:
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -68,10 +73,11 @@ def demo(
         raise typer.Exit(1)
 
 
-def _serving(address: str, config: Path) -> None:
-    """Report the service's address, and commands to try."""
+def serving(address: str, config: Path) -> None:
+    """Report the service's address, its page, and commands to try."""
     typer.echo(f"The service is at {address} until Ctrl-C; its pipeline is {PIPELINE}.", err=True)
-    typer.echo(f'Try: rowtide sql --service {address} -e "SELECT * FROM HOURLY"', err=True)
+    typer.echo(f"Its page for a browser is {address}/ui/, where {address}/ui/#/sql runs queries.", err=True)
+    typer.echo(f'Try: rowtide sql --service {address} -e "{PROPOSED}"', err=True)
     typer.echo(f"     rowtide positions {PIPELINE} --config {config}", err=True)
 
 
