@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rowtide.cli.author.sql import split_statements
-from rowtide.cli.author.sql_engine import ServiceEngine
+from rowtide.cli.author.sql_engine import WAITS, ServiceEngine
 from rowtide.cli.main import app
 from rowtide.embedded.events import QueryEvent, ResultNote, ResultRow
 from rowtide.sql.pipeline import STAGES
@@ -314,6 +314,32 @@ def test_a_query_on_a_running_service_begins_with_what_it_keeps_and_follows(fore
     assert 100 in amounts
     assert not set(amounts) & set(range(9)), "it begins where the pipeline stands"
     assert seen[-1] == ResultNote("the service stops")
+
+
+@pytest.mark.parametrize(
+    ("query", "follow", "says"),
+    [
+        ("SELECT STREAM sensor FROM readings WHERE amount > 50", False, True),
+        ("SELECT sensor FROM readings WHERE amount > 50", False, True),
+        ("SELECT * FROM latest_of WHERE amount > 50", True, True),
+        ("SELECT * FROM latest_of WHERE amount > 50", False, False),
+        ("SELECT * FROM latest WHERE amount > 50", False, False),
+        ("SELECT STREAM COUNT(*) OVER (ROWS 2 PRECEDING) AS n FROM readings WHERE amount > 50", False, True),
+    ],
+)
+def test_a_query_without_a_row_says_once_what_it_waits_for(
+    foreign: Path, query: str, follow: bool, says: bool
+) -> None:
+    seen: list[QueryEvent] = []
+    with served(foreign) as url:
+        for each in ServiceEngine(url, follow=follow, silence_s=0.0).execute(query):
+            seen.append(each)
+            if each == ResultNote(WAITS):
+                produce(memory_broker(str(foreign.parent / "out.db")), range(100, 104))
+            if rows_of(seen):
+                break
+    assert seen.count(ResultNote(WAITS)) == (1 if says else 0)
+    assert bool(rows_of(seen)) == says
 
 
 def rows_of(answers: list[QueryEvent]) -> list[ResultRow]:

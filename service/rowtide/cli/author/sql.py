@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowtide.cli.author.sql_engine import ServiceEngine, history_file
+from rowtide.cli.author.sql_engine import SILENCE_S, ServiceEngine, history_file
 from rowtide.cli.cells import cell, json_cell
 from rowtide.cli.errors import read_text, rendered, shown_to_user
 from rowtide.cli.pipeline_file import ConfigFile
@@ -130,7 +130,8 @@ def _engine(
             raise StatementError(
                 "a pipeline file cannot be combined with --service", hint="Leave out the file."
             )
-        return ServiceEngine(service, follow=follow)
+        silence_s = SILENCE_S if sys.stderr.isatty() else None
+        return ServiceEngine(service, follow=follow, silence_s=silence_s)
     settings = load_settings(config)
     name = None if pipeline is None else settings.pipeline.name or pipeline.stem
     engine = EmbeddedEngine(settings, parse_begin(begin), SystemClock(), until_end=until_end, name=name)
