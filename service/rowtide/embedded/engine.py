@@ -31,8 +31,8 @@ from rowtide.runtime.state.committed_tables import CommittedTables
 from rowtide.runtime.state.deadletters import error_values
 from rowtide.sql.catalog.system import ERRORS
 from rowtide.sql.definitions.objects import relation_name
-from rowtide.sql.grammar.dialect import name_text
 from rowtide.sql.grammar.statements import Print
+from rowtide.sql.located import located
 from rowtide.sql.pipeline import STAGES, SqlSession
 
 RESULT = "RESULT"
@@ -129,7 +129,7 @@ class EmbeddedEngine:
             return
         asked = self._asked(text)
         contents, types = asked.contents, [str(field.type) for field in asked.node.row_type]
-        yield ResultColumns(
+        columns = ResultColumns(
             contents.shown(asked.node.row_type.names),
             contents.shown(types),
             asked.changes,
@@ -137,6 +137,8 @@ class EmbeddedEngine:
         )
         given = 0
         with self._opened(asked.node) as (flow, topics, tables):
+            # After the topics are found: a broker that is down has an error alone.
+            yield columns
             for emitted in self._run(asked.node, flow, topics, tables):
                 if asked.is_listed:
                     contents.take(_rows(emitted))
@@ -157,22 +159,21 @@ class EmbeddedEngine:
 
     def _messages_of(self, statement: Print, text: str) -> Iterator[QueryEvent]:
         """Yield the messages of the topic of a foreign stream, as they are."""
-        name = self._session.relation_name(
-            ".".join(map(name_text, (each.text for each in statement.name.parts)))
-        )
         plan = configured(self._session.plan, self._settings)
-        stream = next((each for each in plan.foreign_streams if each.name == name), None)
-        if stream is None:
-            raise StatementError(
-                f'"{name}" has no topic that is read',
-                span=statement.name.place,
-                text=text,
-                hint="PRINT shows the messages of a foreign stream. SELECT * FROM a table shows its rows.",
-            )
-        yield MESSAGE_COLUMNS
+        with located(text, None):
+            name = self._session.name_of(statement.name)
+            stream = next((each for each in plan.foreign_streams if each.name == name), None)
+            if stream is None:
+                raise StatementError(
+                    f'"{name}" has no topic that is read',
+                    span=statement.name.place,
+                    hint="PRINT shows the messages of a foreign stream. SELECT * FROM a table shows its rows.",
+                )
         with closing(TopicReading(plan, [stream], self._begin)) as topics:
-            ends = topics.ends() if self._until_end else None
-            for _, messages in filter(None, topics.messages(ends, self._stopping)):
+            ends = topics.ends()
+            yield MESSAGE_COLUMNS
+            read = topics.messages(ends if self._until_end else None, self._stopping)
+            for _, messages in filter(None, read):
                 yield from message_rows(messages)
 
     def answer(self, text: str) -> EngineAnswer:

@@ -49,7 +49,7 @@ from rowtide.sql.grammar.statements import (
     Show,
     Statement,
 )
-from rowtide.sql.grammar.syntax import DeclaredFunction, QuerySyntax
+from rowtide.sql.grammar.syntax import DeclaredFunction, QualifiedName, QuerySyntax
 from rowtide.sql.grammar.syntax_walk import pseudo_in
 from rowtide.sql.located import located
 from rowtide.sql.planning.defined import definitions
@@ -232,8 +232,16 @@ class SqlSession:
           StatementError: it is not a name, or does not exist.
         """
         with located(text, None):
-            key, _ = self._catalog.find(parse_name(text), "relation or pump")
-            return relation_name(key)
+            return self.name_of(parse_name(text))
+
+    def name_of(self, name: QualifiedName) -> str:
+        """Return the catalog name of a name in a statement.
+
+        Raises:
+          StatementError: it does not exist; with its place in the statement.
+        """
+        key, _ = self._catalog.find(name, "relation or pump")
+        return relation_name(key)
 
     def query(self, text: str, errors: Sequence[Row] = ()) -> Node:
         """Plan one query by itself, over the definitions so far; ``errors`` are the rows of SYS.ERRORS.

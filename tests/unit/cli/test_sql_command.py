@@ -96,11 +96,32 @@ def test_the_messages_of_a_topic_are_printed_as_they_are(foreign: Path) -> None:
         ("PRINT latest_of", '"LATEST_OF" has no topic that is read'),
         ("PRINT", "the name of a foreign stream"),
         ("PRINT p1", "is read"),
+        ('PRINT "no one"', "does not exist"),
+        ("PRINT nowhere.nope", "does not exist"),
     ],
 )
 def test_only_a_foreign_stream_is_printed(foreign: Path, statement: str, message: str) -> None:
-    refused = call(str(foreign), "-e", statement, code=2)
-    assert message in refused
+    refused = CliRunner().invoke(app, ["sql", str(foreign), "-e", statement])
+    # Nothing but the error comes, which shows the statement with the place of the name.
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert message in refused.stderr
+    lines = refused.stderr.splitlines()
+    at = lines.index(statement)
+    marked = slice(lines[at + 1].find("^"), None)
+    assert lines[0].startswith(f"1:{marked.start + 1}: error: ")
+    assert statement[marked] == (statement.partition(" ")[2] if " " in statement else "")
+
+
+@pytest.mark.parametrize("statement", ["PRINT readings", "SELECT STREAM * FROM readings"])
+def test_a_broker_that_is_down_has_an_error_without_a_header(tmp_path: Path, statement: str) -> None:
+    file = tmp_path / "down.sql"
+    file.write_text(
+        "CREATE SERVER k FOREIGN DATA WRAPPER KAFKA OPTIONS (bootstrap_servers '127.0.0.1:1');"
+        "CREATE FOREIGN STREAM readings (sensor VARCHAR(8)) SERVER k OPTIONS (topic 'readings', format 'JSON');"
+    )
+    down = CliRunner().invoke(app, ["sql", str(file), "-e", statement])
+    assert (down.exit_code, down.stdout) == (3, "")
+    assert "127.0.0.1:1" in down.stderr
 
 
 def test_a_pipeline_file_and_a_service_print_nothing(tmp_path: Path) -> None:
