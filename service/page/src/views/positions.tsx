@@ -7,6 +7,7 @@ import { decided, missing, originOf, partitionOf, rowsOf, TABS, type Tab, tabOf 
 import { zone } from "../preferences";
 import { count, moment, NOTHING } from "../text";
 import { Refused, useAnswer } from "./answer";
+import { Table } from "./table";
 
 /** The most partitions on a page of the table. */
 const PARTITIONS = 100;
@@ -68,7 +69,7 @@ function Partitions() {
   const page = Math.min(pages, Math.max(1, Number(filters.value.get("page")) || 1));
   return (
     <>
-      <Table
+      <List
         of="partitions"
         titles={["partition", "relation", "next offset", "end", "lag", "bound", "bound from", "first offset"]}
         numbers={["next offset", "end", "lag", "first offset"]}
@@ -107,7 +108,7 @@ function CommitList() {
       {found.commits.length === 0 ? (
         <p>This process has not committed yet.</p>
       ) : (
-        <Table
+        <List
           of="commits"
           titles={["commit", "committed", "seconds", "messages", "rows written", "late", "rejected", "snapshot", "epoch"]}
           numbers={["seconds", "messages", "late", "rejected", "snapshot", "epoch"]}
@@ -138,7 +139,7 @@ function SnapshotList() {
     return <p>No snapshot is stored yet. Until there is one, a start reads the log again from its beginning.</p>;
   }
   return (
-    <Table
+    <List
       of="snapshots"
       titles={["snapshot", "stored", "commit", "bytes", "epoch"]}
       numbers={["commit", "bytes", "epoch"]}
@@ -167,7 +168,7 @@ function DecisionList() {
   }
   return (
     <>
-      <Table
+      <List
         of="decisions"
         titles={["decision", "committed", "kind", "where", "what", "bound", "for", "epoch"]}
         numbers={["epoch"]}
@@ -198,42 +199,20 @@ function shown(time: string | null): string {
   return moment(time === null ? null : Date.parse(time), zone.value);
 }
 
-interface Rows {
+interface Listed {
   readonly of: string;
   readonly titles: readonly string[];
   readonly numbers: readonly string[];
-  /** The cells of each row. The first one names it, and stays. */
   readonly rows: readonly (readonly ComponentChildren[])[];
 }
 
-function Table({ of, titles, numbers, rows }: Rows) {
-  const kind = (at: number) => (numbers.includes(titles[at] ?? "") ? "number" : "");
+function List({ of, titles, numbers, rows }: Listed) {
   return (
-    <section class="scroll" tabIndex={0} aria-label={`Table of ${of}`}>
-      <table class="kept">
-        <thead>
-          <tr>
-            {titles.map((each, at) => (
-              <th key={each} scope="col" class={kind(at)}>
-                {each}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(([first, ...cells], at) => (
-            <tr key={at}>
-              <th scope="row">{first}</th>
-              {cells.map((each, cell) => (
-                <td key={titles[cell + 1]} class={kind(cell + 1)}>
-                  {each}
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </section>
+    <Table
+      label={`Table of ${of}`}
+      columns={titles.map((name) => ({ name, isNumber: numbers.includes(name) }))}
+      rows={rows.map((cells, key) => ({ key, cells }))}
+    />
   );
 }
 

@@ -2,11 +2,12 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { filter, filters } from "../address";
 import { address, Refusal, type Relations } from "../api";
 import { cell, isNumber, timeText } from "../cells";
-import { described, marked, rangeOf, type Row, rowsOf } from "../lines";
+import { described, marked, rangeOf, rowsOf } from "../lines";
 import { name as pipeline, nameOnceKnown } from "../live";
 import { type QueryState, runQuery } from "../query";
 import { count, NOTHING } from "../text";
 import { Refused, useAnswer } from "./answer";
+import { Table } from "./table";
 
 /** A query on the running pipeline: its text, its rows as they come or those of now, and the place of its fault. */
 export function SqlView() {
@@ -165,57 +166,27 @@ function Result({ state }: { readonly state: QueryState }) {
         </p>
       )}
       {rows.length > 0 && (
-        <section class="scroll rows" tabIndex={0} aria-label="Rows">
-          <table class="kept">
-            <thead>
-              <tr>
-                <th scope="col" class="number">
-                  row
-                </th>
-                {hasChanges && <th scope="col">change</th>}
-                {hasTimes && <th scope="col">rowtime</th>}
-                {columns.map((each, at) => (
-                  <th key={at} scope="col" class={isNumber(each.type) ? "number" : ""} title={each.type}>
-                    {each.name}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map((each) => (
-                <ResultRow key={each.number} row={each} types={columns.map(({ type }) => type)} hasChanges={hasChanges} hasTimes={hasTimes} />
-              ))}
-            </tbody>
-          </table>
-        </section>
+        <Table
+          label="Rows"
+          isLong
+          columns={[
+            { name: "row", isNumber: true },
+            ...(hasChanges ? [{ name: "change", isNumber: false }] : []),
+            ...(hasTimes ? [{ name: "rowtime", isNumber: false }] : []),
+            ...columns.map(({ name, type }) => ({ name, isNumber: isNumber(type), hint: type })),
+          ]}
+          rows={rows.map(({ number, op, rowtime, values }) => ({
+            key: number,
+            isGone: op === "-",
+            cells: [
+              count(number + 1),
+              ...(hasChanges ? [op === "+" ? "+ comes" : "- goes"] : []),
+              ...(hasTimes ? [rowtime === null ? NOTHING : timeText(rowtime)] : []),
+              ...columns.map(({ type }, at) => cell(values[at] ?? null, type) ?? <span class="null">NULL</span>),
+            ],
+          }))}
+        />
       )}
     </>
-  );
-}
-
-interface ResultRowOf {
-  readonly row: Row;
-  readonly types: readonly string[];
-  readonly hasChanges: boolean;
-  readonly hasTimes: boolean;
-}
-
-function ResultRow({ row, types, hasChanges, hasTimes }: ResultRowOf) {
-  return (
-    <tr class={row.op === "-" ? "gone" : ""}>
-      <th scope="row" class="number">
-        {count(row.number + 1)}
-      </th>
-      {hasChanges && <td>{row.op === "+" ? "+ comes" : "- goes"}</td>}
-      {hasTimes && <td>{row.rowtime === null ? NOTHING : timeText(row.rowtime)}</td>}
-      {types.map((type, at) => {
-        const text = cell(row.values[at] ?? null, type);
-        return (
-          <td key={at} class={isNumber(type) ? "number" : ""}>
-            {text ?? <span class="null">NULL</span>}
-          </td>
-        );
-      })}
-    </tr>
   );
 }
