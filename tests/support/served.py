@@ -1,4 +1,4 @@
-"""A pipeline that runs with its pages in threads of the test process, as ``rowtide run`` runs it."""
+"""A pipeline that runs with its pages in threads of the test process, as ``rowtide run`` runs it; and one to run so."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import httpx
 
 from rowtide.app import resubmits
 from rowtide.cli.run.run import query_of
@@ -20,7 +22,22 @@ from rowtide.sql.pipeline import plan_pipeline
 from rowtide.web import Handlers, WebServer, build_app
 from rowtide.web.access import Access
 from rowtide.web.api.events import EventFeed
+from rowtide_connectors.memory import memory_broker
 from support.pipeline import process_of
+from support.waiting import wait_until
+
+_READINGS = """
+CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
+CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{file}');
+CREATE FOREIGN STREAM readings (sensor VARCHAR(8), amount BIGINT)
+  SERVER k OPTIONS (topic 'readings', partitions '1', format 'JSON');
+CREATE TABLE "a/b" (sensor VARCHAR(8), amount BIGINT, PRIMARY KEY (sensor));
+CREATE FOREIGN TABLE latest (sensor VARCHAR(8), amount BIGINT, PRIMARY KEY (sensor)) SERVER d;
+CREATE PUMP p1 STARTED AS INSERT INTO "a/b" SELECT STREAM sensor, amount FROM readings WHERE amount > 0;
+CREATE PUMP p2 STARTED AS INSERT INTO latest SELECT sensor, amount FROM "a/b";
+"""
+LARGE = 2**63 - 1
+"""A BIGINT that a number of JavaScript cannot hold."""
 
 
 @contextmanager
@@ -67,3 +84,32 @@ def served(file: Path, limits: QueryLimits | None = None, access: Access | None 
             thread.join()
             events.end()
             web.stop()
+
+
+class ReadingsPipeline:
+    """A topic of readings, and a pipeline of them: the latest of each sensor, in an engine table and a foreign table.
+
+    The engine table has a name that addresses must encode.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._broker = memory_broker(str(folder / "out.db"))
+        self._broker.ensure_topic("readings", 1)
+        self._file = folder / "readings.sql"
+        self._file.write_text(_READINGS.format(file=folder / "out.db"))
+
+    def send(self, sensor: str, amount: int, at_ms: int) -> None:
+        """Append a reading."""
+        self.send_bytes(b'{"sensor":"%s","amount":%d}' % (sensor.encode(), amount), at_ms)
+
+    def send_bytes(self, value: bytes, at_ms: int) -> None:
+        """Append any message."""
+        self._broker.produce("readings", [value], timestamps=[at_ms], partition=0)
+
+    @contextmanager
+    def served(self, sensors: int) -> Iterator[str]:
+        """Run the pipeline; give where its pages are once its table has as many ``sensors``."""
+        with served(self._file) as url:
+            table = f"{url}/api/v1/pipelines/readings/relations/a%2Fb/rows"
+            wait_until(lambda: httpx.get(table, trust_env=False).json().get("total") == sensors)
+            yield url

@@ -5,12 +5,10 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 
 from rowtide.runtime.state.following import QUERIES_AT_MOST
-from rowtide_connectors.memory import memory_broker
-from support.served import served
+from support.served import LARGE, ReadingsPipeline
 from support.tab import NARROW, WIDE, findings, tab
 from support.waiting import wait_until
 
@@ -23,38 +21,19 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-SQL = """
-CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
-CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{file}');
-CREATE FOREIGN STREAM readings (sensor VARCHAR(8), amount BIGINT)
-  SERVER k OPTIONS (topic 'readings', partitions '1', format 'JSON');
-CREATE TABLE "a/b" (sensor VARCHAR(8), amount BIGINT, PRIMARY KEY (sensor));
-CREATE FOREIGN TABLE latest (sensor VARCHAR(8), amount BIGINT, PRIMARY KEY (sensor)) SERVER d;
-CREATE PUMP p1 STARTED AS INSERT INTO "a/b" SELECT STREAM sensor, amount FROM readings WHERE amount > 0;
-CREATE PUMP p2 STARTED AS INSERT INTO latest SELECT sensor, amount FROM "a/b";
-"""
-LARGE = 2**63 - 1
-
 
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Send]]:
     """The address of a pipeline that runs, and what sends a reading, each a second after the one before."""
-    folder = tmp_path_factory.mktemp("served")
+    readings = ReadingsPipeline(tmp_path_factory.mktemp("served"))
     seconds = count()
 
     def send(sensor: str, amount: int) -> None:
-        value = b'{"sensor":"%s","amount":%d}' % (sensor.encode(), amount)
-        broker = memory_broker(str(folder / "out.db"))
-        broker.produce("readings", [value], timestamps=[1_000 * next(seconds)], partition=0)
+        readings.send(sensor, amount, 1_000 * next(seconds))
 
-    file = folder / "readings.sql"
-    file.write_text(SQL.format(file=folder / "out.db"))
-    memory_broker(str(folder / "out.db")).ensure_topic("readings", 1)
     send("s1", LARGE)
     send("s2", 2)
-    with served(file) as url:
-        table = f"{url}/api/v1/pipelines/readings/relations/a%2Fb/rows"
-        wait_until(lambda: httpx.get(table, trust_env=False).json().get("total") == 2)
+    with readings.served(2) as url:
         yield f"{url}/ui/", send
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,44 +13,24 @@ import pytest
 from rowtide.web.declared import ApiPath
 from rowtide.web.described import ALL
 from rowtide.web.problems import API, Problem, ProblemAnswer
-from rowtide_connectors.memory import memory_broker
-from support.served import served
+from support.served import LARGE, ReadingsPipeline
 from support.waiting import wait_until
 
-SQL = """
-CREATE SERVER k FOREIGN DATA WRAPPER MEMORY OPTIONS (broker '{file}');
-CREATE SERVER d FOREIGN DATA WRAPPER RDBMS OPTIONS (url 'sqlite:///{file}');
-CREATE FOREIGN STREAM readings (sensor VARCHAR(8), amount BIGINT)
-  SERVER k OPTIONS (topic 'readings', partitions '1', format 'JSON');
-CREATE TABLE "a/b" (sensor VARCHAR(8), amount BIGINT, PRIMARY KEY (sensor));
-CREATE FOREIGN TABLE latest (sensor VARCHAR(8), amount BIGINT, PRIMARY KEY (sensor)) SERVER d;
-CREATE PUMP p1 STARTED AS INSERT INTO "a/b" SELECT STREAM sensor, amount FROM readings;
-CREATE PUMP p2 STARTED AS INSERT INTO latest SELECT sensor, amount FROM "a/b";
-"""
-LARGE = 2**63 - 1
 HERE = f"{API}/pipelines/readings"
 TABLE = f"{HERE}/relations/a%2Fb"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("served")
-
-
-def send(folder: Path, value: bytes, at: int) -> None:
-    memory_broker(str(folder / "out.db")).produce("readings", [value], timestamps=[at], partition=0)
+def readings(tmp_path_factory: pytest.TempPathFactory) -> ReadingsPipeline:
+    return ReadingsPipeline(tmp_path_factory.mktemp("served"))
 
 
 @pytest.fixture(scope="module")
-def url(folder: Path) -> Iterator[str]:
-    file = folder / "readings.sql"
-    file.write_text(SQL.format(file=folder / "out.db"))
-    memory_broker(str(folder / "out.db")).ensure_topic("readings", 1)
-    values = [b'{"sensor":"s1","amount":%d}' % LARGE, b"{broken", b'{"sensor":"s2","amount":2}']
-    for at, value in enumerate(values):
-        send(folder, value, 1_000 * at)
-    with served(file) as found:
-        wait_until(lambda: httpx.get(f"{found}{TABLE}/rows", trust_env=False).json().get("total") == 2)
+def url(readings: ReadingsPipeline) -> Iterator[str]:
+    readings.send("s1", LARGE, 0)
+    readings.send_bytes(b"{broken", 1_000)
+    readings.send("s2", 2, 2_000)
+    with readings.served(2) as found:
         yield found
 
 
@@ -129,10 +108,10 @@ def test_a_refused_query_has_its_place(url: str) -> None:
     assert refused.json()["place"] == {"line": 2, "column": 2, "length": 4}
 
 
-def test_late_rows_are_resubmitted_once_by_two_requests_at_once(url: str, folder: Path) -> None:
+def test_late_rows_are_resubmitted_once_by_two_requests_at_once(url: str, readings: ReadingsPipeline) -> None:
     """The last test of the service: it adds rows."""
     for number in (3, 4):
-        send(folder, b'{"sensor":"s%d","amount":%d}' % (number, number), 500)
+        readings.send(f"s{number}", number, 500)
 
     def late(query: str = "") -> list[Any]:
         found: list[Any] = call(url, "GET", f"{HERE}/errors?kind=late{query}").json()["errors"]
@@ -168,7 +147,7 @@ def test_late_rows_are_resubmitted_once_by_two_requests_at_once(url: str, folder
 
     def are_in_the_table() -> bool:
         # They enter at the bound of the stream, and come out once it moves.
-        send(folder, b'{"sensor":"s5","amount":5}', next(at))
+        readings.send("s5", 5, next(at))
         return bool(call(url, "GET", f"{TABLE}/rows").json()["total"] == 5)
 
     wait_until(are_in_the_table, every_s=0.2)
