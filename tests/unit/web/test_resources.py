@@ -114,37 +114,12 @@ def test_a_decision_has_its_place_or_the_jump_of_a_model_or_its_resubmission() -
     }
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 4])
-def test_the_pages_of_decisions_have_each_one_once_the_newest_first(limit: int) -> None:
-    decisions = Decisions(*(Decision("IDLE", "ORDERS", 0, offset, offset) for offset in range(3)))
-    numbers: list[int] = []
-    after = "0"
-    while after is not None:
-        page = answer(Handlers(decisions=decisions.last), f"/decisions?limit={limit}&after={after}")
-        numbers += [each["number"] for each in page["decisions"]]
-        after = page["next"]
-    assert numbers == [7, 6, 5]
-
-
 TABLE = [(number, Decimal(number) / 4, "é") for number in range(5)]
 
 
 def contents(relation: str, limit: int, after: int) -> TableContents:
     types = ("BIGINT", "DECIMAL(9,2)", "VARCHAR")
     return TableContents(relation, ("n", "d", "s"), types, TABLE[after : after + limit], len(TABLE))
-
-
-@pytest.mark.parametrize("limit", [1, 2, 3, 5, 6, 10_000])
-def test_the_pages_of_a_table_have_each_row_once(limit: int) -> None:
-    rows: list[list[object]] = []
-    after = "0"
-    while after is not None:
-        page = answer(Handlers(contents=contents), f"/relations/%22a%2Fb%22/rows?limit={limit}&after={after}")
-        assert page["total"] == 5
-        assert page["columns"][0] == {"name": "n", "type": "BIGINT"}
-        rows += page["rows"]
-        after = page["next"]
-    assert rows == [[str(n), str(d), s] for n, d, s in TABLE]
 
 
 def test_a_page_without_rows_ends_and_a_limit_is_checked() -> None:
@@ -234,17 +209,38 @@ def test_an_error_row_that_does_not_exist_is_not_found(number: str) -> None:
     assert found["type"] == "urn:rowtide:problem:unknown-error-row"
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 4])
-def test_the_pages_of_error_rows_have_each_row_once(limit: int) -> None:
-    errors = Errors(3)
-    numbers: list[int] = []
+FOUR_DECISIONS = Decisions(*(Decision("IDLE", "ORDERS", 0, offset, offset) for offset in range(4)))
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 10_000])
+@pytest.mark.parametrize(
+    ("handlers", "path", "of", "entries"),
+    [
+        (Handlers(decisions=FOUR_DECISIONS.last), "/decisions", "decisions", [8, 7, 6, 5]),
+        (Handlers(errors=Errors(3).errors), "/errors", "errors", [1, 2, 3]),
+        (
+            Handlers(contents=contents),
+            "/relations/%22a%2Fb%22/rows",
+            "rows",
+            [[str(n), str(d), s] for n, d, s in TABLE],
+        ),
+    ],
+    ids=["decisions", "errors", "rows"],
+)
+def test_the_pages_of_a_list_have_each_entry_once(
+    handlers: Handlers, path: str, of: str, entries: list[object], limit: int
+) -> None:
+    pages: list[Any] = []
     after = "0"
     while after is not None:
-        page = answer(Handlers(errors=errors.errors), f"/errors?limit={limit}&after={after}")
-        numbers += [each["number"] for each in page["errors"]]
-        after = page["next"]
-    assert numbers == [1, 2, 3]
-    assert len(errors.wanted) == -(-3 // limit)
+        pages.append(answer(handlers, f"{path}?limit={limit}&after={after}"))
+        after = pages[-1]["next"]
+    found = [each for page in pages for each in page[of]]
+    assert [each["number"] if isinstance(each, dict) else each for each in found] == entries
+    assert len(pages) == -(-len(entries) // limit)
+    if of == "rows":
+        assert {page["total"] for page in pages} == {len(TABLE)}
+        assert all(page["columns"][0] == {"name": "n", "type": "BIGINT"} for page in pages)
 
 
 def test_error_rows_are_chosen_by_every_filter() -> None:
