@@ -4,6 +4,11 @@ from pathlib import Path
 
 import pytest
 
+# A run in this process forgets at its end what it was the first to import. A package with an extension in C, as PyYAML,
+# is then imported twice, and its extension makes objects of the classes of the first time. So what a scenario needs
+# is imported before.
+from rowtide.testing import live, session  # noqa: F401
+
 PASSING = """\
 sql: CREATE STREAM s (a INTEGER)
 steps:
