@@ -29,6 +29,7 @@ pytest_plugins = [
     "real.pgbouncer",
     "real.spark",
     "support.registry",
+    "times",
     "unsteady",
 ]
 
