@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shlex
+from importlib.resources import files
 from pathlib import Path
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
-from rowtide.cli.author.demo import serving
+from rowtide.cli.author.demo import PROPOSED, serving
 from rowtide.cli.main import app
 from rowtide.clock import SystemClock
 from rowtide.demo import run
 from rowtide.demo.flights import messages
+from rowtide.sql.pipeline import SqlSession
 from rowtide.testing.processes import free_port
 from support.waiting import wait_until
 
@@ -29,6 +31,13 @@ class NoDisplay:
         pass
 
 
+def test_the_query_that_a_served_demo_proposes_reads_what_is_committed() -> None:
+    session = SqlSession(committed=True)
+    session.feed(files("rowtide.demo").joinpath("pipeline.sql").read_text())
+    assert session.listing(PROPOSED).is_committed
+
+
+@pytest.mark.long
 def test_what_a_served_demo_proposes_is_answered_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
