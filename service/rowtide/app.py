@@ -159,6 +159,7 @@ def build_process(
             why=why,
             snapshot=service.requests.snapshot,
             contents=service.requests.contents,
+            latest_rows=service.requests.latest_rows,
             query=query_of(service.requests),
             execute=service.requests.execute,
             progress=service.progress,

@@ -128,6 +128,25 @@ RELATION = {
 }
 
 
+LATEST = {
+    "columns": [{"name": "PRODUCT", "type": "VARCHAR(20)"}, {"name": "ORDER_ID", "type": "BIGINT"}],
+    "rows": [
+        {"op": op, "rowtime": BOUND_MS + at * SECOND_MS, "row": [product, str(2**53 + at)]}
+        for at, (op, product) in enumerate([("+", "rope"), ("-", "rope"), ("+", None)])
+    ],
+    "total": 12_431,
+    "since": "2026-01-01T09:40:00.000Z",
+    "at": {
+        "epoch": 3,
+        "commit": 1_202,
+        "rowtime": "2026-01-01T09:39:29.520Z",
+        "time": "2026-01-01T09:40:02.000Z",
+    },
+}
+"""The last rows of a relation of the orders pipeline."""
+LATEST_PATH = "relations/ORDERS_IN_TIME/rows/latest"
+
+
 def error_row(number: int, **parts: Any) -> dict[str, Any]:
     """Return an error row: a message of partition 1 that is malformed at its last byte."""
     raw = b'{"order_id": %d!' % number
@@ -247,8 +266,9 @@ class Recorded:
             "commits": {"commits": COMMITS, "next": None, "begun": time_of(0), "not_shown": 1_199},
             "snapshots": {"snapshots": SNAPSHOTS},
             "decisions": {"decisions": DECISIONS, "next": None},
+            LATEST_PATH: LATEST,
         }
-        """The answers that say how far the pipeline got."""
+        """The answers that say how far the pipeline got, and the last rows of a relation."""
         self.asked: list[dict[str, Any]] = []
         """The bodies of requests that resubmit."""
         self.port = free_port()

@@ -58,6 +58,7 @@ def served(file: Path, limits: QueryLimits | None = None, access: Access | None 
             handlers=Handlers(
                 snapshot=service.requests.snapshot,
                 contents=service.requests.contents,
+                latest_rows=service.requests.latest_rows,
                 execute=service.requests.execute,
                 errors=pipeline.ledger.errors,
                 why_not=service.requests.why_not,

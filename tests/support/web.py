@@ -16,7 +16,7 @@ from rowtide.errors import StatementError
 from rowtide.metrics import Metrics
 from rowtide.runtime.ingest.bound_origins import BoundOrigin
 from rowtide.runtime.progress.board import ProgressBoard
-from rowtide.runtime.query.contents import TableContents
+from rowtide.runtime.query.contents import LatestRows, TableContents
 from rowtide.runtime.resubmitting.resubmit import ResubmittedRows
 from rowtide.runtime.state.status import Phase, ReplicaStatus, StatusBoard
 from rowtide.sql.pipeline import plan_pipeline
@@ -126,6 +126,7 @@ def whole_app(access: Access) -> Starlette:
             why=lambda _relation, _row: Answer(),
             snapshot=Answer,
             contents=lambda relation, _limit, _after: TableContents(relation, (), (), (), 0),
+            latest_rows=lambda _relation, _limit: LatestRows((), (), (), 0, 0),
             query=query,
             execute=lambda _sql, _wait: Executed(),
             progress=progress_of_orders(),

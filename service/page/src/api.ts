@@ -1,5 +1,7 @@
 // The answers of the HTTP API that the page uses, and how they are asked for: docs/reference/http-api.md.
 
+import type { Value as RowValue } from "./cells";
+
 /** The commit that numbers are of. */
 export interface At {
   readonly epoch: number | null;
@@ -226,6 +228,21 @@ export interface Decisions {
 
 export interface Relations {
   readonly relations: readonly Relation[];
+}
+
+/** The rows that a relation has given last, the newest last. `total` counts all `since` this process began to compute it. */
+export interface LatestRows {
+  readonly columns: readonly { readonly name: string; readonly type: string }[];
+  readonly rows: readonly LatestRow[];
+  readonly total: number;
+  readonly since: string | null;
+}
+
+/** `rowtime` is in milliseconds; null: the row has none. A BIGINT and a DECIMAL are text. */
+export interface LatestRow {
+  readonly op: "+" | "-";
+  readonly rowtime: number | null;
+  readonly row: readonly RowValue[];
 }
 
 /** A query that has started; `changes`: its rows are changes of a table. */

@@ -24,16 +24,15 @@ _BY_NAME = {
 }
 """Kinds whose values have different forms in JSON and in SQL, by the names of their types."""
 
-
-_ARRAY = " ARRAY"
+ARRAY = " ARRAY"
 
 
 def cell(value: object, type_name: str) -> str:
     """Return a value of a row as the terminal shows it."""
     if value is None:
         return "NULL"
-    if type_name.endswith(_ARRAY):
-        element = type_name.removesuffix(_ARRAY)
+    if type_name.endswith(ARRAY):
+        element = type_name.removesuffix(ARRAY)
         return f"[{', '.join(_element(each, element) for each in list(value))}]"  # type: ignore[call-overload]
     if type_name == Kind.TIMESTAMP.value:
         return time_text(int(str(value)))
@@ -66,7 +65,7 @@ def offsets_text(held: Mapping[int, int]) -> str:
 
 def json_cell(value: object, type_name: str) -> object:
     """Return a value of a row for JSON output."""
-    if type_name.endswith(_ARRAY) and value is not None:
-        return [json_cell(each, type_name.removesuffix(_ARRAY)) for each in list(value)]  # type: ignore[call-overload]
+    if type_name.endswith(ARRAY) and value is not None:
+        return [json_cell(each, type_name.removesuffix(ARRAY)) for each in list(value)]  # type: ignore[call-overload]
     is_text = type_name in (Kind.DATE.value, Kind.TIME.value)
     return cell(value, type_name) if is_text and value is not None else value

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 from rowtide.client.faults import (
@@ -29,6 +29,8 @@ PATIENCE_S = 30.0
 """A service writes a line every second while a query runs."""
 LIMIT_REACHED = "LIMIT asks for no more rows"
 """How the service says that a stream's query has ended as it should."""
+_LEADING = {"op": "CHAR(1)", "rowtime": "TIMESTAMP"}
+"""The types of what a row may begin with."""
 Row = tuple[Any, ...]
 
 
@@ -119,7 +121,7 @@ class ServiceConnection:
     def _refuse(self, refusal: HTTPError) -> NoReturn:
         try:
             said = json.loads(refusal.read())
-            message, hint = str(said["error"]), said.get("hint")
+            message, hint = str(said.get("error") or said["detail"]), said.get("hint")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InternalError(
                 f"{self._url} answered {refusal.code}: it is not a service of Rowtide"
@@ -146,6 +148,8 @@ class ServiceCursor:
         self._lines: Iterator[dict[str, Any]] = iter(())
         self._converters: list[Callable[[Any], Any]] = []
         self._timed = False
+        self._leading: tuple[str, ...] = ()
+        """What a row begins with before its columns, by its name in a line."""
         self._is_whole = False
         self._bound: datetime | None = None
         self._closed = False
@@ -168,24 +172,38 @@ class ServiceCursor:
         """
         if parameters:
             raise NotSupportedError("a query takes no parameters: write the values into the query")
-        if self._closed:
-            raise InterfaceError("the cursor is closed")
-        self._end()
-        self.messages.clear()
-        self._bound, self.description, self._is_whole = None, None, False
+        self._begin()
         self._answer = self.connection.request("/query", {"sql": operation, "once": "true"})
         self._lines = self._read(self._answer)
         head = next(self._lines, {})
         if "columns" not in head:
             raise InternalError("the answer has no columns: it is not one of a service of Rowtide")
         self._timed = not head["changes"]
-        names, types = list(head["columns"]), list(head["types"])
-        if self._timed:
-            names, types = ["ROWTIME", *names], ["TIMESTAMP", *types]
-        self._converters = [converter(each) for each in types]
-        self.description = tuple(
-            (name, kind, None, None, None, None, None) for name, kind in zip(names, types, strict=True)
+        self._describe(("rowtime",) if self._timed else (), head["columns"], head["types"])
+        return self
+
+    def latest_rows(self, relation: str, limit: int = 20) -> Self:
+        """Read the last rows that a relation has given, the newest last: OP (+ or -), ROWTIME, and its columns.
+
+        Args:
+          relation: its catalog name: upper case unless quoted.
+          limit: the greatest number of rows, at most 100.
+
+        Raises:
+          ProgrammingError: the relation does not exist, or the limit is too high.
+          OperationalError: the relation does not run, or the service does not answer.
+        """
+        self._begin()
+        pipeline = self._whole("/api/v1/pipelines", {})["pipelines"][0]["name"]
+        names = (pipeline, "relations", relation, "rows", "latest")
+        path = "/".join(["/api/v1/pipelines", *(quote(each, safe="") for each in names)])
+        found = self._whole(path, {"limit": str(limit)})
+        self._timed = False
+        columns = found["columns"]
+        self._describe(
+            ("op", "rowtime"), [each["name"] for each in columns], [each["type"] for each in columns]
         )
+        self._lines = iter([*found["rows"], {"ended": LIMIT_REACHED}])
         return self
 
     def executemany(self, operation: str, parameters: object) -> NoReturn:
@@ -233,10 +251,9 @@ class ServiceCursor:
             raise InterfaceError("no query was executed")
         for line in self._lines:
             if "row" in line:
-                rowtime = line["rowtime"]
-                values = [rowtime, *line["row"]] if self._timed else line["row"]
-                if self._timed and rowtime is not None:
-                    self._bound = moment(rowtime)
+                values = [*(line[name] for name in self._leading), *line["row"]]
+                if self._timed and line["rowtime"] is not None:
+                    self._bound = moment(line["rowtime"])
                 return tuple(convert(value) for convert, value in zip(self._converters, values, strict=True))
             if line.get("failed"):
                 self._end()
@@ -261,6 +278,31 @@ class ServiceCursor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _begin(self) -> None:
+        """Drop the result before this one."""
+        if self._closed:
+            raise InterfaceError("the cursor is closed")
+        self._end()
+        self.messages.clear()
+        self._bound, self.description, self._is_whole = None, None, False
+
+    def _describe(self, leading: tuple[str, ...], names: list[str], types: list[str]) -> None:
+        self._leading = leading
+        names = [*map(str.upper, leading), *names]
+        types = [*(_LEADING[name] for name in leading), *types]
+        self._converters = [converter(each) for each in types]
+        self.description = tuple(
+            (name, kind, None, None, None, None, None) for name, kind in zip(names, types, strict=True)
+        )
+
+    def _whole(self, path: str, parameters: dict[str, str]) -> Any:
+        """Return an answer in JSON."""
+        try:
+            with self.connection.request(path, parameters) as answer:
+                return json.load(answer)
+        except (OSError, HTTPException, ValueError) as error:
+            raise OperationalError(f"the service stopped answering: {error}") from error
 
     def _read(self, answer: HTTPResponse) -> Iterator[dict[str, Any]]:
         """Yield the lines of an answer without its blank ones; the last one says how it ended."""

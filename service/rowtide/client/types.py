@@ -30,6 +30,9 @@ def _span(milliseconds: int) -> timedelta:
 
 
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {
+    "BIGINT": int,
+    "REAL": float,
+    "DOUBLE": float,
     "DECIMAL": Decimal,
     "BINARY": base64.b64decode,
     "VARBINARY": base64.b64decode,

@@ -13,7 +13,13 @@ from rowtide.runtime.inspect.sending import StatementAnswer, outcome_of
 from rowtide.runtime.live.backpressure import Backpressure
 from rowtide.runtime.pipeline_io import PipelineIO
 from rowtide.runtime.progress.held_back import HoldingPartition
-from rowtide.runtime.query.contents import SnapshotTaken, TableContents, table_contents
+from rowtide.runtime.query.contents import (
+    LatestRows,
+    SnapshotTaken,
+    TableContents,
+    latest_rows,
+    table_contents,
+)
 from rowtide.runtime.query.query_work import Question
 from rowtide.runtime.resubmitting.resubmit import IN_ONE_PROCESS
 from rowtide.runtime.state.committed_tables import CommittedTables
@@ -65,13 +71,8 @@ class Requests:
         from rowtide.runtime.inspect.why_not import answer, not_running
 
         context, board = self._io.context, self._io.board
-        plan, shown = context.plan, board.status()
-        nodes = dict(plan.relations)
-        if relation not in nodes and relation not in {table.name for table in plan.foreign_tables}:
-            raise UnknownRelationError(
-                f'relation "{relation}" does not exist in pipeline "{context.name}"',
-                hint="Write the name as in the catalog: upper case unless quoted.",
-            )
+        self._refuse_unknown(relation)
+        nodes, shown = dict(context.plan.relations), board.status()
         pressure = self._backpressure
         if pressure is None or shown.phase in ("starting", "recovering", "following", "stopping"):
             return not_running(context.name, relation, shown.phase, shown.waits_for)
@@ -176,6 +177,28 @@ class Requests:
             lambda work: work.followers.add(question, work.flow, list(work.positions), committed)
         )
 
+    def latest_rows(self, relation: str, limit: int) -> LatestRows:
+        """Return at most ``limit`` of the last rows that ``relation`` (its catalog name) has given in this process.
+
+        Raises:
+          UnknownRelationError: the pipeline has no such relation.
+          StatementError: the relation does not run, or the pipeline runs on Spark.
+          TransientError: the main loop did not finish a turn in time.
+        """
+        self._refuse_unknown(relation)
+        if not self._passes_rows:
+            raise StatementError(
+                "a pipeline on Spark keeps no rows here: they do not pass through the service",
+                hint="Query the foreign tables that it writes.",
+            )
+
+        def answer(state: PipelineState) -> LatestRows:
+            if state.latest is None or relation not in state.latest:
+                raise self._not_running(relation)
+            return latest_rows(state.latest, relation, limit)
+
+        return self.questions.ask(answer)
+
     def contents(self, relation: str, limit: int, after: int = 0) -> TableContents:
         """Return at most ``limit`` of the current rows of an engine table, those after the first ``after``.
 
@@ -184,3 +207,20 @@ class Requests:
           TransientError: the main loop did not finish a turn in time.
         """
         return self.questions.ask(lambda work: table_contents(work.flow, relation, limit, after))
+
+    def _refuse_unknown(self, relation: str) -> None:
+        context = self._io.context
+        known = (*(name for name, _ in context.plan.relations), *(each.name for each in context.plan.targets))
+        if relation not in known:
+            raise UnknownRelationError(
+                f'relation "{relation}" does not exist in pipeline "{context.name}"',
+                hint="Write the name as in the catalog: upper case unless quoted.",
+            )
+
+    def _not_running(self, relation: str) -> StatementError:
+        queries = (each.query for each in self._io.context.plan.definitions if each.name == relation)
+        query = next(queries, None)
+        return StatementError(
+            f'"{relation}" has given no rows: no started pump of the pipeline reads or writes it',
+            hint="Start a pump." if query is None else f"Query it, which computes its rows: {query}",
+        )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rowtide.checkpoint.error_stream import ErrorFilter
 from rowtide.checkpoint.ledger import SnapshotEntry, StoredDecision, StoredError
 from rowtide.runtime.progress.board import ProgressBoard
-from rowtide.runtime.query.contents import TableContents
+from rowtide.runtime.query.contents import LatestRows, TableContents
 from rowtide.runtime.resubmitting.resubmit import ResubmittedRows
 from rowtide.runtime.state.following import StartedQuery
 from rowtide.web.status import JsonAnswer
@@ -36,6 +36,8 @@ class Handlers:
     snapshot: Callable[[], JsonAnswer] | None = None
     contents: Callable[[str, int, int], TableContents] | None = None
     """Returns rows of an engine table: the greatest number of them, and how many come before."""
+    latest_rows: Callable[[str, int], LatestRows] | None = None
+    """Returns the last rows of a relation, and the greatest number of them."""
     query: QueryRunner | None = None
     execute: StatementRunner | None = None
     errors: Callable[[ErrorFilter, int | None], Sequence[StoredError]] | None = None

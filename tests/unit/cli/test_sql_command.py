@@ -124,11 +124,11 @@ def test_a_broker_that_is_down_has_an_error_without_a_header(tmp_path: Path, sta
     assert "127.0.0.1:1" in down.stderr
 
 
-def test_a_pipeline_file_and_a_service_print_nothing(tmp_path: Path) -> None:
+def test_a_pipeline_file_prints_nothing_and_a_service_its_last_rows(tmp_path: Path) -> None:
     file = tmp_path / "printing.sql"
     file.write_text("CREATE STREAM s (n INTEGER); PRINT s;")
     assert "SHOW, DESCRIBE and PRINT are statements of a prompt" in call(str(file), code=2)
-    assert "takes queries only" in call("--service", "http://127.0.0.1:1", "-e", "PRINT s", code=2)
+    assert "no service answers" in call("--service", "http://127.0.0.1:1", "-e", "PRINT s", code=3)
 
 
 def test_a_query_sees_what_the_statements_before_it_have_given(local: str) -> None:

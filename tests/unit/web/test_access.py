@@ -53,6 +53,7 @@ RIGHTS = {
     ("GET", f"{OF_PIPELINE}/decisions"): Right.READ,
     ("GET", f"{OF_PIPELINE}/relations/{{relation}}/why-not"): Right.READ,
     ("GET", f"{OF_PIPELINE}/relations/{{relation}}/rows"): Right.READ,
+    ("GET", f"{OF_PIPELINE}/relations/{{relation}}/rows/latest"): Right.READ,
     ("POST", f"{OF_PIPELINE}/explanations"): Right.READ,
     ("POST", f"{OF_PIPELINE}/queries"): Right.READ,
     ("GET", f"{OF_PIPELINE}/queries/{{query}}/rows"): Right.READ,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from decimal import Decimal
@@ -27,10 +28,11 @@ from rowtide.flow.why_not import Fate, Holder, Wait
 from rowtide.metrics import Metrics
 from rowtide.operators.contract import Account
 from rowtide.plan.nodes.node import BY_CONDITION
+from rowtide.rows.rowop import Row
 from rowtide.runtime.inspect.sending import StatementAnswer
 from rowtide.runtime.inspect.why_answer import ExplanationAnswer, InputAnswer
 from rowtide.runtime.inspect.why_not import Cause, SilenceExplanation
-from rowtide.runtime.query.contents import TableContents
+from rowtide.runtime.query.contents import LatestRow, LatestRows, TableContents
 from rowtide.web import Handlers, build_app
 from rowtide.web.access import Access
 from rowtide.web.api.relations import AccountAnswer, CauseAnswer, WhyNotAnswer
@@ -120,6 +122,34 @@ TABLE = [(number, Decimal(number) / 4, "é") for number in range(5)]
 def contents(relation: str, limit: int, after: int) -> TableContents:
     types = ("BIGINT", "DECIMAL(9,2)", "VARCHAR")
     return TableContents(relation, ("n", "d", "s"), types, TABLE[after : after + limit], len(TABLE))
+
+
+def latest(relation: str, limit: int) -> LatestRows:
+    types = ("BIGINT", "DOUBLE", "VARBINARY(2)", "DOUBLE ARRAY")
+    values: list[Row] = [(2**63 - 1, math.nan, b"\x00\xff", (-math.inf, None)), (None, 0.5, None, None)]
+    rows = [LatestRow("+", None, values[0]), LatestRow("-", 1_500, values[1])]
+    return LatestRows(("n", "d", "b", relation), types, rows[-limit:] if limit else [], 9, 5_000)
+
+
+def test_the_last_rows_have_their_op_their_time_and_exact_values() -> None:
+    handlers = Handlers(latest_rows=latest)
+    found = answer(handlers, "/relations/%22a%2Fb%22/rows/latest")
+    assert found["columns"][0] == {"name": "n", "type": "BIGINT"}
+    assert found["columns"][3]["name"] == '"a/b"'
+    assert found["rows"] == [
+        {"op": "+", "rowtime": None, "row": [str(2**63 - 1), "NaN", "AP8=", ["-Infinity", None]]},
+        {"op": "-", "rowtime": 1_500, "row": [None, 0.5, None, None]},
+    ]
+    assert (found["total"], found["since"], found["at"]["commit"]) == (9, "1970-01-01T00:00:05.000Z", 12)
+    assert len(answer(handlers, "/relations/R/rows/latest?limit=1")["rows"]) == 1
+    assert answer(handlers, "/relations/R/rows/latest?limit=0")["rows"] == []
+
+
+@pytest.mark.parametrize("limit", ["101", "-1", "1.5", "x", ""])
+def test_a_limit_of_last_rows_is_checked(limit: str) -> None:
+    refused = answer(Handlers(latest_rows=latest), f"/relations/R/rows/latest?limit={limit}", 400)
+    assert (refused["type"], "limit" in refused["detail"]) == ("urn:rowtide:problem:invalid-parameter", True)
+    assert refused["hint"] == "It is a whole number of 0 to 100."
 
 
 def test_a_page_without_rows_ends_and_a_limit_is_checked() -> None:

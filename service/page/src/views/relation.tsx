@@ -6,8 +6,9 @@ import type { Now } from "../model";
 import { zone } from "../preferences";
 import { count, moment, NOTHING, rate, span } from "../text";
 import { Refused, useAnswer } from "./answer";
+import { LatestView } from "./latest";
 
-/** One relation: its numbers, what it reads and is read by, its columns and its statement, and why it is silent. */
+/** One relation: its numbers, what it reads and is read by, its columns and statement, its last rows, and why it is silent. */
 export function RelationView({ name }: { readonly name: string }) {
   const url = pipeline.value === null ? null : address("pipelines", pipeline.value, "relations", name);
   const relation = useAnswer<Relation>(url);
@@ -23,6 +24,7 @@ export function RelationView({ name }: { readonly name: string }) {
       {now !== undefined && <Numbers now={now} />}
       {relation instanceof Refusal && <Refused refusal={relation} />}
       {relation !== null && !(relation instanceof Refusal) && <Described relation={relation} />}
+      {relation !== null && !(relation instanceof Refusal) && relation.kind !== "pump" && <LatestView key={name} name={name} />}
       <WhyNot name={name} />
     </>
   );

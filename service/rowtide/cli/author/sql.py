@@ -37,8 +37,8 @@ SELECT STREAM FROM WHERE GROUP BY ORDER WITHIN INTERVAL FLOOR ROWTIME JOIN ON OV
 FOLLOWING SHOW DESCRIBE PRINT CREATE VIEW TABLE FOREIGN SERVER PUMP INSERT INTO VALUES DROP AS UNION ALL
 """
 HELP = (
-    "Statements end with a semicolon. \\d lists relations, \\d NAME columns, PRINT NAME; messages. \\q leaves, Ctrl-C "
-    "stops a query."
+    "Statements end with a semicolon. \\d lists relations, \\d NAME columns, PRINT NAME; messages, with --service last "
+    "rows. \\q leaves, Ctrl-C stops a query."
 )
 RELATIONS = "SELECT table_name, table_type FROM INFORMATION_SCHEMA.TABLES ORDER BY table_name"
 
@@ -73,13 +73,14 @@ def sql(
     On its own engine, a query sees the rows of INSERT statements and reads the foreign streams; nothing
     is committed and pumps into foreign tables do not run. On a service, a query starts at the pipeline's
     current positions and state. A query on streams runs until Ctrl-C, --limit or --until-end; a query on
-    tables returns their contents. Foreign tables are read from their database, as they are committed.
+    tables returns their contents. Foreign tables are read from their database, as they are committed. PRINT
+    shows the last rows that any relation of the service has given.
 
     Exit code 0: executed. 2: a statement is refused. 3: a broker or the service is down.
     """
     with shown_to_user():
         asked = None if service is None else running_service(service, config, token_file, ca_file)
-        engine = _engine(pipeline, config, asked, begin, until_end=until_end, follow=follow)
+        engine = _engine(pipeline, config, asked, begin, until_end=until_end, follow=follow, limit=limit)
         show = _shower(as_json=as_json, limit=limit)
         if statements:
             for each in statements:
@@ -123,6 +124,7 @@ def _engine(
     *,
     until_end: bool,
     follow: bool,
+    limit: int | None,
 ) -> Engine:
 
     if service is not None:
@@ -131,7 +133,7 @@ def _engine(
                 "a pipeline file cannot be combined with --service", hint="Leave out the file."
             )
         silence_s = SILENCE_S if sys.stderr.isatty() else None
-        return ServiceEngine(service, follow=follow, silence_s=silence_s)
+        return ServiceEngine(service, follow=follow, limit=limit, silence_s=silence_s)
     settings = load_settings(config)
     name = None if pipeline is None else settings.pipeline.name or pipeline.stem
     engine = EmbeddedEngine(settings, parse_begin(begin), SystemClock(), until_end=until_end, name=name)

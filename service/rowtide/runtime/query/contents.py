@@ -12,7 +12,10 @@ from rowtide.checkpoint.parts.gathered import kept_of
 from rowtide.checkpoint.parts.kept import parts_in
 from rowtide.errors import UnknownRelationError
 from rowtide.flow.flow import ENTRANCES, Flow
+from rowtide.flow.latest_trays import LatestTrays
 from rowtide.operators.merge.merge import PROMISED, QUEUE
+from rowtide.rows.rowop import Opcode, Row
+from rowtide.rowtime.bound import EARLIEST
 
 _NO_ROWS = frozenset({"account", "bounds", "clock", PROMISED, "totals"})
 """Tables of a step's state that are not rows."""
@@ -58,6 +61,29 @@ class TableContents:
         return asdict(self) | {"rows": [[plain(value) for value in row] for row in self.rows]}
 
 
+@dataclass(frozen=True, slots=True)
+class LatestRow:
+    """A row that a relation has given; ``op`` is + or -, for a row that goes. ``rowtime`` (ms) None: it has none."""
+
+    op: str
+    rowtime: int | None
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class LatestRows:
+    """The last rows of a relation, the newest last.
+
+    ``total`` counts all that it has given since ``since_ms`` (ms since 1970), when this process began to compute it.
+    """
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: Sequence[LatestRow]
+    total: int
+    since_ms: int
+
+
 def state_entries(snapshot: KeptSnapshot) -> list[StateEntry]:
     """Return the state of the operators by relation, without operators that keep nothing."""
     found = []
@@ -99,6 +125,25 @@ def table_contents(flow: Flow, relation: str, limit: int, after: int = 0) -> Tab
     rows = [timed.row for timed in islice(tray.rows(), after, after + limit)]
     types = tuple(str(field.type) for field in tray.row_type)
     return TableContents(relation, tray.row_type.names, types, rows, len(tray))
+
+
+def latest_rows(trays: LatestTrays, relation: str, limit: int) -> LatestRows:
+    """Return at most ``limit`` of the last rows of a relation.
+
+    Raises:
+      KeyError: it does not run.
+    """
+    tray = trays.rows(relation, limit)
+    rows = [
+        LatestRow(
+            "-" if timed.opcode == Opcode.DELETE else "+",
+            None if timed.rowtime == EARLIEST else timed.rowtime,
+            timed.row,
+        )
+        for timed in tray.rows()
+    ]
+    types = tuple(str(field.type) for field in tray.row_type)
+    return LatestRows(tray.row_type.names, types, rows, trays.total(relation), trays.since_ms)
 
 
 def plain(value: object) -> object:

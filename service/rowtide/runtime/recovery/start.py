@@ -250,8 +250,10 @@ def build(
     """
     context = io.context
     resubmissions = io.database.call(context.ledger.resubmissions)
-    flow = flow_at(table_nodes(context.plan), record, snapshot, resubmissions)
+    nodes = table_nodes(context.plan)
+    flow = flow_at(nodes, record, snapshot, resubmissions)
     work = PipelineState(flow, context.plan.targets, record.partition_positions)
+    work.keep_latest(dict(context.plan.relations) | nodes, context.clock.now_ms())
     io.prepare_outputs(work)
     context.crash_points.reach("recovery.after_snapshot")
     begin = _begin_of_replay(record, snapshot, ranges, compacted)

@@ -27,8 +27,10 @@ from rowtide.checkpoint.statement_log import Settled, StatementChange
 from rowtide.errors import BoundRegressionError, FaultError, Reason, StatementError
 from rowtide.flow.flow import Flow
 from rowtide.flow.gates import Target
+from rowtide.flow.latest_trays import LatestTrays
 from rowtide.flow.table_changes import LastStatement
 from rowtide.operators.contract import Fault, RowCounts
+from rowtide.plan.nodes import Node
 from rowtide.plan.plan import ForeignStream, ForeignTable
 from rowtide.rows.tray import Tray, tray_schema
 from rowtide.rowtime.bound import EARLIEST, LATEST, Bound
@@ -128,6 +130,8 @@ class PipelineState:
         self.flow = flow
         self.recent = RecentMessages()
         self.followers = Followers()
+        self.latest: LatestTrays | None = None
+        """The last rows of each relation; None: they are not kept."""
         self.outputs: dict[str, TableOutput | StreamOutput] = {
             each.name: TableOutput(each)
             if isinstance(each, ForeignTable)
@@ -152,6 +156,11 @@ class PipelineState:
         """The counts of the flow's steps as of the last cut, or of the start."""
         self._kept_sums: Mapping[str, RowCounts] = {}
         self._latest_sums: Mapping[str, RowCounts] = {}
+
+    def keep_latest(self, nodes: Mapping[str, Node], now_ms: int) -> None:
+        """Keep the last rows of relations and outputs from now on (ms since 1970)."""
+        self.latest = LatestTrays(nodes, now_ms)
+        self.latest.follow(self.flow)
 
     @property
     def positions(self) -> Mapping[PartitionId, int]:
@@ -291,8 +300,10 @@ class PipelineState:
         self.drain()
         self.followers.end(_JOINED)
         relation, number = partition
-        self.flow = self.flow.widened(
-            _partitions({*self._positions, partition}), {} if target is None else {partition: target}
+        self._continue(
+            self.flow.widened(
+                _partitions({*self._positions, partition}), {} if target is None else {partition: target}
+            )
         )
         self._positions[partition] = start_offset
         known = (each.topic_id for each in self._partition_positions.values() if each.relation == relation)
@@ -322,9 +333,11 @@ class PipelineState:
         if not joined:
             return
         self.followers.end(_JOINED)
-        self.flow = self.flow.widened(
-            _partitions({*self._positions, *joined}),
-            {each: targets[each] for each in joined & targets.keys()},
+        self._continue(
+            self.flow.widened(
+                _partitions({*self._positions, *joined}),
+                {each: targets[each] for each in joined & targets.keys()},
+            )
         )
         self._positions.update({place: committed[place].start_offset for place in joined})
 
@@ -335,7 +348,7 @@ class PipelineState:
 
         Everything must have been drained and committed before Spark began.
         """
-        self.flow = flow
+        self._continue(flow)
         self.counts = flow.counts()
         for each in partition_positions:
             self._partition_positions[each.place] = each
@@ -359,6 +372,7 @@ class PipelineState:
 
     def drop(self) -> None:
         """Drop what has gathered: it was committed before (recovery), or is not needed."""
+        self._settle()
         for output in self.outputs.values():
             output.take()
         self._faults = []
@@ -403,6 +417,7 @@ class PipelineState:
           FaultError: law 4 does not hold.
         """
         self.check()
+        self._settle()
         partition_positions = self.partition_positions()
         moved = tuple(
             position
@@ -460,6 +475,15 @@ class PipelineState:
         self._latest_sums = self.counts.sums
         self._latest_accounts = {**self._kept_accounts, **{(each.part, each.relation): each for each in now}}
         return [each for each in now if self._kept_accounts.get((each.part, each.relation)) != each]
+
+    def _continue(self, flow: Flow) -> None:
+        self.flow = flow
+        if self.latest is not None:
+            self.latest.follow(flow)
+
+    def _settle(self) -> None:
+        if self.latest is not None:
+            self.latest.settle()
 
     def _differs(self, position: PartitionPosition) -> bool:
         return self._partition_positions[position.place] != position

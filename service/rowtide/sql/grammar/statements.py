@@ -437,7 +437,7 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class Print:
-    """PRINT foreign stream: the messages of its topic as they are; only for a prompt."""
+    """PRINT relation: the messages of a foreign stream's topic, on a service the last rows; only for a prompt."""
 
     name: QualifiedName
     place: SourceSpan = field(default=NOWHERE, compare=False)
