@@ -280,10 +280,15 @@ class EmbeddedEngine:
     ) -> Iterator[Emitted]:
         """Run a query over all inserted rows, what is committed, and all messages of its topics."""
         ends = topics.ends() if self._is_finite(node) else None
+        flow.collect()
         self._insert(flow, node)
         yield flow.drain()
         yield from tables.insert(node, flow)
+        if ends is None:
+            yield flow.settle()
         yield from topics.read(flow, ends, self._stopping)
+        if ends is not None:
+            yield flow.settle()
 
     def _insert(self, flow: Flow, node: Node) -> None:
         """Feed the rows of INSERT statements."""

@@ -6,9 +6,11 @@ passes the output of one to the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
+
+import numpy as np
 
 from rowtide.flow.gates import Gates
 from rowtide.flow.program import Port, Program
@@ -16,8 +18,9 @@ from rowtide.operators.contract import Fault, Gathering, Operator, StepOutput
 from rowtide.operators.net_changes import net_changes, shares_places
 from rowtide.operators.registry import make
 from rowtide.plan.nodes import GroupChanges
+from rowtide.plan.nodes.changes.window_changes import WindowChanges
 from rowtide.rows.tray import Tray
-from rowtide.rowtime.bound import NO_BOUND, Bound
+from rowtide.rowtime.bound import LATEST, NO_BOUND, Bound
 
 Arrival = tuple[int, Tray | None, Bound]
 """The input of a step: the port, rows, and the bound that follows them."""
@@ -55,6 +58,7 @@ class Circuit:
         }
         self.bounds: dict[int, Bound] = dict.fromkeys(self._positions, NO_BOUND)
         self.watch: Callable[[int, Tray], None] | None = None
+        self._collected: dict[int, list[Arrival]] = {}
         self._gathering = frozenset(
             at for at, operator in self.operators.items() if isinstance(operator, Gathering)
         )
@@ -72,6 +76,9 @@ class Circuit:
             arrived = inboxes.pop(at, None)
             if not arrived:
                 continue
+            if at in self._collected:
+                self._collected[at] += arrived
+                continue
             for output in self._work(at, arrived):
                 self.bounds[at] = output.bound
                 if at not in self.program.repeated:
@@ -88,6 +95,45 @@ class Circuit:
                     else:
                         passed.leaving.append((target, tray, output.bound))
         return passed
+
+    def collect(self) -> None:
+        """Let windows over tables collect what comes to them, until ``settle``; there is no snapshot until then.
+
+        So they compute the results of the rows that a query begins with once, and not after each row. Windows whose
+        results meet a ROWTIME, or a step that keeps more than contents, process each row.
+        """
+        unaware: set[int] = set()
+        for at in reversed(self._positions):
+            step = self.program.steps[at]
+            if step.node.follows_contents() and all(target in unaware for target, _ in step.targets):
+                unaware.add(at)
+        windows = (at for at in sorted(unaware) if isinstance(self.program.steps[at].node, WindowChanges))
+        self._collected = {at: [] for at in windows}
+
+    def settle(self) -> Iterator[Passed]:
+        """Let each step have what it has collected, as one change; those behind it collect what it gives."""
+        limit = self._passed_by_all()
+        for at in list(self._collected):
+            arrived = self._collected.pop(at)
+            if arrived:
+                yield self.push({at: [_one_change(arrived, limit)]})
+
+    def _passed_by_all(self) -> int:
+        """Return the rowtime (ms) below which results of windows wait for no other rows where they meet them.
+
+        Later rows are changes of their own, so that those before them need not wait with them.
+        """
+        behind = set(self._collected)
+        meets = False
+        bounds = [arrived[-1][2].rowtime for arrived in self._collected.values() if arrived]
+        for at in self._positions:
+            targets = [position for position, _ in self.program.steps[at].targets]
+            if at in behind:
+                behind.update(targets)
+                meets = meets or any(position in self.program.meetings for position in targets)
+            elif any(position in self.program.meetings for position in targets):
+                bounds.append(self.bounds[at].rowtime)
+        return min(bounds) if meets else LATEST
 
     def renew(self, at: int) -> Operator:
         """Replace the operator of a step by a new one, and return that."""
@@ -117,3 +163,22 @@ class Circuit:
             return output
         tray = net_changes(output.tray)
         return output if tray is output.tray else replace(output, tray=tray)
+
+
+def _one_change(arrived: Sequence[Arrival], limit: int) -> Arrival:
+    """Return what arrived at the one port of a step, with the rows before ``limit`` (ms) at the place of their last."""
+    trays = [tray for _, tray, _ in arrived if tray is not None and len(tray)]
+    port, _, bound = arrived[-1]
+    if not trays:
+        return port, None, bound
+    tray = Tray.concat(trays)
+    count = int(np.searchsorted(tray.rowtime, limit))
+    if count:
+        rowtime, origin, counter = tray.rowtime.copy(), tray.origin.copy(), tray.counter.copy()
+        rowtime[:count], origin[:count], counter[:count] = (
+            rowtime[count - 1],
+            origin[count - 1],
+            counter[count - 1],
+        )
+        tray = replace(tray, rowtime=rowtime, origin=origin, counter=counter)
+    return port, tray, bound

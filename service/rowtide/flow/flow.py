@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from rowtide.errors import BoundRegressionError
-from rowtide.flow.circuit import Arrival, Circuit
+from rowtide.flow.circuit import Arrival, Circuit, Passed
 from rowtide.flow.counts import Counts
 from rowtide.flow.gates import Gates, Target
 from rowtide.flow.image import FlowImage, WaitingRows
@@ -127,10 +127,8 @@ class Flow:
 
     def row_type(self, relation: str) -> RowType:
         """Return the row type of an output or of a source relation."""
-        if relation in self._row_types:
-            return self._row_types[relation]
-        at = next(at for (name, _), at in self._program.entrances.items() if name == relation)
-        return self._program.steps[at].node.row_type
+        found = self._row_types.get(relation)
+        return self.source_type(relation) if found is None else found
 
     def source_type(self, relation: str) -> RowType:
         """Return the row type in which rows of a source relation enter."""
@@ -268,14 +266,25 @@ class Flow:
     def drain(self) -> Emitted:
         """Process all input, as far as the bounds allow."""
         self._close_turn()
+        emitted = self._emitted(map(self._circuit.push, self._turns))
+        self._turns = []
+        return emitted
+
+    def collect(self) -> None:
+        """Let windows over tables take all that comes until ``settle`` as one change, as ``Circuit.collect``."""
+        self._circuit.collect()
+
+    def settle(self) -> Emitted:
+        """Process what windows have collected. Everything must have been drained."""
+        return self._emitted(self._circuit.settle())
+
+    def _emitted(self, passes: Iterable[Passed]) -> Emitted:
         outputs = {name: self._before.pop(name, []) for name in self._program.outputs}
         faults: list[Fault] = []
-        for arrivals in self._turns:
-            passed = self._circuit.push(arrivals)
+        for passed in passes:
             faults += passed.faults
             for name, at in self._program.outputs.items():
                 outputs[name] += self._gates.given(name, passed.given.get(at, []))
-        self._turns = []
         return Emitted(outputs, faults)
 
     def _close_turn(self) -> None:
@@ -576,14 +585,12 @@ class Flow:
 
 
 def _bounds_table(bounds: Mapping[str, Bound]) -> pa.Table:
-    return pa.table(
-        {
-            "step": pa.array(list(bounds), type=pa.string()),
-            "rowtime": pa.array([bound.rowtime for bound in bounds.values()], type=pa.int64()),
-            "origin": pa.array([bound.origin for bound in bounds.values()], type=pa.int32()),
-            "counter": pa.array([bound.counter for bound in bounds.values()], type=pa.int64()),
-        }
-    )
+    types = {"rowtime": pa.int64(), "origin": pa.int32(), "counter": pa.int64()}
+    columns = {
+        name: pa.array([getattr(bound, name) for bound in bounds.values()], type=of)
+        for name, of in types.items()
+    }
+    return pa.table({"step": pa.array(list(bounds), type=pa.string()), **columns})
 
 
 def bounds_of(snapshot: Mapping[str, State], kind: str) -> dict[str, Bound]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -18,6 +19,8 @@ import pytest
 import rowtide
 from rowtide.embedded.topics import TopicReading
 from rowtide.errors import BoundRegressionError, StatementError
+from rowtide.operators.aggregates.groups.value_functions import make_window_function
+from rowtide.plan.frames import WindowCall
 from rowtide_connectors.errors import UnavailableError
 from rowtide_connectors.memory import memory_broker
 
@@ -294,6 +297,30 @@ def test_a_query_sees_inserted_rows_and_lists_contents_in_order() -> None:
     assert 'column "OP"' in refusal(
         rowtide.Pipeline.from_text("CREATE TABLE t (op INTEGER, PRIMARY KEY (op));").rows, "t"
     )
+
+
+def test_windows_of_a_query_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not after each of the rows, for which 5,000 rows of one partition would take minutes."""
+    made = []
+
+    def counted(call: WindowCall, *, endless: bool) -> object:
+        made.append(call.function)
+        return make_window_function(call, endless=endless)
+
+    monkeypatch.setattr("rowtide.operators.over.window_changes.make_window_function", counted)
+    values = ", ".join(f"({number}, {number % 7})" for number in range(5_000))
+    text = f"CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER); INSERT INTO t VALUES {values};"
+    found = rowtide.sql(
+        text,
+        "SELECT n, COUNT(*) AS c, MAX(place) AS last, SUM(before) AS s FROM (SELECT id, n,"
+        " ROW_NUMBER() OVER (ORDER BY n, id) AS place, LAG(id) OVER (PARTITION BY n ORDER BY id) AS before FROM t)"
+        " GROUP BY n ORDER BY n LIMIT 2",
+    )
+    assert [tuple(row) for row in found] == [
+        (0, 715, 715, sum(range(0, 4_998, 7))),
+        (1, 715, 1_430, sum(range(1, 4_999, 7))),
+    ]
+    assert Counter(made) == {"ROW_NUMBER": 1, "LAG": 7}
 
 
 def test_polars_and_pandas_are_named_when_they_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +85,9 @@ def waited(condition: Any, seconds: float = 200) -> bool:
 
 
 @contextmanager
-def running(folder: Path, limits: QueryLimits) -> Iterator[Running]:
+def running(folder: Path, limits: QueryLimits, more: str = "") -> Iterator[Running]:
     file = folder / "readings.sql"
-    file.write_text(SQL.format(file=folder / "out.db"))
+    file.write_text(SQL.format(file=folder / "out.db") + more)
     broker = memory_broker(str(folder / "out.db"))
     broker.ensure_topic("readings", 2)
     for number in range(ROWS):
@@ -298,6 +299,22 @@ def test_the_parent_of_the_queries_has_loaded_what_they_need_and_has_no_thread_o
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("once", ["true", "false"])
+def test_a_window_computes_the_rows_that_a_query_begins_with_once(tmp_path: Path, once: str) -> None:
+    """After each row of one partition it would take longer than the time of a query."""
+    values = ", ".join(f"({number}, {-number})" for number in range(5_000))
+    table = f"CREATE TABLE many (id INTEGER PRIMARY KEY, n INTEGER); INSERT INTO many VALUES {values};"
+    asked = {"sql": "SELECT id, RANK() OVER (ORDER BY n) AS place FROM many", "once": once}
+    with (
+        running(tmp_path, QueryLimits(), table) as service,
+        httpx.stream("GET", f"{service.url}/query", params=asked, trust_env=False, timeout=60) as answer,
+    ):
+        lines = map(json.loads, filter(str.strip, answer.iter_lines()))
+        found = list(islice((each for each in lines if "row" in each), 5_000))
+    assert {each["op"] for each in found} == {"+"}
+    assert dict(each["row"] for each in found) == {number: 5_000 - number for number in range(5_000)}
 
 
 READERS = (

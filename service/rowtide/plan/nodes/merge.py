@@ -54,6 +54,10 @@ class Merge(Node):
         """Return whether every source only inserts."""
         return all(each.only_inserts() for each in self.sources)
 
+    def follows_contents(self) -> bool:
+        """Return True: it only orders rows."""
+        return True
+
     def key_fields(self) -> tuple[int, ...] | None:
         """Return the key that all sources have, and the field in which each has a different constant."""
         if not self.of_changes:

@@ -162,6 +162,13 @@ class Node:
         """Return which of ``expressions`` over its rows are the key of the side of a join that has a row."""
         return None
 
+    def follows_contents(self) -> bool:
+        """Return whether the contents of its changelog depend on those of its inputs alone, whatever came before.
+
+        Of rows that are equal in an order, the first to come may count.
+        """
+        return False
+
     # ----------------------------------------------------------------------------------------- time
 
     def is_ordered(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from rowtide.expr.columnar import without_kernel
-from rowtide.expr.tree import Expr, FieldRef, RowtimeRef
+from rowtide.expr.tree import Expr, FieldRef, RowtimeRef, uses_rowtime
 from rowtide.plan.nodes.lineage import SourceRows
 from rowtide.plan.nodes.node import BY_PARTITION, Agreed, StepScope
 from rowtide.plan.nodes.over_one import OverOne, SameFields
@@ -45,6 +45,10 @@ class RowWiseNode(OverOne):
     def only_inserts(self) -> bool:
         """Return whether the input only inserts."""
         return self.input.only_inserts()
+
+    def follows_contents(self) -> bool:
+        """Return whether it reads no ROWTIME and sets none."""
+        return self.keeps_rowtime and not any(map(uses_rowtime, self.computed()))
 
     def is_limited(self) -> bool:
         """Return whether the input is limited."""

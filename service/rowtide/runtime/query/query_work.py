@@ -262,6 +262,7 @@ class _Answer:
         node = begin.question.node
         flow = Flow({RESULT: node}, begin.partitions)
         flow.begin_from(begin.image)
+        flow.collect()
         _limit_memory(self._limits.memory_bytes)
         row_type, shown = node.row_type, self._contents.shown
         types = shown([str(field.type) for field in row_type])
@@ -272,6 +273,7 @@ class _Answer:
         for emitted in begin.committed.insert(node, flow):
             self._emit(emitted)
         self._emit(flow.drain())
+        self._emit(flow.settle())
         if begin.question.once:
             self.end(CONTENTS)
             return

@@ -36,6 +36,10 @@ class CombinedCopies(OverOne):
         """Return False: a row of the second table may take one out."""
         return False
 
+    def follows_contents(self) -> bool:
+        """Return True."""
+        return True
+
     def holds_rowtime(self, field: int) -> bool:
         """Return False."""
         return False

@@ -55,6 +55,12 @@ class GroupChanges(GroupNode):
         """Return False: a changed row is deleted first."""
         return False
 
+    def follows_contents(self) -> bool:
+        """Return whether it groups a table by fields alone, and the order of rows does not matter."""
+        of_table = self.of_changes and self.window is None and self.every_ms is None
+        forgets = self.retention_ms is not None and self.retention_ms < FOR_EVER_MS
+        return of_table and not forgets and all(map(is_commutative, self.aggregates))
+
     def key_fields(self) -> tuple[int, ...] | None:
         """Return the window and the keys."""
         return tuple(range(self._first_key() + len(self.keys)))

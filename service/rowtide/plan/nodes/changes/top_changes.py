@@ -41,6 +41,10 @@ class TopChanges(SameFields):
         """Return False: a row may be pushed out."""
         return False
 
+    def follows_contents(self) -> bool:
+        """Return True."""
+        return True
+
     def key_fields(self) -> tuple[int, ...] | None:
         """Return the partition if it has one row, else the input's key."""
         return self.partition if self.partition and self.limit == 1 else self.input.key_fields()

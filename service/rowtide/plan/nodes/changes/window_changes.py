@@ -44,6 +44,10 @@ class WindowChanges(OverOne):
         """Return False: a new row changes the results of others."""
         return False
 
+    def follows_contents(self) -> bool:
+        """Return True."""
+        return True
+
     def key_fields(self) -> tuple[int, ...] | None:
         """Return those of the input: each of its rows has one row."""
         return self.input.key_fields()

@@ -59,6 +59,10 @@ class TableJoin(OverOne):
         """Return False."""
         return False
 
+    def follows_contents(self) -> bool:
+        """Return True."""
+        return True
+
     def key_fields(self) -> tuple[int, ...] | None:
         """Return the key fields of the result."""
         return self.identity
