@@ -1,18 +1,20 @@
-"""Windows of OVER over a table: the results of a partition are computed again for each change of its rows.
+"""Windows of OVER over a table: each change of its rows computes the results again that it may change.
 
-Plain Python. The rows of one place are applied together, so no state between a DELETE and its INSERT is computed
+Plain Python. Where all frames have a start and an end, these are those of the rows nearby, and otherwise those from the
+change on. The rows of one place are applied together, so no state between a DELETE and its INSERT is computed
 (docs/decisions/0028-an-update-is-one-change.md). Rows that are equal in the order of the window are in the order of
 their fields, so results depend on the rows alone, not on how they came.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort_right
+import sys
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import copysign
-from operator import attrgetter, itemgetter
+from operator import attrgetter, is_, itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -52,6 +54,11 @@ class _Partition:
     entries: Sequence[_Entry] = ()
     given: Sequence[Row] = ()
 
+    def between(self, first: int, rest: int) -> list[tuple[_Entry, Row]]:
+        """Return the rows after the ``first`` and before the last ``rest``, each with what is given for it."""
+        inside = slice(first, len(self.entries) - rest)
+        return list(zip(self.entries[inside], self.given[inside], strict=True))
+
 
 _EMPTY = _Partition()
 
@@ -64,6 +71,9 @@ class WindowChangesOperator(AtOnce):
         self._node = node
         self._key = key_getter(node.partition)
         self._calls = [_Call(each) for each in node.calls]
+        self._ahead = max(each.ahead for each in self._calls)
+        self._behind = max(each.behind for each in self._calls)
+        self._of_peers = any(each.of_peers for each in self._calls)
         self._floats = [at for at, field in enumerate(node.row_type) if field.type.is_float]
         self._has_floats = any(field.type.is_float for field in node.input.row_type)
         self._partitions: dict[Row, _Partition] = {}
@@ -140,26 +150,44 @@ class WindowChangesOperator(AtOnce):
           RejectedRowError: a call has no result for it.
         """
         entries = list(partition.entries)
+        # So many rows at the beginning and at the end are those of before.
+        first = rest = len(entries)
         for row, opcode in changes:
             entry = self._entry(row)
             if opcode == Opcode.INSERT:
-                insort_right(entries, entry, key=_PLACE)
+                at = bisect_right(entries, entry.place, key=_PLACE)
+                entries.insert(at, entry)
+                first, rest = min(first, at), min(rest, len(entries) - at - 1)
                 continue
             at = bisect_left(entries, entry.place, key=_PLACE)
             if at < len(entries) and entries[at].row == row:
                 del entries[at]
-        return _Partition(entries, self._given(entries))
+                first, rest = min(first, at), min(rest, len(entries) - at)
+        if first + rest > len(entries):
+            return _Partition(entries, partition.given)
+        return _Partition(entries, self._given(entries, partition.given, first, rest))
 
     def _entry(self, row: Row) -> _Entry:
         order = tuple(sort_part(row[index], descending=descending) for index, descending in self._node.keys)
         return _Entry((order, tuple(map(value_order, row))), row)
 
-    def _given(self, entries: Sequence[_Entry]) -> list[Row]:
-        """Return the row with its results for each row of a partition."""
-        rows = [entry.row for entry in entries]
-        peers = _last_peers(entries)
-        results = zip(*(call.results(rows, peers) for call in self._calls), strict=True)
-        return [(*row, *found) for row, found in zip(rows, results, strict=True)]
+    def _given(
+        self, entries: Sequence[_Entry], before: Sequence[Row] = (), first: int = 0, rest: int = 0
+    ) -> list[Row]:
+        """Return the row with its results for each row of a partition.
+
+        ``before`` are those before a change that left so many ``first`` rows and the ``rest`` at the end alone.
+        """
+        low, high = max(0, first - self._ahead), min(len(entries), len(entries) - rest + self._behind)
+        peers: Sequence[int] = ()
+        if self._of_peers:
+            peers = _last_peers(entries)
+        if self._of_peers and first:
+            # The row before the change may be a peer of what has changed.
+            low = min(low, bisect_left(entries, entries[first - 1].place[0], key=_order))
+        results = zip(*(call.results(entries, peers, low, high) for call in self._calls), strict=True)
+        found = ((*entry.row, *each) for entry, each in zip(entries[low:high], results, strict=True))
+        return [*before[:low], *found, *before[len(before) - len(entries) + high :]]
 
     def _emit(
         self, changes: Sequence[TimedRow], before: _Partition, now: _Partition, out: list[TimedRow]
@@ -168,12 +196,15 @@ class WindowChangesOperator(AtOnce):
         if now is before:
             return
         cause = changes[0]
-        was = {id(entry): row for entry, row in zip(before.entries, before.given, strict=True)}
-        stays = set(map(id, now.entries))
-        for entry, row in zip(before.entries, before.given, strict=True):
+        first = _alike(before.given, now.given)
+        rest = _alike(before.given[first:][::-1], now.given[first:][::-1])
+        left, come = before.between(first, rest), now.between(first, rest)
+        was = {id(entry): row for entry, row in left}
+        stays = {id(entry) for entry, _ in come}
+        for entry, row in left:
             if id(entry) not in stays:
                 out.append(cause._replace(opcode=Opcode.DELETE, row=row))
-        for entry, row in zip(now.entries, now.given, strict=True):
+        for entry, row in come:
             old = was.get(id(entry))
             if old is not None:
                 if self._are_same(old, row):
@@ -223,34 +254,44 @@ class _Call:
         self._argument = _field(of.call.argument)
         self._condition = _field(of.call.condition)
         self._default = _field(of.call.default)
-        argument = of.call.argument
-        self._is_finite = argument is not None and argument.type.is_float and aggregate_of(of.call).finite
-        self._endless = of.frame.start.unit is EdgeUnit.UNBOUNDED
+        argument, aggregate = of.call.argument, aggregate_of(of.call)
+        self._is_finite = argument is not None and argument.type.is_float and aggregate.finite
+        start, end = of.frame.start, of.frame.end
+        self._endless = start.unit is EdgeUnit.UNBOUNDED
+        # The state of a class in Python, and of a sketch, may depend on values that have left.
+        self._remembers = self._endless or of.call.of is not None or aggregate.sketch is not None
+        self.ahead = max(0, end.offset)
+        self.behind = sys.maxsize if self._remembers else max(0, -start.offset)
+        self.of_peers = end.unit is EdgeUnit.RANGE or of.call.function in _RANKS
 
-    def results(self, rows: Sequence[Row], peers: Sequence[int]) -> list[object]:
-        """Return the result for each row; ``peers`` has the place of the last peer of each.
+    def results(self, entries: Sequence[_Entry], peers: Sequence[int], low: int, high: int) -> list[object]:
+        """Return the results for the rows from ``low`` to before ``high``.
+
+        ``peers`` has the place of the last peer of each row, if the call is ``of_peers``.
 
         Raises:
           RejectedRowError: a row has no result.
         """
-        values = self._values(rows, peers)
-        function = make_window_function(self._call, endless=self._endless)
         start, end = self._frame.start, self._frame.end
+        first = 0 if self._remembers else max(0, low - self.behind)
+        stop = len(entries) if end.unit is EdgeUnit.RANGE else min(len(entries), high + self.ahead)
+        values = self._values([entry.row for entry in entries[first:stop]], peers[first:stop])
+        function = make_window_function(self._call, endless=self._endless)
         found: list[object] = []
         result: object = NOTHING
-        low = high = 0
+        dropped = added = first
         moved = True
-        for at, row in enumerate(rows):
+        for at in range(low, high):
             last = at + end.offset if end.unit is EdgeUnit.ROWS else peers[at]
-            while high <= min(last, len(rows) - 1):
-                function.add(values[high])
-                high, moved = high + 1, True
-            while not self._endless and low < min(at + start.offset, high):
-                function.drop(values[low])
-                low, moved = low + 1, True
+            while added <= min(last, stop - 1):
+                function.add(values[added - first])
+                added, moved = added + 1, True
+            while not self._endless and dropped < min(at + start.offset, added):
+                function.drop(values[dropped - first])
+                dropped, moved = dropped + 1, True
             if moved:
                 result, moved = one_nan(function.result()), False
-            found.append(self._instead(row) if result is NOTHING else result)
+            found.append(self._instead(entries[at].row) if result is NOTHING else result)
         return found
 
     def _values(self, rows: Sequence[Row], peers: Sequence[int]) -> Sequence[Any]:
@@ -268,6 +309,15 @@ class _Call:
     def _instead(self, row: Row) -> object:
         """Return what LAG and LEAD are where the row that they read does not exist."""
         return None if self._default is None else row[self._default]
+
+
+def _order(entry: _Entry) -> tuple[object, ...]:
+    return entry.place[0]
+
+
+def _alike(one: Sequence[Row], other: Sequence[Row]) -> int:
+    """Return how many rows two sequences begin with that are the same objects."""
+    return [*map(is_, one, other), False].index(False)
 
 
 def _last_peers(entries: Sequence[_Entry]) -> list[int]:
