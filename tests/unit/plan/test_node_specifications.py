@@ -14,7 +14,7 @@ from rowtide.plan import nodes
 from rowtide.plan.nodes.node import Node
 
 MODULES = [import_module(each.name) for each in walk_packages(nodes.__path__, f"{nodes.__name__}.")]
-ABSTRACT = {"Node", "OverOne", "SameFields", "RowWiseNode", "Dropping", "Entrance"}
+ABSTRACT = {"Node", "OverOne", "SameFields", "RowWiseNode", "Dropping", "Entrance", "PartitionChanges"}
 KINDS = [
     kind
     for module in MODULES

@@ -46,6 +46,11 @@ def newest_first(below: Node, keys: Sequence[tuple[int, bool]]) -> bool:
     return not below.is_changelog() and any(map(below.holds_rowtime, descend))
 
 
+def terms_of(row_type: RowType, keys: Sequence[tuple[int, bool]]) -> list[str]:
+    """Return the terms of an order, for EXPLAIN; ``keys`` are fields, each with True if it descends."""
+    return [row_type[index].name + (" DESC" if descending else "") for index, descending in keys]
+
+
 def names_of(row_type: RowType, fields: Sequence[int]) -> str:
     """Return the names of some fields, for EXPLAIN."""
     return ", ".join(row_type[index].name for index in fields)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rowtide.plan.nodes.lineage import SourceRows
 from rowtide.plan.nodes.node import Agreed, OrderMattersError
-from rowtide.plan.nodes.over_one import SameFields, newest_first
+from rowtide.plan.nodes.over_one import SameFields, newest_first, terms_of
 from rowtide.plan.show import show_period
 from rowtide.rows.rowop import TimedRow
 from rowtide.rowtime.period import GridWindow, Period, PeriodEdge, end_after, first_closing
@@ -68,11 +68,9 @@ class SortInPeriod(SameFields):
 
     def detail(self) -> str:
         """Return the terms."""
-        names = self.row_type.names
-        terms = [names[index] + (" DESC" if descending else "") for index, descending in self.keys]
         limit = "" if self.limit is None else f", the first {self.limit}"
         limit += f", without {self.offset} before them" if self.offset else ""
-        return f"by {', '.join([show_period(self.period), *terms])}{limit}"
+        return f"by {', '.join([show_period(self.period), *terms_of(self.row_type, self.keys)])}{limit}"
 
     def origins(self, own: int, ports: Sequence[Sequence[int]], *, merged: bool) -> tuple[int, ...]:
         """Return its own origin."""

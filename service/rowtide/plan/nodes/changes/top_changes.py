@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rowtide.plan.calls import are_objects
+from rowtide.plan.nodes.changes.partition_changes import PartitionChanges
 from rowtide.plan.nodes.lineage import SourceRows, last_insert, same_row
-from rowtide.plan.nodes.node import Agreed, Form, PartitionKey, require
-from rowtide.plan.nodes.over_one import SameFields, names_of, newest_first
+from rowtide.plan.nodes.node import Form
+from rowtide.plan.nodes.over_one import SameFields, names_of, newest_first, terms_of
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.types import BIGINT, Field, RowType
 
 
 @dataclass(frozen=True, slots=True)
-class TopChanges(SameFields):
+class TopChanges(SameFields, PartitionChanges):
     """Emit the changes of the first ``limit`` rows of a table, after the first ``offset``.
 
     ``keys`` are fields, each with True if it descends; NULL is the greatest value, and equal rows are in
@@ -28,30 +29,17 @@ class TopChanges(SameFields):
     limit: int | None
     offset: int = 0
 
+    kept = "the rows of the table"
+    why_kept = "to know the first ones"
+
     @property
     def newest_first(self) -> bool:
         """Whether the last of equal rows to arrive is the first of them."""
         return newest_first(self.input, self.keys)
 
-    def is_changelog(self) -> bool:
-        """Return True."""
-        return True
-
-    def only_inserts(self) -> bool:
-        """Return False: a row may be pushed out."""
-        return False
-
-    def follows_contents(self) -> bool:
-        """Return True."""
-        return True
-
     def key_fields(self) -> tuple[int, ...] | None:
         """Return the partition if it has one row, else the input's key."""
         return self.partition if self.partition and self.limit == 1 else self.input.key_fields()
-
-    def holds_rowtime(self, field: int) -> bool:
-        """Return False."""
-        return False
 
     def keeps(self) -> str | None:
         """Return the rows that are kept: the first ones of a stream, all of a table."""
@@ -59,20 +47,14 @@ class TopChanges(SameFields):
             return f"the first {self.limit + self.offset} rows{self._of_each()}" + (
                 ", forever" if self.partition else ""
             )
-        return "the rows of the table" + ("" if self.input.is_limited() else ", forever")
-
-    def is_limited(self) -> bool:
-        """Return whether the input is limited."""
-        return self.input.is_limited()
+        return PartitionChanges.keeps(self)
 
     def unlimited_state(self) -> str | None:
         """Return the rows that are kept, unless the input is limited."""
-        if self.input.is_limited():
-            return None
-        if self.limit is not None and self.input.only_inserts():
+        if not self.is_limited() and self.limit is not None and self.input.only_inserts():
             each = f"of every {names_of(self.input.row_type, self.partition)} " if self.partition else ""
             return f"keeps the first rows {each}forever: RETENTION is UNBOUNDED"
-        return "keeps all rows forever, to know the first ones: RETENTION is UNBOUNDED"
+        return PartitionChanges.unlimited_state(self)
 
     def form(self) -> Form | None:
         """Return whether kernels can hold every field and sort by the keys. Codes of texts have no order."""
@@ -82,21 +64,11 @@ class TopChanges(SameFields):
 
     def detail(self) -> str:
         """Return the number of rows and the terms of the order."""
-        names = self.row_type.names
-        terms = [names[index] + (" DESC" if descending else "") for index, descending in self.keys]
+        terms = terms_of(self.row_type, self.keys)
         first = "all" if self.limit is None else f"the first {self.limit}"
         behind = f" behind {self.offset}" if self.offset else ""
         each = f" for each {names_of(self.row_type, self.partition)}" if self.partition else ""
         return f"{first}{behind} by {', '.join(terms) or 'arrival'}{each}"
-
-    def partition_key(self) -> PartitionKey | None:
-        """Return the partition."""
-        return (self.partition,) if self.partition else None
-
-    def order_through(self, agreed: Agreed, port: int) -> Agreed:
-        """Return the same fields, if rows of a partition keep their order."""
-        require(agreed, self.partition)
-        return agreed
 
     def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
         """Yield the change that caused the row, and the row itself."""

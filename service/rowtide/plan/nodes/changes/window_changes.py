@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rowtide.plan.frames import LAST_PEER, UNBOUNDED_PRECEDING, Frame, FramedCall
+from rowtide.plan.nodes.changes.partition_changes import PartitionChanges
 from rowtide.plan.nodes.lineage import SourceRows, identity, picked
-from rowtide.plan.nodes.node import Agreed, Form, PartitionKey, require
-from rowtide.plan.nodes.over_one import OverOne, names_of
+from rowtide.plan.nodes.node import Form
+from rowtide.plan.nodes.over_one import names_of, terms_of
 from rowtide.plan.show import show_edge, show_window_call
 from rowtide.rows.rowop import TimedRow
 from rowtide.rows.types import RowType
@@ -18,7 +19,7 @@ SO_FAR = Frame(UNBOUNDED_PRECEDING, LAST_PEER)
 
 
 @dataclass(frozen=True, slots=True)
-class WindowChanges(OverOne):
+class WindowChanges(PartitionChanges):
     """Add to each row of a table the results of ``calls`` over its partition, and emit how they change.
 
     ``keys`` are the order of the window: fields, each with True if it descends; NULL is the greatest value. Rows that
@@ -36,39 +37,12 @@ class WindowChanges(OverOne):
     calls: tuple[FramedCall, ...]
     row_type: RowType
 
-    def is_changelog(self) -> bool:
-        """Return True."""
-        return True
-
-    def only_inserts(self) -> bool:
-        """Return False: a new row changes the results of others."""
-        return False
-
-    def follows_contents(self) -> bool:
-        """Return True."""
-        return True
+    kept = "the rows of the table, and their results"
+    why_kept = "to compute windows over them"
 
     def key_fields(self) -> tuple[int, ...] | None:
         """Return those of the input: each of its rows has one row."""
         return self.input.key_fields()
-
-    def holds_rowtime(self, field: int) -> bool:
-        """Return False."""
-        return False
-
-    def keeps(self) -> str | None:
-        """Return the rows, which are computed again."""
-        return "the rows of the table, and their results" + ("" if self.input.is_limited() else ", forever")
-
-    def is_limited(self) -> bool:
-        """Return whether the input is limited."""
-        return self.input.is_limited()
-
-    def unlimited_state(self) -> str | None:
-        """Return the rows, unless the input is limited."""
-        if self.input.is_limited():
-            return None
-        return "keeps all rows forever, to compute windows over them: RETENTION is UNBOUNDED"
 
     def form(self) -> Form | None:
         """Return that it is plain Python."""
@@ -84,23 +58,12 @@ class WindowChanges(OverOne):
         )
 
     def _window(self, frame: Frame) -> str:
-        names = self.input.row_type.names
         parts = [f"PARTITION BY {names_of(self.input.row_type, self.partition)}"] if self.partition else []
         if self.keys:
-            terms = (names[index] + (" DESC" if descending else "") for index, descending in self.keys)
-            parts.append(f"ORDER BY {', '.join(terms)}")
+            parts.append(f"ORDER BY {', '.join(terms_of(self.input.row_type, self.keys))}")
         if frame != SO_FAR:
             parts.append(f"ROWS BETWEEN {show_edge(frame.start)} AND {show_edge(frame.end)}")
         return " ".join(parts)
-
-    def partition_key(self) -> PartitionKey | None:
-        """Return the partition."""
-        return (self.partition,) if self.partition else None
-
-    def order_through(self, agreed: Agreed, port: int) -> Agreed:
-        """Return the same fields, if rows of a partition keep their order."""
-        require(agreed, self.partition)
-        return agreed
 
     def made_of(self, row: TimedRow) -> Iterator[SourceRows]:
         """Yield the changes of the partition up to the one that caused the row."""
