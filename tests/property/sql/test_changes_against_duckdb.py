@@ -17,6 +17,7 @@ from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, Bound
 from rowtide.sql.pipeline import SqlSession
+from support.duck import fill
 
 TABLES = """
 CREATE TABLE a (id INTEGER, k VARCHAR(4), n INTEGER, PRIMARY KEY (id));
@@ -119,8 +120,6 @@ changes = st.lists(
 @pytest.fixture(scope="module")
 def database() -> Iterator[duckdb.DuckDBPyConnection]:
     with closing(duckdb.connect()) as connection:
-        for name in "ab":
-            connection.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, k VARCHAR, n INTEGER)")
         yield connection
 
 
@@ -182,9 +181,7 @@ def answer(
 ) -> Counter[tuple[str, ...]]:
     """Return what DuckDB gives for a query."""
     for table, found in contents.items():
-        database.execute(f"DELETE FROM {table}")
-        for row in found.values():
-            database.execute(f"INSERT INTO {table} VALUES (?, ?, ?)", row)
+        fill(database, table, "id INTEGER PRIMARY KEY, k VARCHAR, n INTEGER", found.values())
     return Counter(map(as_text, database.execute(QUERIES[name]).fetchall()))
 
 

@@ -24,6 +24,7 @@ from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, Bound
 from rowtide.sql.pipeline import SqlSession
+from support.duck import fill
 
 REFUSED = ("a constant is not a sort key", "a constant is not a grouping key")
 Changes = list[tuple[int, int, tuple[str, ...]]]
@@ -126,20 +127,13 @@ def answer(
     database: duckdb.DuckDBPyConnection, query: str, contents: dict[str, dict[Row, Row]]
 ) -> Counter[tuple[str, ...]]:
     for table, rows in contents.items():
-        database.execute(f"DELETE FROM {table}")
-        if rows:
-            database.executemany(f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?)", list(rows.values()))
+        fill(database, table, ", ".join(f"{name} {TYPES[of]}" for name, of in COLUMNS), rows.values())
     return Counter(map(as_text, database.execute(query).fetchall()))
 
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[duckdb.DuckDBPyConnection]:
     with closing(duckdb.connect(config={"threads": 1})) as connection:
-        # What it has learnt of rows that are gone makes it drop conditions (DuckDB 2.0, seed 1356113).
-        connection.execute("SET disabled_optimizers = 'statistics_propagation'")
-        for table in KEYS:
-            columns = ", ".join(f"{name} {TYPES[of]}" for name, of in COLUMNS)
-            connection.execute(f"CREATE TABLE {table} ({columns})")
         yield connection
 
 

@@ -17,6 +17,7 @@ from rowtide.rows.rowop import Opcode, Row, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.runtime.query.listing import Contents
 from rowtide.sql.pipeline import SqlSession
+from support.duck import fill
 
 TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER, d DECIMAL(6, 2), k VARCHAR(3))"
 SELECTED = {
@@ -51,7 +52,6 @@ def queries(draw: st.DrawFn) -> str:
 def database() -> Iterator[duckdb.DuckDBPyConnection]:
     with closing(duckdb.connect()) as connection:
         connection.execute("SET default_null_order = 'nulls_last_on_asc_first_on_desc'")
-        connection.execute(TABLE.replace(" PRIMARY KEY", ""))
         yield connection
 
 
@@ -103,9 +103,7 @@ def both_list(
     assert not emitted.faults
     for tray in emitted.outputs["Q"]:
         contents.take(tray.rows())
-    database.execute("DELETE FROM t")
-    for row in held:
-        database.execute("INSERT INTO t VALUES (?, ?, ?, ?)", row)
+    fill(database, "t", "id INTEGER, n INTEGER, d DECIMAL(6, 2), k VARCHAR(3)", held)
     wanted = database.execute(query.replace("CHAR_LENGTH", "length")).fetchall()
     return [_plain(row) for row in wanted], [_plain(row) for row in contents.rows()]
 

@@ -15,6 +15,7 @@ from rowtide.rows.rowop import Opcode, TimedRow
 from rowtide.rows.tray import Tray
 from rowtide.rowtime.bound import LATEST, Bound
 from rowtide.sql.pipeline import SqlSession
+from support.duck import fill
 
 STREAM = "CREATE STREAM s (k VARCHAR(4), n INTEGER, p DECIMAL(6, 2));"
 DAY_MS = 86_400_000
@@ -237,9 +238,6 @@ rows = st.lists(
 @pytest.fixture(scope="module")
 def database() -> Iterator[duckdb.DuckDBPyConnection]:
     with closing(duckdb.connect(config={"threads": 1})) as connection:
-        connection.execute(
-            "CREATE TABLE s (rowtime BIGINT, k VARCHAR, n INTEGER, p DECIMAL(6, 2), ord INTEGER)"
-        )
         yield connection
 
 
@@ -268,8 +266,7 @@ def test_a_query_gives_what_duckdb_gives(
     emitted = flow.drain()
     assert emitted.faults == []
     got = [row.row for tray in emitted.outputs["Q"] for row in tray.rows()]
-    database.execute("DELETE FROM s")
-    for number, row in enumerate(ordered):
-        database.execute("INSERT INTO s VALUES (?, ?, ?, ?, ?)", (*row, number))
+    columns = "rowtime BIGINT, k VARCHAR, n INTEGER, p DECIMAL(6, 2), ord INTEGER"
+    fill(database, "s", columns, ((*row, number) for number, row in enumerate(ordered)))
     wanted = database.execute(theirs).fetchall()
     assert sorted(map(as_values, got)) == sorted(map(as_values, wanted))
